@@ -1,0 +1,1 @@
+"""regauge: a regression harness for prompts."""

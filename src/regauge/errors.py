@@ -1,0 +1,166 @@
+"""Every exception that regauge raises on purpose, and the exit code each one means.
+
+A message says what went wrong, which file, case or model it concerns, and what to do next.
+Facts are attributes, so nobody has to parse a message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = [
+    "BudgetError",
+    "ConfigError",
+    "DatasetError",
+    "Fault",
+    "FaultyFileError",
+    "GitError",
+    "JudgeError",
+    "LockError",
+    "MissingRecordingError",
+    "PromptError",
+    "ProviderError",
+    "RecordingError",
+    "RegaugeError",
+    "RenderError",
+    "UnmeasuredError",
+    "UsageError",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong at one place of one file.
+
+    Attributes:
+        path: The file.
+        line: The line, counted from 1; None when the file as a whole is at fault.
+        message: What is wrong, without the place.
+        fix: What to do about it; empty when the message already says so.
+    """
+
+    path: Path
+    line: int | None
+    message: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}" if self.line is not None else str(self.path)
+        return f"{place}: {self.message}" + (f"\n  fix: {self.fix}" if self.fix else "")
+
+
+class RegaugeError(Exception):
+    """The root of the tree. `exit_code` is what the command line returns for it."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class UsageError(RegaugeError):
+    """A command, an option or an argument that makes no sense."""
+
+
+class FaultyFileError(RegaugeError):
+    """A file that cannot be used; every fault found in it is listed at once."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults: tuple[Fault, ...] = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class ConfigError(FaultyFileError):
+    """`[tool.regauge]` in pyproject.toml does not say something usable."""
+
+
+class PromptError(FaultyFileError):
+    """A prompt file that does not parse or does not mean anything."""
+
+
+class RenderError(PromptError):
+    """A prompt that cannot be rendered with the inputs of a case."""
+
+
+class LockError(FaultyFileError):
+    """`prompts.lock` and the prompt files contradict each other."""
+
+
+class DatasetError(FaultyFileError):
+    """A golden dataset that cannot be used."""
+
+
+class GitError(RegaugeError):
+    """git is missing, or it has no such version."""
+
+
+class UnmeasuredError(RegaugeError):
+    """Something was not measured. It is never a pass and never a fail."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class ProviderError(UnmeasuredError):
+    """The model could not be asked, or what came back is not an answer.
+
+    Attributes:
+        kind: A stable word for the cause, such as `connection`, `timeout`, `rate-limit`,
+            `authentication`, `bad-request`, `server` or `malformed`; cases that fail for one
+            cause are reported together.
+        status: The HTTP status, when there was one.
+        attempts: How many times it was tried.
+    """
+
+    def __init__(
+        self, message: str, *, kind: str, status: int | None = None, attempts: int = 1
+    ) -> None:
+        self.kind = kind
+        self.status = status
+        self.attempts = attempts
+        super().__init__(message)
+
+
+class JudgeError(UnmeasuredError):
+    """A judge that could not come to a verdict. Never a fail, never a pass.
+
+    Attributes:
+        judge: The name of the judge.
+        raw: What the judge's model said, when it said something unreadable.
+    """
+
+    def __init__(self, message: str, *, judge: str, raw: str | None = None) -> None:
+        self.judge = judge
+        self.raw = raw
+        super().__init__(message)
+
+
+class RecordingError(FaultyFileError):
+    """A recordings file that cannot be read; nothing of it was changed."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class MissingRecordingError(UnmeasuredError):
+    """A replay needs an answer that was never recorded for this request and trial.
+
+    Attributes:
+        prompt: The prompt's name.
+        case: The case id.
+        trial: The trial number, from 0.
+        stale: Whether an answer to an older version of the prompt is recorded for this case.
+    """
+
+    def __init__(self, *, prompt: str, case: str, trial: int, stale: bool) -> None:
+        self.prompt = prompt
+        self.case = case
+        self.trial = trial
+        self.stale = stale
+        why = "the recorded answer is for an older request" if stale else "no recorded answer"
+        which = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
+        super().__init__(f"{why}: {which}\n  record it: pytest evals --record=missing -k {case!r}")
+
+
+class BudgetError(UnmeasuredError):
+    """The budget was reached; what is left stays unmeasured and a second run continues."""

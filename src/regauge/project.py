@@ -1,0 +1,186 @@
+"""Where a project's files are, and what `[tool.regauge]` in its pyproject.toml says."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from regauge.errors import ConfigError, Fault
+
+__all__ = ["EndpointSettings", "PriceSettings", "Project", "RecordMode", "Settings"]
+
+RecordMode = Literal["none", "missing", "all"]
+
+
+def _compilable(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return pattern
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PriceSettings(_Table):
+    """What a model costs, in US dollars per million tokens."""
+
+    input_per_million: float = Field(ge=0)
+    output_per_million: float = Field(ge=0)
+    cached_input_per_million: float | None = Field(default=None, ge=0)
+
+
+class EndpointSettings(_Table):
+    """One OpenAI-compatible endpoint: `[tool.regauge.providers.<name>]`.
+
+    Attributes:
+        base_url: Where it is, up to and with `/v1`; None is the openai SDK's own default.
+        api_key_env: The environment variable that holds the key; None sends no key.
+        prices: By model name, for the cost in reports and the budget.
+        headers_env: Further headers, each from the environment variable named here.
+        timeout_s: How long one attempt may take, in seconds; None takes the project's.
+        max_attempts: How often a request is tried before its case is unmeasured.
+        deadline_s: How long all attempts of a request may take together, in seconds.
+        vary_seed: Send the trial number as `seed`, for servers that answer alike otherwise.
+    """
+
+    api: Literal["openai"] = "openai"
+    base_url: str | None = None
+    api_key_env: str | None = None
+    prices: dict[str, PriceSettings] = {}
+    headers_env: dict[str, str] = {}
+    timeout_s: float | None = Field(default=None, gt=0)
+    max_attempts: int = Field(default=6, ge=1)
+    deadline_s: float = Field(default=120, gt=0)
+    vary_seed: bool = False
+
+
+class Settings(_Table):
+    """`[tool.regauge]`: the defaults that options on the command line override.
+
+    Attributes:
+        model: The model of prompts that name none, as `provider:model`.
+        trials: How often every case is drawn.
+        concurrency: Requests in flight at once; `auto` grows until the provider objects.
+        record: The record mode; None means `none` where `CI` is set and `missing` elsewhere.
+        budget_usd: What one run may spend, in US dollars.
+        timeout_s: How long one attempt of one request may take, in seconds.
+        redact: Regular expressions of further secrets that never reach a file.
+        holdout: The share of cases that belongs to the holdout split, from 0 to 1.
+    """
+
+    model: str | None = None
+    trials: int = Field(default=1, ge=1)
+    concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
+    record: RecordMode | None = None
+    budget_usd: float | None = Field(default=None, ge=0)
+    timeout_s: float = Field(default=60, gt=0)
+    redact: list[Annotated[str, AfterValidator(_compilable)]] = []
+    holdout: float = Field(default=0.3, ge=0, le=1)
+    providers: dict[str, EndpointSettings] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A directory with prompts, fixtures and evals in it."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> Project:
+        """The nearest directory, from `start` upwards, with a `[tool.regauge]` or a `prompts/`.
+
+        Where there is none, `start` itself (the working directory by default).
+        """
+        here = (start or Path.cwd()).resolve()
+        for directory in (here, *here.parents):
+            pyproject = directory / "pyproject.toml"
+            if pyproject.is_file() and "[tool.regauge" in pyproject.read_text(
+                encoding="utf-8", errors="replace"
+            ):
+                return cls(root=directory)
+            if (directory / "prompts").is_dir() or (directory / ".git").exists():
+                return cls(root=directory)
+        return cls(root=here)
+
+    @property
+    def prompts_dir(self) -> Path:
+        """Where prompt files and `prompts.lock` are."""
+        return self.root / "prompts"
+
+    @property
+    def fixtures_dir(self) -> Path:
+        """Where golden datasets, recordings and baselines are; the lock of long inputs too."""
+        return self.root / "fixtures"
+
+    @property
+    def golden_dir(self) -> Path:
+        """Where golden datasets are."""
+        return self.fixtures_dir / "golden"
+
+    @property
+    def recordings_dir(self) -> Path:
+        """Where committed recordings are."""
+        return self.fixtures_dir / "recordings"
+
+    @property
+    def state_dir(self) -> Path:
+        """Where runs and the local store are; never committed."""
+        return self.root / ".regauge"
+
+    @property
+    def pyproject(self) -> Path:
+        """The file that may hold `[tool.regauge]`."""
+        return self.root / "pyproject.toml"
+
+    def relative(self, path: Path) -> Path:
+        """`path` as people write it: relative to the root where it is below it."""
+        return path.relative_to(self.root) if path.is_relative_to(self.root) else path
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What `[tool.regauge]` says, or the defaults.
+
+        Raises:
+            ConfigError: The file does not parse, or a setting is unknown or out of range.
+        """
+        if not self.pyproject.is_file():
+            return Settings()
+        text = self.pyproject.read_text(encoding="utf-8")
+        try:
+            document = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(
+                [Fault(path=self.pyproject, line=None, message=f"not TOML: {error}")]
+            ) from error
+        table = document.get("tool", {}).get("regauge", {})
+        try:
+            return Settings.model_validate(table)
+        except ValidationError as error:
+            faults = [
+                _setting_fault(self.pyproject, text, item["loc"], item["msg"])
+                for item in error.errors()
+            ]
+            raise ConfigError(faults) from error
+
+
+def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem: str) -> Fault:
+    """The fault of one setting, with the line its key stands on where that can be found."""
+    names = [str(part) for part in where]
+    keys = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
+    line = None
+    if keys:
+        pattern = re.compile(rf"^\s*(\[.*\b{re.escape(keys[-1])}\b.*\]|{re.escape(keys[-1])}\s*=)")
+        lines = text.splitlines()
+        line = next((n for n, content in enumerate(lines, 1) if pattern.match(content)), None)
+    if problem == "Extra inputs are not permitted":
+        problem = "no such setting"
+    return Fault(path=path, line=line, message=f"tool.regauge.{'.'.join(names)}: {problem}")
