@@ -1,0 +1,266 @@
+"""What is asked of a model and what it answers, whoever serves it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
+
+from regauge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.digests import JSON
+    from regauge.prompts import Message
+
+__all__ = [
+    "Completion",
+    "CompletionRequest",
+    "FinishReason",
+    "ModelId",
+    "Provider",
+    "ToolCall",
+    "Usage",
+    "parse_model_id",
+]
+
+FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "unknown"]
+
+_FINISH_REASONS: Final = frozenset(get_args(FinishReason))
+_MODEL_ID: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)[:/](\S+)")
+# `canonical_json` builds an encoder per call, which costs more than a digest may. A mapping that
+# is no dict, such as a read-only view of one, reaches the encoder's default and becomes one.
+_ENCODE: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+).encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelId:
+    """A model and who serves it, written `provider:model`."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+
+def parse_model_id(text: str, *, at: str = "") -> ModelId:
+    """Read `provider:model`; `provider/model`, as other tools write it, means the same.
+
+    Args:
+        text: What was written. The first `:` or `/` ends the provider, so models may hold both.
+        at: Where it was written, for the message.
+
+    Raises:
+        UsageError: There is no provider in front, or no model behind it.
+
+    >>> str(parse_model_id("openai/gpt-4o"))
+    'openai:gpt-4o'
+    >>> parse_model_id("local:llama3:8b").model
+    'llama3:8b'
+    """
+    match = _MODEL_ID.fullmatch(text.strip())
+    if match is None:
+        place = f"{at}: " if at else ""
+        name = text.strip(" :/") or "MODEL"
+        raise UsageError(
+            f"{place}{text!r} does not say who serves the model\n"
+            f"  fix: write provider:model, such as openai:{name} or sim:clerk-1; a provider of your"
+            " own is a table [tool.regauge.providers.<name>] in pyproject.toml"
+        )
+    return ModelId(provider=match[1], model=match[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest:
+    """One question to one model.
+
+    Attributes:
+        model: The model without its provider: `clerk-1`, `gpt-5-mini`.
+        provider: `sim`, `openai`, or the name of a `[tool.regauge.providers.<name>]`.
+        messages: The rendered messages.
+        parameters: `temperature`, `max_tokens`, `seed` and others, in snake_case.
+        response_format: As it goes over the wire, or None.
+        tools: As they go over the wire.
+        trial: Which draw this is, from 0. Not part of the digest.
+        origin: The prompt file, for error messages. Not part of the digest.
+    """
+
+    model: str
+    provider: str
+    messages: tuple[Message, ...]
+    parameters: Mapping[str, JSON]
+    response_format: Mapping[str, JSON] | None = None
+    tools: tuple[Mapping[str, JSON], ...] = ()
+    trial: int = 0
+    origin: str = ""
+    _digest: str = field(default="", init=False, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """The `digest_of` everything that can change the answer, worked out once."""
+        if not self._digest:
+            text = _ENCODE(
+                {
+                    "messages": [{"content": m.content, "role": m.role} for m in self.messages],
+                    "model": self.model,
+                    "parameters": self.parameters,
+                    "provider": self.provider,
+                    "response_format": self.response_format,
+                    "tools": self.tools,
+                }
+            )
+            digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+            object.__setattr__(self, "_digest", digest)
+        return self._digest
+
+    def for_trial(self, trial: int) -> CompletionRequest:
+        """The same question for another draw; its digest is the same and is not worked out anew."""
+        other = replace(self, trial=trial)
+        object.__setattr__(other, "_digest", self._digest)
+        return other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens. Cached input is part of the input, reasoning is part of the output."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+    def to_json(self) -> dict[str, JSON]:
+        """The counts; those of cached input and reasoning only where there are any."""
+        document: dict[str, JSON] = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+        }
+        if self.cached_input_tokens:
+            document["cached_input_tokens"] = self.cached_input_tokens
+        if self.reasoning_tokens:
+            document["reasoning_tokens"] = self.reasoning_tokens
+        return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A function the model wants called; `arguments` is the text it wrote, JSON or not."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A provider's answer.
+
+    Attributes:
+        text: None where the model refused or only called tools.
+        model: As the provider reports it, which may name a snapshot.
+        fingerprint: The provider's word for its configuration, or None.
+        latency_s: How long the attempt that answered took, in seconds.
+        cost_usd: In US dollars; None when the price of the model is not known.
+        attempts: How often it was tried, the one that answered included.
+    """
+
+    text: str | None
+    finish_reason: FinishReason
+    refusal: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage
+    model: str
+    fingerprint: str | None = None
+    provider: str
+    latency_s: float
+    cost_usd: float | None = None
+    attempts: int = 1
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document for recordings; what is empty is left out."""
+        document: dict[str, JSON] = {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "usage": self.usage.to_json(),
+            "model": self.model,
+            "provider": self.provider,
+            "latency_s": self.latency_s,
+            "cost_usd": self.cost_usd,
+        }
+        if self.refusal is not None:
+            document["refusal"] = self.refusal
+        if self.tool_calls:
+            document["tool_calls"] = [
+                {"id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in self.tool_calls
+            ]
+        if self.fingerprint is not None:
+            document["fingerprint"] = self.fingerprint
+        if self.attempts != 1:
+            document["attempts"] = self.attempts
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, JSON]) -> Completion:
+        """The completion that `to_json` wrote.
+
+        Raises:
+            ValueError: A key is missing or holds a value of another kind; the message names it.
+        """
+        # `Any`: what came out of a file is checked right here, value by value.
+        given = cast("Mapping[str, Any]", document)
+        try:
+            usage: Any = given["usage"]
+            calls: Any = given.get("tool_calls", ())
+            completion = cls(
+                text=given["text"],
+                finish_reason=given["finish_reason"],
+                refusal=given.get("refusal"),
+                tool_calls=tuple([ToolCall(**call) for call in calls]) if calls else (),
+                usage=Usage(**usage),
+                model=given["model"],
+                fingerprint=given.get("fingerprint"),
+                provider=given["provider"],
+                latency_s=given["latency_s"],
+                cost_usd=given.get("cost_usd"),
+                attempts=given.get("attempts", 1),
+            )
+        except KeyError as error:
+            raise ValueError(f"the completion has no {error}") from error
+        except TypeError as error:
+            raise ValueError(f"the completion cannot be read: {error}") from error
+        if completion.finish_reason not in _FINISH_REASONS:
+            raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
+        if not (completion.text is None or type(completion.text) is str):
+            raise ValueError("the text of the completion is neither text nor null")
+        return completion
+
+
+class Provider(Protocol):
+    """Anything that answers requests; implement it, do not subclass it."""
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request.
+
+        Raises:
+            ProviderError: There is no answer; its `kind` says why.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections. The provider is not used afterwards."""
+        ...
