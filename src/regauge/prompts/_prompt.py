@@ -1,0 +1,189 @@
+"""A prompt: what its file says, its digests, and how it is rendered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from regauge.digests import digest_of
+from regauge.errors import Fault, RenderError
+from regauge.prompts._template import compile_template, input_text
+from regauge.prompts._types import Message, PromptVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from regauge.digests import JSON
+    from regauge.prompts._semver import Semver
+    from regauge.prompts._template import Template
+    from regauge.prompts._types import ChangelogEntry, Evaluator, InputSpec
+
+__all__ = ["Prompt"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """One prompt file, read and checked.
+
+    Attributes:
+        name: The file name without `.prompt.yml`: the prompt's identity everywhere.
+        title: The file's `name` key, or `name` where it has none.
+        version: The file's `version`; None where it has none.
+        model: As the file writes it, such as `sim:clerk-1`; None where it names none.
+        parameters: The file's `modelParameters` under their snake_case names.
+        response_format: In the form the OpenAI API takes; None for plain text.
+        messages: The templates, in order.
+        inputs: What `inputs` declares; None where the file declares nothing, and the variables of
+            the templates are the inputs.
+        test_data: The rows of `testData`.
+        warnings: What is odd about the file and yet no reason to refuse it.
+        lines: The line, from 1, of places such as `messages`, `messages[0]`, `version`,
+            `inputs.NAME`, `variables.NAME` and `modelParameters.temperature`.
+        source: The whole text of the file.
+    """
+
+    name: str
+    path: Path
+    messages: tuple[Message, ...]
+    title: str = ""
+    description: str = ""
+    version: Semver | None = None
+    model: str | None = None
+    parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
+    response_format: Mapping[str, JSON] | None = None
+    inputs: tuple[InputSpec, ...] | None = None
+    changelog: tuple[ChangelogEntry, ...] = ()
+    owner: str | None = None
+    test_data: tuple[Mapping[str, JSON], ...] = ()
+    evaluators: tuple[Evaluator, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict[str, int], repr=False, compare=False)
+    source: str = field(default="", repr=False, compare=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of what changes behaviour: messages, model, parameters, response format."""
+        return digest_of(
+            {
+                "messages": [{"role": m.role, "content": m.content} for m in self.messages],
+                "model": self.model,
+                "parameters": self.parameters,
+                "response_format": self.response_format,
+            }
+        )
+
+    @cached_property
+    def contract_digest(self) -> str:
+        """The digest of what callers rely on: the schema of the answer and the inputs."""
+        inputs: list[JSON]
+        if self.inputs is None:
+            inputs = [{"name": name, "required": True, "default": None} for name in self.variables]
+        else:
+            inputs = [
+                {"name": spec.name, "required": spec.required, "default": spec.default}
+                for spec in self.inputs
+            ]
+        schema: JSON = None
+        if self.response_format is not None:
+            wrapped = self.response_format.get("json_schema")
+            # The schema's name and `strict` change how it is enforced, not what a caller receives.
+            schema = (
+                wrapped.get("schema") if isinstance(wrapped, dict) else self.response_format["type"]
+            )
+        return digest_of({"inputs": sorted(inputs, key=digest_of), "schema": schema})
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The names that the templates use."""
+        return frozenset(name for _, t in self._templates for _, name in t.slots)
+
+    @property
+    def id(self) -> PromptVersion:
+        """Which state of which prompt this is."""
+        return PromptVersion(name=self.name, version=self.version, digest=self.digest)
+
+    def render(self, inputs: Mapping[str, JSON], *, case_at: str = "") -> tuple[Message, ...]:
+        """Fill the templates in a single pass; values are never expanded again.
+
+        A str is inserted as it is, any other value as JSON text.
+
+        Args:
+            inputs: A value for every required input and for nothing that no template uses.
+            case_at: Where the inputs come from, such as `fixtures/golden/x.jsonl:12`, for errors.
+
+        Raises:
+            RenderError: An input is missing, is used by no template, or is no JSON value.
+        """
+        if len(inputs) != len(self.variables) or not self.variables.issuperset(inputs):
+            inputs = self._completed(inputs, case_at)
+        try:
+            texts = {
+                name: value if isinstance(value, str) else input_text(value)
+                for name, value in inputs.items()
+            }
+        except (TypeError, ValueError) as error:
+            raise self._unwritable(inputs, case_at) from error
+        return tuple(
+            Message(role=message.role, content=template.fill(texts))
+            for message, template in self._templates
+        )
+
+    @cached_property
+    def _templates(self) -> tuple[tuple[Message, Template], ...]:
+        return tuple((message, compile_template(message.content)) for message in self.messages)
+
+    def _completed(self, given: Mapping[str, JSON], case_at: str) -> Mapping[str, JSON]:
+        """The inputs with defaults filled in, or an error for each that is missing or unused."""
+        defaults = {
+            spec.name: "" if spec.default is None else spec.default
+            for spec in self.inputs or ()
+            if not spec.required
+        }
+        missing = sorted(self.variables - given.keys() - defaults.keys())
+        unused = sorted(name for name in given if name not in self.variables)
+        if not missing and not unused:
+            return {name: given.get(name, defaults.get(name)) for name in self.variables}
+        case = f" (case at {case_at})" if case_at else ""
+        faults = [
+            self._fault(
+                f"variables.{name}",
+                f"input {name!r} is missing{case}",
+                _rename(name, unused) or f"give the case a value for {name!r}",
+            )
+            for name in missing
+        ]
+        faults += [
+            self._fault(
+                f"inputs.{name}",
+                f"input {name!r} is used by no message{case}",
+                f"remove it from the case, or use {{{{{name}}}}} in a message",
+            )
+            for name in unused
+            if not get_close_matches(name, missing)
+        ]
+        raise RenderError(faults)
+
+    def _unwritable(self, inputs: Mapping[str, JSON], case_at: str) -> RenderError:
+        case = f" (case at {case_at})" if case_at else ""
+        faults: list[Fault] = []
+        for name, value in inputs.items():
+            try:
+                input_text(value)
+            except (TypeError, ValueError) as error:
+                message = f"input {name!r} cannot be written as JSON: {error}{case}"
+                faults.append(self._fault(f"variables.{name}", message, "give text or JSON values"))
+        return RenderError(faults)
+
+    def _fault(self, place: str, message: str, fix: str) -> Fault:
+        line = self.lines.get(place, self.lines.get("messages"))
+        return Fault(path=self.path, line=line, message=message, fix=fix)
+
+
+def _rename(missing: str, unused: list[str]) -> str:
+    close = get_close_matches(missing, unused, n=1)
+    return (
+        f"the case gives {close[0]!r}, which no message uses: is it {missing!r}?" if close else ""
+    )

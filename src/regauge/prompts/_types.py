@@ -1,0 +1,84 @@
+"""The values that a prompt file is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+    from regauge.prompts._semver import Semver
+
+__all__ = ["ChangelogEntry", "Evaluator", "InputSpec", "Message", "PromptVersion", "Role"]
+
+Role = Literal["system", "developer", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message: a template in a prompt, plain text once rendered."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """One declared input.
+
+    Attributes:
+        required: Whether every case must give it.
+        default: What stands in for it where it is not required and not given; None leaves nothing.
+    """
+
+    name: str
+    description: str = ""
+    required: bool = True
+    default: JSON = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogEntry:
+    """What one version changed, in the words of the prompt file.
+
+    Attributes:
+        date: As the file writes it, such as `2025-06-30`; empty where it says nothing.
+    """
+
+    version: str
+    text: str
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluator:
+    """One entry of `evaluators` as the file states it; judges give it a meaning.
+
+    Attributes:
+        kind: The key that says what it is: `string`, `llm` or `uses`.
+        body: What stands under that key.
+        line: Where the entry starts in the prompt file, counted from 1.
+    """
+
+    name: str
+    kind: str
+    body: JSON
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptVersion:
+    """The identity of one state of one prompt.
+
+    Attributes:
+        version: What the file claims; None where it claims nothing.
+        digest: The digest of what changes the prompt's behaviour.
+    """
+
+    name: str
+    version: Semver | None
+    digest: str
+
+    def __str__(self) -> str:
+        version = self.version if self.version is not None else "unversioned"
+        return f"{self.name}@{version} ({self.digest[:12]})"
