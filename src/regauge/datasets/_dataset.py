@@ -1,0 +1,166 @@
+"""A dataset: where it is found, how it is read, and what it holds."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
+
+from regauge.datasets._cases import Reading, cases_of
+from regauge.datasets._jsonl import read_jsonl
+from regauge.datasets._record import Record, Source
+from regauge.datasets._table import read_csv, read_parquet
+from regauge.datasets._texts import Texts
+from regauge.datasets._yaml import read_yaml
+from regauge.digests import digest_of
+from regauge.errors import DatasetError, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from regauge.datasets._case import GoldenCase
+
+__all__ = ["Dataset", "find_dataset", "load_dataset"]
+
+_READERS: dict[str, Callable[[Source], list[Record]]] = {
+    ".jsonl": read_jsonl,
+    ".yaml": read_yaml,
+    ".yml": read_yaml,
+    ".csv": read_csv,
+    ".parquet": read_parquet,
+}
+# Enough to see what went wrong with a file; a file of another format has a fault on every line.
+_FAULTS_SHOWN_MAX = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """The golden cases of one file, in the order of the file.
+
+    Attributes:
+        name: The file's stem, which is the name of its prompt by custom.
+        path: The file.
+        cases: At least one.
+    """
+
+    name: str
+    path: Path
+    cases: tuple[GoldenCase, ...]
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __iter__(self) -> Iterator[GoldenCase]:
+        return iter(self.cases)
+
+    def __contains__(self, case_id: object) -> bool:
+        return case_id in self._by_id
+
+    @overload
+    def get(self, case_id: str) -> GoldenCase | None: ...
+    @overload
+    def get(self, case_id: str, default: GoldenCase) -> GoldenCase: ...
+    def get(self, case_id: str, default: GoldenCase | None = None) -> GoldenCase | None:
+        """The case with this id, or `default`."""
+        return self._by_id.get(case_id, default)
+
+    @cached_property
+    def _by_id(self) -> dict[str, GoldenCase]:
+        return {case.id: case for case in self.cases}
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of what is asked and expected: the digests of all cases, by id.
+
+        The order of the file, tiers, splits, tags, sources and notes do not count: they change
+        no answer and no verdict.
+        """
+        return digest_of({case.id: case.digest for case in self.cases})
+
+
+def load_dataset(
+    path: Path, *, fixtures_dir: Path, salt: str = "", holdout: float = 0.3
+) -> Dataset:
+    """Read the golden cases of a .jsonl, .yaml, .yml, .csv or .parquet file.
+
+    Args:
+        path: The file.
+        fixtures_dir: The folder that `{"file": ...}` values are looked up in, and must stay in.
+        salt: Deals cases without a `split` of their own anew; see `split_of`.
+        holdout: The share of them to hold out, from 0 to 1.
+
+    Raises:
+        DatasetError: The file cannot be used; it lists all that is wrong with it.
+    """
+    project = fixtures_dir.parent
+    shown = path.relative_to(project) if path.is_relative_to(project) else path
+    source = Source(path=path, shown=shown, unit="row" if path.suffix == ".parquet" else "line")
+    read = _READERS.get(path.suffix)
+    if read is None:
+        formats = ", ".join(_READERS)
+        source.fault(
+            None, f"{path.suffix or 'a file without suffix'} is no dataset format", formats
+        )
+        raise DatasetError(source.faults)
+    try:
+        records = read(source)
+    except OSError as error:
+        source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        raise DatasetError(source.faults) from error
+    reading = Reading(texts=Texts(fixtures_dir), salt=salt, holdout=holdout)
+    cases = cases_of(records, source, reading)
+    if not cases and not source.faults:
+        source.fault(None, "no cases", "add one, or remove the file")
+    if source.faults:
+        raise DatasetError(_first_faults(source))
+    return Dataset(name=path.stem, path=path, cases=tuple(cases))
+
+
+def _first_faults(source: Source) -> list[Fault]:
+    faults = sorted(source.faults, key=lambda fault: fault.line or 0)
+    left = len(faults) - _FAULTS_SHOWN_MAX
+    if left > 0:
+        message = f"and {left:,} more faults"
+        faults[_FAULTS_SHOWN_MAX:] = [Fault(path=source.shown, line=None, message=message)]
+    return faults
+
+
+def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
+    """The file of a dataset: `golden/<name>` in the fixtures folder, in any known format.
+
+    Raises:
+        DatasetError: There is none of this name, or there are two.
+    """
+    golden = fixtures_dir / "golden"
+    shown = golden.relative_to(fixtures_dir.parent)
+    files = (
+        sorted(path for path in golden.iterdir() if path.suffix in _READERS and path.is_file())
+        if golden.is_dir()
+        else []
+    )
+    found = [path for path in files if path.stem == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        raise DatasetError(
+            [
+                Fault(
+                    path=shown,
+                    line=None,
+                    message=f"two datasets are called {name!r}: {names}",
+                    fix="keep one of them, or rename one",
+                )
+            ]
+        )
+    near = difflib.get_close_matches(name, [path.stem for path in files], n=1)
+    fix = f"write {shown.as_posix()}/{name}.jsonl"
+    if near:
+        fix = f"did you mean {near[0]!r}?"
+    elif files:
+        fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
+    raise DatasetError(
+        [Fault(path=shown, line=None, message=f"no dataset is called {name!r}", fix=fix)]
+    )

@@ -1,0 +1,98 @@
+"""JSON, strictly: one object per line, each key once, and only numbers that JSON knows."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NoReturn, cast
+
+from regauge.datasets._record import Record, Source, decode_lines
+
+__all__ = ["parse_json", "read_jsonl"]
+
+
+class _NotJSONError(ValueError):
+    """Something the json module reads although JSON does not have it."""
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) == len(pairs):
+        return values
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _NotJSONError(f"the key {key!r} is given twice")
+        seen.add(key)
+    raise AssertionError
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise _NotJSONError(f"{word} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise _NotJSONError(f"{digits} is too large a number")
+    return number
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+)
+
+
+def parse_json(text: str) -> object:
+    """Read one JSON text.
+
+    Raises:
+        ValueError: It is not JSON, a key is given twice, or a number is NaN or infinite; the
+            message says which, with the column where that is known.
+    """
+    try:
+        value: object = _decoder.decode(text)
+        if "\\u" in text:
+            # An escape can spell half a surrogate pair, which nothing can send or store as UTF-8.
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg.lower()} at column {error.colno}") from error
+    except UnicodeEncodeError as error:
+        raise ValueError("a \\u escape spells half a character (a lone surrogate)") from error
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except _NotJSONError:
+        raise
+    except ValueError as error:
+        raise ValueError("a number has too many digits") from error
+    return value
+
+
+def read_jsonl(source: Source) -> list[Record]:
+    """The records of a JSON Lines file; blank lines count but hold none."""
+    text = decode_lines(source)
+    if text is None:
+        return []
+    if text.lstrip().startswith("["):
+        source.fault(
+            1,
+            "this is a JSON array, not JSON Lines",
+            "write one object per line, without brackets around them and commas between them",
+        )
+        return []
+    records: list[Record] = []
+    # Only \n ends a line here: str.splitlines would also cut at characters that JSON allows inside
+    # its strings, such as U+2028.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line or line.isspace():
+            continue
+        try:
+            value = parse_json(line)
+        except ValueError as error:
+            source.fault(number, str(error))
+            continue
+        if isinstance(value, dict):
+            records.append(Record(line=number, values=cast("dict[str, object]", value)))
+        else:
+            source.fault(number, f"a case is a JSON object, not {json.dumps(value)[:40]}")
+    return records

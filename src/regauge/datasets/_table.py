@@ -1,0 +1,176 @@
+"""Tables: CSV and parquet, where `inputs.<name>` and `expected.<key>` are columns."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import decimal
+import io
+import math
+from typing import cast
+
+from regauge.datasets._jsonl import parse_json
+from regauge.datasets._record import Record, Source, decode_lines
+
+__all__ = ["read_csv", "read_parquet"]
+
+# A cell may hold a whole document; the csv module stops at 128 KiB unless told otherwise.
+_CELL_CHARS_MAX = 64 * 1024 * 1024
+
+
+def read_csv(source: Source) -> list[Record]:
+    """The records of a CSV file with a header line; cells may span lines when quoted.
+
+    The csv module of Python reads it because only that knows the line a row starts on.
+    """
+    text = decode_lines(source)
+    if text is None:
+        return []
+    if "\0" in text:
+        source.fault(text.count("\n", 0, text.index("\0")) + 1, "a NUL character in a table")
+        return []
+    limit = csv.field_size_limit(_CELL_CHARS_MAX)
+    try:
+        return _csv_records(source, text)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _csv_records(source: Source, text: str) -> list[Record]:
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    columns: list[str] | None = None
+    records: list[Record] = []
+    while True:
+        line = rows.line_num + 1
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            source.fault(line, f"not CSV: {error}", "double the quotes inside a quoted cell")
+            return records
+        if row is None:
+            return records
+        if not row:
+            continue
+        if columns is None:
+            columns = [name.strip() for name in row]
+            if not _columns_are_sound(source, columns, line):
+                return []
+        elif len(row) != len(columns):
+            source.fault(line, f"{len(row)} cells where the header has {len(columns)} columns")
+        elif any(row):
+            cells = {
+                name: _text_cell(name, cell)
+                for name, cell in zip(columns, row, strict=True)
+                if cell or name.startswith("inputs.")
+            }
+            records.append(_from_cells(cells, line))
+
+
+def _text_cell(column: str, cell: str) -> object:
+    """The value of a CSV cell: inputs are text as they stand, `expected` may be JSON."""
+    if column == "tags":
+        return [tag for tag in (part.strip() for part in cell.split(";")) if tag]
+    if column.partition(".")[0] == "expected" or (
+        column.startswith("inputs.") and cell.lstrip().startswith('{"file"')
+    ):
+        try:
+            return parse_json(cell)
+        except ValueError:
+            return cell
+    return cell
+
+
+def read_parquet(source: Source) -> list[Record]:
+    """The records of a parquet file; an empty cell (null) is an absent key."""
+    import pandas as pd
+
+    try:
+        # Arrow's types keep apart what numpy would merge: null and NaN, whole numbers and floats.
+        frame = pd.read_parquet(source.path, dtype_backend="pyarrow")
+    except (OSError, ValueError, NotImplementedError) as error:
+        source.fault(None, f"not parquet: {str(error).splitlines()[0]}")
+        return []
+    if frame.index.names != [None]:
+        # A column that was made the index before the file was written is still a column.
+        frame = frame.reset_index()
+    names = [str(name) for name in frame.columns]
+    if not _columns_are_sound(source, names, None):
+        return []
+    columns: list[list[object]] = [frame[name].tolist() for name in frame.columns]
+    records: list[Record] = []
+    for number, row in enumerate(zip(*columns, strict=True), 1):
+        cells = {
+            name: _typed_cell(source, number, name, cell)
+            for name, cell in zip(names, row, strict=True)
+            if cell is not None and cell is not pd.NA
+        }
+        records.append(_from_cells(cells, number))
+    return records
+
+
+def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:
+    if column == "expected" and isinstance(cell, str):
+        try:
+            return parse_json(cell)
+        except ValueError:
+            return cell
+    if column == "tags" and isinstance(cell, str):
+        return _text_cell(column, cell)
+    return _json_value(source, row, column, cell)
+
+
+def _json_value(source: Source, row: int, column: str, cell: object) -> object:
+    """A cell as JSON; a fault and None when JSON has no word for it."""
+    if isinstance(cell, dict):
+        items = cast("dict[str, object]", cell).items()
+        return {key: _json_value(source, row, column, item) for key, item in items}
+    if isinstance(cell, list):
+        return [_json_value(source, row, column, item) for item in cast("list[object]", cell)]
+    if isinstance(cell, float) and not math.isfinite(cell):
+        source.fault(row, f"{column} is {cell}, which is no JSON number")
+        return None
+    if cell is None or isinstance(cell, bool | int | float | str):
+        return cell
+    kind = type(cell).__name__
+    if isinstance(cell, dt.date | dt.time | dt.timedelta | decimal.Decimal):
+        source.fault(row, f"{column} is a {kind}, which JSON does not have", "store it as text")
+    else:
+        source.fault(row, f"{column} is of type {kind}, which JSON does not have")
+    return None
+
+
+def _columns_are_sound(source: Source, columns: list[str], line: int | None) -> bool:
+    before = len(source.faults)
+    for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
+        source.fault(line, f"the column {name!r} is given twice")
+    for name in columns:
+        head, _, rest = name.partition(".")
+        if head == "inputs" and not rest:
+            source.fault(
+                line, f"the column {name!r} names no input", "one column `inputs.<name>` each"
+            )
+        elif "." in name and (head not in {"inputs", "expected"} or not rest):
+            source.fault(line, f"unknown column {name!r}", "`inputs.<name>` or `expected.<key>`")
+    if "expected" in columns and any(name.startswith("expected.") for name in columns):
+        source.fault(line, "both `expected` and `expected.<key>` columns", "keep one of the two")
+    if "id" not in columns:
+        source.fault(line, "there is no column `id`", f"columns found: {', '.join(columns)[:200]}")
+    return len(source.faults) == before
+
+
+def _from_cells(cells: dict[str, object], line: int) -> Record:
+    """Gather the dotted columns of one row into `inputs` and `expected`."""
+    inputs: dict[str, object] = {}
+    expected: dict[str, object] = {}
+    values: dict[str, object] = {"inputs": inputs}
+    for column, cell in cells.items():
+        head, dot, rest = column.partition(".")
+        if not dot:
+            values[head] = cell
+        elif head == "inputs":
+            inputs[rest] = cell
+        else:
+            expected[rest] = cell
+    if expected:
+        values["expected"] = expected
+    return Record(line=line, values=values)

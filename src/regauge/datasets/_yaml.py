@@ -1,0 +1,160 @@
+"""YAML: a list of cases, with the line of every key, and without the traps of YAML 1.1."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, cast
+
+import yaml
+
+from regauge.datasets._record import Record, Source, decode_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regauge.digests import JSON
+
+__all__ = ["read_yaml"]
+
+_NODES_MAX = 2_000_000
+# Plain words that YAML 1.1 turns into something else than they look like: no, on, 0755, 11:45.
+_SURPRISES = {
+    "tag:yaml.org,2002:bool": re.compile(r"(?!(?i:true|false)$)"),
+    "tag:yaml.org,2002:int": re.compile(r"[-+]?0[0-9_]|.*[:_]"),
+    "tag:yaml.org,2002:float": re.compile(r".*[:_]"),
+}
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class _Reader:
+    """Turns nodes into JSON values and notes what JSON has no word for."""
+
+    def __init__(self, source: Source, loader: yaml.SafeLoader) -> None:
+        self._source = source
+        self._loader = loader
+        self._open: set[int] = set()
+        self._count = 0
+
+    def value(self, node: yaml.Node) -> JSON:
+        """The JSON value of a node; None where it has none, after a fault was noted."""
+        self._count += 1
+        if self._count > _NODES_MAX:
+            raise yaml.YAMLError(f"aliases expand to more than {_NODES_MAX:,} values")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if id(node) in self._open:
+            self._fault(node, "an alias contains itself")
+            return None
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return {key: self.value(item) for key, item in self.pairs(node)}
+            assert isinstance(node, yaml.SequenceNode)
+            return [self.value(item) for item in node.value]
+        finally:
+            self._open.discard(id(node))
+
+    def pairs(self, node: yaml.MappingNode) -> list[tuple[str, yaml.Node]]:
+        """The keys and values of a mapping, merged ones first, each own key once."""
+        own: set[str] = set()
+        merges = False
+        for key, _ in node.value:
+            if key.tag == _MERGE:
+                merges = True
+            elif key.tag != "tag:yaml.org,2002:str":
+                shown = key.value if isinstance(key, yaml.ScalarNode) else "this key"
+                self._fault(key, f"the key {shown!r} is not text", "put it in quotes")
+            elif key.value in own:
+                self._fault(key, f"the key {key.value!r} is given twice")
+            else:
+                own.add(key.value)
+        if merges:
+            self._loader.flatten_mapping(node)
+        return [(key.value, item) for key, item in node.value if isinstance(key.value, str)]
+
+    def _scalar(self, node: yaml.ScalarNode) -> JSON:
+        text: str = node.value
+        surprise = _SURPRISES.get(node.tag)
+        if surprise and surprise.match(text):
+            meant = self._construct(node)
+            self._fault(node, f"{text} reads as {meant!r} in YAML", "put it in quotes")
+            return None
+        if node.tag == "tag:yaml.org,2002:timestamp":
+            self._fault(node, f"{text} reads as a date in YAML", "put it in quotes")
+            return None
+        try:
+            value = self._construct(node)
+        except (yaml.YAMLError, ValueError):
+            self._fault(node, f"the tag {node.tag} has no JSON value")
+            return None
+        if isinstance(value, float) and not math.isfinite(value):
+            self._fault(node, f"{text} is no JSON number")
+            return None
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        self._fault(node, f"the tag {node.tag} has no JSON value")
+        return None
+
+    def _construct(self, node: yaml.ScalarNode) -> object:
+        # The stubs of yaml leave the type of this method half unknown.
+        construct = cast("Callable[[yaml.Node], object]", self._loader.construct_object)  # pyright: ignore[reportUnknownMemberType]
+        return construct(node)
+
+    def _fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        self._source.fault(node.start_mark.line + 1, message, fix)
+
+
+def read_yaml(source: Source) -> list[Record]:
+    """The records of a YAML file: one list of mappings."""
+    text = decode_lines(source)
+    if text is None:
+        return []
+    try:
+        return _records(source, text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = " ".join(part for part in (error.problem, error.context) if part)
+        source.fault(mark.line + 1 if mark else None, f"not YAML: {problem}")
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        source.fault(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
+    except yaml.YAMLError as error:
+        source.fault(None, str(error))
+    except RecursionError:
+        source.fault(None, "nested too deeply")
+    return []
+
+
+def _records(source: Source, text: str) -> list[Record]:
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return []
+        if not isinstance(root, yaml.SequenceNode):
+            source.fault(
+                root.start_mark.line + 1,
+                "a dataset in YAML is a list of cases",
+                "start each case with `- id: ...`",
+            )
+            return []
+        reader = _Reader(source, loader)
+        records: list[Record] = []
+        for node in root.value:
+            line: int = node.start_mark.line + 1
+            if not isinstance(node, yaml.MappingNode):
+                source.fault(line, "a case is a mapping with `id` and `inputs`")
+                continue
+            lines = {
+                key.value: key.start_mark.line + 1
+                for key, _ in node.value
+                if isinstance(key.value, str)
+            }
+            values: dict[str, object] = {
+                key: reader.value(item) for key, item in reader.pairs(node)
+            }
+            records.append(Record(line=line, values=values, lines=lines))
+        return records
+    finally:
+        loader.dispose()
