@@ -1,0 +1,115 @@
+"""What tokens cost, and what requests not yet made would use."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from regauge.project import PriceSettings
+    from regauge.providers._types import CompletionRequest, Usage
+
+__all__ = ["Estimate", "approximate_tokens", "cost_of", "estimate_requests", "price_of"]
+
+_MILLION: Final = 1_000_000
+_CHARS_PER_TOKEN: Final = 4
+# What an answer is taken to be where neither a `max_tokens` nor earlier answers say more.
+_ANSWER_TOKENS: Final = 300
+_SNAPSHOT: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4,8})$")
+
+
+def price_of(
+    prices: Mapping[str, PriceSettings], model: str, *, reported: str | None = None
+) -> PriceSettings | None:
+    """The price of a model, or None where none is set.
+
+    Looked up by the name asked for, by the name reported, then by either without a date behind
+    it: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` costs.
+    """
+    if not prices:
+        return None
+    names = [model, reported or model]
+    for name in (*names, *(_SNAPSHOT.sub("", name) for name in names)):
+        if (price := prices.get(name)) is not None:
+            return price
+    return None
+
+
+def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
+    """What `usage` costs in US dollars, or None where the price is not known."""
+    if price is None:
+        return None
+    cached = min(usage.cached_input_tokens, usage.input_tokens)
+    cached_price = price.cached_input_per_million
+    dollars = (
+        (usage.input_tokens - cached) * price.input_per_million
+        + cached * (price.input_per_million if cached_price is None else cached_price)
+        + usage.output_tokens * price.output_per_million
+    ) / _MILLION
+    # A billionth of a dollar is below every price list; more digits would be rounding noise.
+    return round(dollars, 9)
+
+
+def approximate_tokens(request: CompletionRequest) -> int:
+    """About how many tokens a request holds: one for every four characters of its messages."""
+    return -(-sum([len(message.content) for message in request.messages]) // _CHARS_PER_TOKEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """About what some requests would use; good for an order of magnitude, not for a bill.
+
+    Attributes:
+        requests: How many there are.
+        input_tokens: A quarter of their characters.
+        output_tokens: What the answers may hold, see `estimate_requests`.
+        cost_usd: In US dollars; None where the price of any of the models is not known.
+    """
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+def estimate_requests(
+    requests: Iterable[CompletionRequest],
+    *,
+    price: Callable[[CompletionRequest], PriceSettings | None],
+    answer_tokens: float | None = None,
+) -> Estimate:
+    """Estimate tokens and cost of requests that are still to be made.
+
+    Args:
+        requests: The requests, one for every draw.
+        price: The price of a request's model; None where it is not known.
+        answer_tokens: How long answers were so far, on average. Without it an answer counts as
+            its `max_tokens` (300 at most), or as 300 where none is set.
+    """
+    count = input_tokens = 0
+    output_tokens = cost_usd = 0.0
+    known = True
+    for request in requests:
+        count += 1
+        asked = approximate_tokens(request)
+        limit = request.parameters.get("max_tokens")
+        most = limit if isinstance(limit, (int, float)) else None
+        answer = _ANSWER_TOKENS if answer_tokens is None else answer_tokens
+        answer = answer if most is None else min(answer, most)
+        input_tokens += asked
+        output_tokens += answer
+        its_price = price(request)
+        if its_price is None:
+            known = False
+        else:
+            cost_usd += asked * its_price.input_per_million / _MILLION
+            cost_usd += answer * its_price.output_per_million / _MILLION
+    return Estimate(
+        requests=count,
+        input_tokens=input_tokens,
+        output_tokens=round(output_tokens),
+        cost_usd=round(cost_usd, 9) if known else None,
+    )

@@ -1,0 +1,220 @@
+"""What a failed attempt means: its kind, whether it may pass, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.providers._types import CompletionRequest
+
+__all__ = ["AttemptError", "Refusal", "read_refusal", "refused", "retry_after_s"]
+
+_RETRY_AFTER_MAX_S: Final = 3600.0
+_EXCERPT: Final = 300
+_TRANSIENT: Final = {408: "timeout", 409: "server", 425: "server", 429: "rate-limit"}
+_PERMANENT: Final = {401: "authentication", 402: "quota", 403: "permission", 404: "not-found"}
+_NOT_IMPLEMENTED: Final = 501
+_SERVER: Final = 500
+_TOO_MANY: Final = 429
+_QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_NAMED: Final = re.compile(r"['\"`]([a-z][a-z0-9_.]*)['\"`]")
+# As prompt files spell what goes over the wire under another name.
+_KEY_OF: Final = {
+    "max_tokens": "maxTokens",
+    "max_completion_tokens": "maxCompletionTokens",
+    "top_p": "topP",
+    "reasoning_effort": "reasoning_effort",
+}
+
+
+class AttemptError(ProviderError):
+    """One attempt that failed.
+
+    Attributes:
+        transient: Whether the same request may succeed later.
+        retry_after_s: How long the provider asks to wait, in seconds; None when it does not say.
+        param: The parameter the provider objects to, or "".
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int | None = None,
+        transient: bool,
+        retry_after_s: float | None = None,
+        param: str = "",
+    ) -> None:
+        super().__init__(message, kind=kind, status=status)
+        self.transient = transient
+        self.retry_after_s = retry_after_s
+        self.param = param
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What an error response says: OpenAI's `{"error": {...}}` or whatever else was sent."""
+
+    message: str
+    code: str = ""
+    param: str = ""
+
+
+def read_refusal(body: str) -> Refusal:
+    """Find the provider's own words in the body of an error response."""
+    try:
+        document: Any = json.loads(body)
+    except ValueError:
+        return Refusal(message=_excerpt(re.sub(r"<[^>]*>", " ", body)))
+    return refusal_in(document)
+
+
+def refusal_in(document: object) -> Refusal:
+    """Find the provider's own words in a decoded body."""
+    error = document
+    if isinstance(document, dict):
+        table = cast("dict[str, Any]", document)
+        error = table.get("error") or table.get("detail") or table.get("message") or table
+    if isinstance(error, dict):
+        fields = cast("dict[str, Any]", error)
+        code = fields.get("code") or fields.get("type")
+        return Refusal(
+            message=_excerpt(str(fields.get("message") or json.dumps(fields))),
+            code=str(code or ""),
+            param=str(fields.get("param") or ""),
+        )
+    return Refusal(message=_excerpt(str(error)))
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
+    """How long a response asks to wait, in seconds from 0 to 3600; None when it does not say.
+
+    `retry-after-ms` counts before `Retry-After`, which is seconds or an HTTP date.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return _clamped(milliseconds / 1000)
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    seconds = _number(value)
+    if seconds is not None:
+        return _clamped(seconds)
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return _clamped((when - (now or datetime.now(UTC))).total_seconds())
+
+
+def refused(
+    request: CompletionRequest,
+    *,
+    status: int,
+    body: str,
+    headers: Mapping[str, str],
+    where: str,
+    key_env: str | None,
+) -> AttemptError:
+    """The failure that an HTTP status other than 2xx stands for.
+
+    Args:
+        request: What was asked.
+        status: The HTTP status.
+        body: The body of the response.
+        headers: The headers of the response, in lower case.
+        where: The endpoint as a reader knows it: its name and URL.
+        key_env: The environment variable that holds the key, if there is one.
+    """
+    refusal = read_refusal(body)
+    said = f"{where} answered {status}: {refusal.message}"
+    if _QUOTA.search(refusal.code) or (status == _TOO_MANY and _QUOTA.search(refusal.message)):
+        fix = "the account has no quota left: add credit, or use another model with --model"
+        return AttemptError(f"{said}\n  fix: {fix}", kind="quota", status=status, transient=False)
+    if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
+        return AttemptError(
+            said,
+            kind=_TRANSIENT.get(status, "server"),
+            status=status,
+            transient=True,
+            retry_after_s=retry_after_s(headers),
+        )
+    kind = _PERMANENT.get(status, "bad-request")
+    param = _param(refusal, request)
+    fix = _fix(kind, param, request, key_env)
+    return AttemptError(
+        f"{_origin(request)}{said}" + (f"\n  fix: {fix}" if fix else ""),
+        kind=kind,
+        status=status,
+        transient=False,
+        param=param,
+    )
+
+
+def _origin(request: CompletionRequest) -> str:
+    return f"{request.origin}: " if request.origin else ""
+
+
+def _param(refusal: Refusal, request: CompletionRequest) -> str:
+    """The parameter of the request that the provider objects to, or ""."""
+    sent = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
+    named = [refusal.param.split(".")[0], *_NAMED.findall(refusal.message)]
+    return next((name for name in named if name in sent), refusal.param)
+
+
+def _fix(kind: str, param: str, request: CompletionRequest, key_env: str | None) -> str:
+    model = f"{request.provider}:{request.model}"
+    file = request.origin or "the prompt file"
+    if param in {"max_tokens", "max_completion_tokens"} or param in request.parameters:
+        key = _KEY_OF.get(param, param)
+        also = f" (or {param})" if key != param else ""
+        return f"remove or change `{key}`{also} in modelParameters of {file}; {model} rejects it"
+    if param == "response_format":
+        return (
+            f"{model} does not take this `responseFormat`: change it, or the jsonSchema, in {file},"
+            " or use a model that does"
+        )
+    where_key = (
+        f"put a key that {request.provider!r} accepts into {key_env}"
+        if key_env
+        else "name the variable that holds the key as `api_key_env` in"
+        f" [tool.regauge.providers.{request.provider}] of pyproject.toml"
+    )
+    fixes = {
+        "authentication": where_key,
+        "permission": f"the key may not use {model}: use another key, or another model with"
+        " --model",
+        "not-found": f"check the model name in {file} and the base_url of provider"
+        f" {request.provider!r} (it ends in /v1 for most servers)",
+        "bad-request": f"change {file}, or use another model with --model",
+    }
+    return fixes.get(kind, "")
+
+
+def _excerpt(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _EXCERPT else words[:_EXCERPT] + "..."
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and number == number else None  # noqa: PLR0124 - NaN
+
+
+def _clamped(seconds: float) -> float:
+    return min(max(seconds, 0.0), _RETRY_AFTER_MAX_S)

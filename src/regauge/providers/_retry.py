@@ -1,0 +1,105 @@
+"""The one place where a request is tried again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from regauge.providers._failure import AttemptError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["Ledger", "retried", "wait_s"]
+
+Result = TypeVar("Result")
+
+_WAIT_FIRST_S: Final = 0.25
+_WAIT_MAX_S: Final = 8.0
+# A provider that names a time means it; the first wait is short only where it names none.
+_WAIT_FIRST_NAMED_S: Final = 0.05
+_DOUBLINGS_MAX: Final = 10
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """What one request has used up so far.
+
+    A 429 that says how long to wait is the provider's queue, not a failure: such attempts count
+    against the deadline only. Waiting for a permit counts against nothing.
+
+    Attributes:
+        max_attempts: How many attempts there may be.
+        deadline_s: How long attempts and the waits between them may take together, in seconds.
+        attempts: All attempts, those answered with 429 included.
+        failures: The attempts that count against `max_attempts`.
+        spent_s: Of the deadline, in seconds.
+    """
+
+    max_attempts: int
+    deadline_s: float
+    attempts: int = 0
+    failures: int = 0
+    spent_s: float = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the deadline, in seconds; never less than a moment."""
+        return max(self.deadline_s - self.spent_s, 0.05)
+
+    def wait_after(self, error: Exception, *, chance: float) -> float | None:
+        """How long to wait before the next attempt, in seconds; None when there is none.
+
+        Args:
+            error: What the last attempt raised.
+            chance: A random number from 0 to 1, so that requests do not return all at once.
+        """
+        if not isinstance(error, AttemptError) or not error.transient:
+            return None
+        if error.kind != "rate-limit" or error.retry_after_s is None:
+            self.failures += 1
+            if self.failures >= self.max_attempts:
+                return None
+        wait = wait_s(self.attempts, error.retry_after_s, chance=chance)
+        if self.spent_s + wait >= self.deadline_s:
+            return None
+        self.spent_s += wait
+        return wait
+
+
+def wait_s(attempt: int, retry_after_s: float | None, *, chance: float) -> float:
+    """How long to wait after attempt number `attempt` (from 1), in seconds.
+
+    Doubling from a quarter of a second to 8 seconds, of which `chance` (0 to 1) takes up to a half
+    away. Never less than the provider asks for, and up to a quarter (a second at most) more.
+    """
+    doublings = min(attempt - 1, _DOUBLINGS_MAX)
+    if retry_after_s is None:
+        return min(_WAIT_FIRST_S * 2.0**doublings, _WAIT_MAX_S) * (1 - chance / 2)
+    least = max(retry_after_s, min(_WAIT_FIRST_NAMED_S * 2.0**doublings, _WAIT_MAX_S))
+    return least + chance * min(least / 4, 1.0)
+
+
+async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger) -> Result:
+    """Call `attempt` until it answers, its failure is final, or the ledger is used up.
+
+    Raises:
+        AttemptError: The failure of the last attempt, with the number of attempts.
+    """
+    import stamina
+
+    def wait_or_stop(error: Exception) -> bool | float:
+        # Jitter spreads load; nothing secret hangs on it.
+        wait = ledger.wait_after(error, chance=random.random())  # noqa: S311
+        return False if wait is None else wait
+
+    try:
+        async for once in stamina.retry_context(on=wait_or_stop, attempts=None, timeout=None):
+            with once:
+                ledger.attempts += 1
+                return await attempt(ledger)
+    except AttemptError as error:
+        error.attempts = ledger.attempts
+        raise
+    raise AssertionError("a retry loop ends with an answer or an error")

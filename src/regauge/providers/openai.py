@@ -1,0 +1,318 @@
+"""Any endpoint that speaks OpenAI's chat completions, through the openai SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from regauge.errors import ProviderError
+from regauge.providers._breaker import Breaker
+from regauge.providers._cost import cost_of, price_of
+from regauge.providers._failure import AttemptError, refused
+from regauge.providers._rate import AdaptiveLimit, window_for
+from regauge.providers._retry import Ledger, retried
+from regauge.providers._types import Completion, Usage
+from regauge.providers._wire import body_of, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx2
+    from openai import AsyncOpenAI
+
+    from regauge.project import EndpointSettings
+    from regauge.providers._rate import Permit, Window
+    from regauge.providers._types import CompletionRequest
+
+__all__ = ["Calls", "OpenAIProvider"]
+
+_OPENAI_URL: Final = "https://api.openai.com/v1"
+_OPENAI_KEY: Final = "OPENAI_API_KEY"
+# The SDK insists on a key; servers that want none do not look at it.
+_NO_KEY: Final = "no-key"
+_TIMEOUT_S: Final = 60.0
+# Failures after which it is plain that somebody is there and reads what is sent.
+_ANSWERS: Final = frozenset({"bad-request", "not-found", "permission"})
+_OTHER_LIMIT: Final = {
+    "max_tokens": "max_completion_tokens",
+    "max_completion_tokens": "max_tokens",
+}
+_ENCODE: Final = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+).encode
+
+
+@dataclass(slots=True)
+class Calls:
+    """What a provider did so far.
+
+    Attributes:
+        requests: Requests that were asked for.
+        answered: Requests that got an answer.
+        attempts: HTTP requests made for them.
+        failures: Attempts that failed, by kind; a request that was answered in the end may
+            have some.
+    """
+
+    requests: int = 0
+    answered: int = 0
+    attempts: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
+
+
+class OpenAIProvider:
+    """A provider behind one OpenAI-compatible endpoint. For one event loop.
+
+    Args:
+        endpoint: `[tool.regauge.providers.<name>]`.
+        name: The name of that table, or `openai`.
+        environ: Where the key is looked up.
+        transport: What HTTP goes through; None is the network.
+        concurrency: Requests in flight at once, or `auto`.
+        timeout_s: How long one attempt may take where the endpoint does not say, in seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: EndpointSettings,
+        *,
+        name: str,
+        environ: Mapping[str, str],
+        transport: httpx2.AsyncBaseTransport | None = None,
+        concurrency: int | Literal["auto"] = "auto",
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        self._endpoint = endpoint
+        self._name = name
+        self._environ = environ
+        self._transport = transport
+        self._timeout_s = endpoint.timeout_s or timeout_s
+        self._limit = AdaptiveLimit(window_for(concurrency))
+        self._breaker = Breaker()
+        self._opened: AsyncOpenAI | None = None
+        self._respelt: set[str] = set()
+        self._url = (endpoint.base_url or environ.get("OPENAI_BASE_URL") or _OPENAI_URL).rstrip("/")
+        self._key_env = endpoint.api_key_env or (None if endpoint.base_url else _OPENAI_KEY)
+        self._where = f"{name} ({self._url})"
+        self.calls = Calls()
+
+    @property
+    def window(self) -> Window:
+        """How many requests may be in flight now."""
+        return self._limit.window
+
+    def check(self) -> None:
+        """Look at the settings without asking anybody.
+
+        Raises:
+            ProviderError: A variable that holds the key or a header is not set.
+        """
+        self._key()
+        self._headers()
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request, trying again where that may help.
+
+        Raises:
+            ProviderError: There is no answer. Its kind is `connection`, `timeout`, `rate-limit`,
+                `quota`, `authentication`, `permission`, `not-found`, `bad-request`, `server` or
+                `malformed`.
+        """
+        self.calls.requests += 1
+        ledger = Ledger(
+            max_attempts=self._endpoint.max_attempts, deadline_s=self._endpoint.deadline_s
+        )
+
+        async def attempt(ledger: Ledger) -> Completion:
+            async with self._limit.permit(again=ledger.attempts > 1) as permit:
+                return await self._attempt(request, ledger, permit)
+
+        try:
+            completion = await retried(attempt, ledger)
+        except AttemptError as error:
+            if error.transient:
+                self._note(error, gave_up=True)
+            raise
+        self.calls.answered += 1
+        return completion
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self._opened = self._opened, None
+        if client is not None:
+            await client.close()
+
+    async def _attempt(
+        self, request: CompletionRequest, ledger: Ledger, permit: Permit
+    ) -> Completion:
+        if (trip := self._breaker.trip) is not None:
+            raise AttemptError(trip.message, kind=trip.kind, status=trip.status, transient=False)
+        began = time.perf_counter()
+        try:
+            content = await self._post(request, ledger)
+            latency_s = time.perf_counter() - began
+            answer = read_answer(content, where=self._where)
+        except AttemptError as error:
+            self.calls.failures[error.kind] += 1
+            if error.kind == "rate-limit":
+                permit.objected(error.retry_after_s or 0.0)
+            self._note(error, gave_up=False)
+            raise
+        finally:
+            ledger.spent_s += time.perf_counter() - began
+        permit.answered()
+        self._breaker = self._breaker.after_answer()
+        price = price_of(self._endpoint.prices, request.model, reported=answer.model)
+        return Completion(
+            text=answer.text,
+            finish_reason=answer.finish_reason,
+            refusal=answer.refusal,
+            tool_calls=answer.tool_calls,
+            usage=answer.usage or Usage(),
+            model=answer.model or request.model,
+            fingerprint=answer.fingerprint,
+            provider=self._name,
+            latency_s=round(latency_s, 4),
+            cost_usd=cost_of(answer.usage, price) if answer.usage else None,
+            attempts=ledger.attempts,
+        )
+
+    def _note(self, error: AttemptError, *, gave_up: bool) -> None:
+        if error.kind in _ANSWERS:
+            self._breaker = self._breaker.after_answer()
+        else:
+            self._breaker = self._breaker.after_failure(
+                time.monotonic(),
+                kind=error.kind,
+                message=str(error),
+                status=error.status,
+                gave_up=gave_up,
+            )
+
+    async def _post(self, request: CompletionRequest, ledger: Ledger) -> bytes:
+        try:
+            return await self._send(request, ledger)
+        except AttemptError as error:
+            # One limit, two names: which one a model takes is between it and us.
+            used = self._limit_key(request.model)
+            if error.param not in {used, _OTHER_LIMIT[used]} or request.model in self._respelt:
+                raise
+            self._respelt.add(request.model)
+        return await self._send(request, ledger)
+
+    def _limit_key(self, model: str) -> str:
+        key = "max_completion_tokens" if self._url == _OPENAI_URL else "max_tokens"
+        return _OTHER_LIMIT[key] if model in self._respelt else key
+
+    async def _send(self, request: CompletionRequest, ledger: Ledger) -> bytes:
+        import httpx2
+        import openai
+
+        body = body_of(
+            request,
+            limit_key=self._limit_key(request.model),
+            vary_seed=self._endpoint.vary_seed,
+        )
+        client = self._client()
+        self.calls.attempts += 1
+        timeout_s = min(self._timeout_s, ledger.left_s)
+        try:
+            # The SDK's timeout starts anew with every chunk; a server that drips never meets it.
+            async with asyncio.timeout(timeout_s):
+                # Raw: building the SDK's models costs more time than all of our own code.
+                response = await client.post(
+                    "/chat/completions",
+                    cast_to=httpx2.Response,
+                    content=_ENCODE(body).encode("utf-8", "backslashreplace"),
+                )
+        except openai.APIStatusError as error:
+            raise refused(
+                request,
+                status=error.status_code,
+                body=error.response.text,
+                headers=error.response.headers,
+                where=self._where,
+                key_env=self._key_env,
+            ) from error
+        except (openai.APITimeoutError, TimeoutError) as error:
+            raise AttemptError(
+                f"{self._where} did not answer within {timeout_s:g} s\n"
+                "  fix: raise timeout_s, or look after the server",
+                kind="timeout",
+                transient=True,
+            ) from error
+        except openai.APIConnectionError as error:
+            raise self._unreachable(error.__cause__ or error) from error
+        except openai.OpenAIError as error:
+            raise AttemptError(
+                f"{self._where}: {error}", kind="malformed", transient=False
+            ) from error
+        return response.content
+
+    def _unreachable(self, cause: BaseException) -> AttemptError:
+        what = " ".join(str(cause).split()) or type(cause).__name__
+        return AttemptError(
+            f"{self._where} cannot be reached: {what}\n"
+            f"  fix: start the server, or correct base_url of provider {self._name!r}",
+            kind="connection",
+            transient=True,
+        )
+
+    def _key(self) -> str:
+        if self._key_env is None:
+            return _NO_KEY
+        key = self._environ.get(self._key_env, "").strip()
+        if not key:
+            setting = f"[tool.regauge.providers.{self._name}]"
+            raise ProviderError(
+                f"no key for provider {self._name!r}: {self._key_env} is not set\n"
+                f"  fix: export {self._key_env}=..., or name another variable as `api_key_env` in"
+                f" {setting} of pyproject.toml",
+                kind="authentication",
+            )
+        return key
+
+    def _headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        for header, variable in self._endpoint.headers_env.items():
+            value = self._environ.get(variable, "").strip()
+            if not value:
+                raise ProviderError(
+                    f"no value for the header {header!r} of provider {self._name!r}:"
+                    f" {variable} is not set\n  fix: export {variable}=..., or remove it from"
+                    f" headers_env in [tool.regauge.providers.{self._name}] of pyproject.toml",
+                    kind="authentication",
+                )
+            headers[header] = value
+        return headers
+
+    def _client(self) -> AsyncOpenAI:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> AsyncOpenAI:
+        import httpx2
+        import openai
+
+        key, headers = self._key(), self._headers()
+        # A pool smaller than the window would make requests wait unseen, inside their timeout.
+        most = self._limit.window.ceiling
+        options: dict[str, Any] = {
+            "limits": httpx2.Limits(max_connections=most + 1, max_keepalive_connections=most + 1),
+            "timeout": httpx2.Timeout(self._timeout_s),
+        }
+        if self._transport is not None:
+            options["transport"] = self._transport
+        return openai.AsyncOpenAI(
+            api_key=key,
+            base_url=self._url,
+            default_headers=headers,
+            max_retries=0,
+            timeout=self._timeout_s,
+            http_client=openai.DefaultAsyncHttpxClient(**options),
+        )
