@@ -1,0 +1,160 @@
+"""`Answer`: one completion as the rules see it, parsed at most once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.errors import JudgeError
+from regauge.judges._evidence import listed, quote
+from regauge.judges._json import JsonFault, parse_json
+from regauge.judges._path import MISSING, Missing, Steps, parse_path, value_at
+from regauge.judges._types import Verdict, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.providers import Completion
+
+__all__ = ["Answer", "Expected", "expected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A value that each golden case brings itself, at `path` of its `expected`."""
+
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        parse_path(self.path)
+
+    def __str__(self) -> str:
+        return f"expected.{self.path}" if self.path else "expected"
+
+
+def expected(path: str = "") -> Expected:
+    """Stand in for a value of the case's `expected`, in any rule that compares with a value.
+
+    Args:
+        path: Which part of `expected`; empty for the whole of it.
+
+    Raises:
+        UsageError: The path cannot be read.
+    """
+    return Expected(path)
+
+
+class Answer:
+    """One completion of one case, as rules see it.
+
+    Judges of one completion share one `Answer`, so its JSON is parsed once.
+
+    Attributes:
+        text: What the model wrote; None when it wrote nothing.
+        completion: The whole completion; None when only a text is judged.
+        case: The golden case; None when only a text is judged.
+    """
+
+    __slots__ = ("_expected", "_inputs", "_json", "case", "completion", "text")
+
+    def __init__(
+        self,
+        text: str | None,
+        *,
+        completion: Completion | None = None,
+        case: GoldenCase | None = None,
+        inputs: Mapping[str, JSON] | None = None,
+        expected: JSON | Missing = MISSING,
+    ) -> None:
+        self.text = text
+        self.completion = completion
+        self.case = case
+        self._inputs = inputs
+        self._expected = expected
+        self._json: JSON | JsonFault | Missing = MISSING
+
+    @classmethod
+    def of(cls, completion: Completion, case: GoldenCase) -> Answer:
+        """The answer a completion gives to a case."""
+        return cls(completion.text, completion=completion, case=case)
+
+    @property
+    def json(self) -> JSON | JsonFault:
+        """The text as JSON, or why it is none; parsed on first use."""
+        known = self._json
+        if isinstance(known, Missing):
+            known = self._json = parse_json(self.text or "")
+        return known
+
+    @property
+    def inputs(self) -> Mapping[str, JSON]:
+        """What the prompt was filled with."""
+        if self.case is not None:
+            return self.case.inputs
+        return self._inputs or {}
+
+    def expected_at(self, steps: Steps) -> JSON | Missing:
+        """The case's expected value at a path."""
+        whole = self.case.expected if self.case is not None else self._expected
+        return MISSING if isinstance(whole, Missing) else value_at(whole, steps)
+
+    def resolve(self, value: JSON | Expected, *, judge: str) -> JSON:
+        """A parameter of a rule, looked up in the case where it says so.
+
+        Raises:
+            JudgeError: The case has no such expected value.
+        """
+        if not isinstance(value, Expected):
+            return value
+        found = self.expected_at(parse_path(value.path))
+        if isinstance(found, Missing):
+            raise self.lacks(str(value), judge=judge)
+        return found
+
+    def lacks(self, what: str, *, judge: str) -> JudgeError:
+        """The error of a case that does not say what a judge needs to know."""
+        if self.case is None:
+            return JudgeError(f"{judge}: nothing was given as {what}", judge=judge)
+        return JudgeError(
+            f"{judge}: case {self.case.id!r} has no {what} ({self.case.at})\n"
+            "  add it to the case, or name another path in the judge",
+            judge=judge,
+        )
+
+    def nothing(self) -> Verdict:
+        """The verdict on an answer without text."""
+        completion = self.completion
+        if completion is not None and completion.refusal:
+            return failed(f"the model refused: {quote(completion.refusal)}", code="refused")
+        why = "" if completion is None else f" (finish_reason {completion.finish_reason})"
+        return failed(f"the answer has no text{why}", code="no_text")
+
+    def at(self, path: str, steps: Steps) -> Answer | Verdict:
+        """The part of the answer at a path, as an answer of its own, or why there is none."""
+        if self.text is None:
+            return self.nothing()
+        whole = self.json
+        if isinstance(whole, JsonFault):
+            return failed(
+                f"no field {path!r}, for the answer is not JSON: {whole.message}",
+                code="json_invalid",
+                actual=self.text[:200],
+            )
+        value = value_at(whole, steps)
+        if isinstance(value, Missing):
+            keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
+            return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
+        part = Answer(
+            value if isinstance(value, str) else None,
+            completion=self.completion,
+            case=self.case,
+            inputs=self._inputs,
+            expected=self._expected,
+        )
+        if not isinstance(value, str):
+            part._json = value
+            part.text = None if value is None else json.dumps(value, ensure_ascii=False)
+        return part

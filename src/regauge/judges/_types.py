@@ -1,0 +1,133 @@
+"""What a judge is and what it says: `Judge`, `Verdict`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from regauge.digests import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.datasets import GoldenCase
+    from regauge.providers import Completion
+
+__all__ = ["NO_ANSWER", "Judge", "Outcome", "Verdict", "abstained", "failed", "graded", "passed"]
+
+Outcome = Literal["pass", "fail", "abstain"]
+
+NO_ANSWER = frozenset({"no_text", "refused"})
+"""Codes that say there was nothing to judge; a negation leaves such a verdict as it is."""
+
+_NOTHING: Mapping[str, JSON] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one judge says of one completion.
+
+    Attributes:
+        outcome: `abstain` when the judge has no opinion; it then counts nowhere.
+        score: Between 0 (worst) and 1 (best).
+        reason: Why, with the evidence quoted, on one line.
+        expected: What was wanted, where that can be shown.
+        actual: What was found instead, or the part of the answer that decided.
+        cost_usd: What the verdict cost, in US dollars; 0 for rules.
+        details: Facts for programs. A rule states `code`: `ok`, or a stable word for the kind
+            of failure, such as `too_long`; failures of one kind share it whatever their text.
+    """
+
+    outcome: Outcome
+    score: float
+    reason: str
+    expected: JSON = None
+    actual: JSON = None
+    cost_usd: float = 0.0
+    details: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+
+    @property
+    def code(self) -> str:
+        """The stable word for what happened; empty when the judge gives none."""
+        code = self.details.get("code", "")
+        return code if isinstance(code, str) else ""
+
+    def __str__(self) -> str:
+        share = f" ({self.score:.2f})" if 0 < self.score < 1 else ""
+        return f"{self.outcome}{share}: {self.reason}"
+
+
+class Judge(Protocol):
+    """Anything that can judge a completion; implement it, do not subclass it."""
+
+    @property
+    def name(self) -> str:
+        """What people read: short, unique among the judges of one eval."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Changes whenever the judge may judge differently."""
+        ...
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Judge one completion of one case.
+
+        Raises:
+            JudgeError: No verdict could be reached; that is neither a pass nor a fail.
+        """
+        ...
+
+
+_OK: Mapping[str, JSON] = MappingProxyType({"code": "ok"})
+
+
+def passed(
+    reason: str, *, score: float = 1.0, expected: JSON = None, actual: JSON = None
+) -> Verdict:
+    """A verdict that passes."""
+    return Verdict(
+        outcome="pass", score=score, reason=reason, expected=expected, actual=actual, details=_OK
+    )
+
+
+def failed(
+    reason: str,
+    *,
+    code: str,
+    score: float = 0.0,
+    expected: JSON = None,
+    actual: JSON = None,
+    details: Mapping[str, JSON] = _NOTHING,
+) -> Verdict:
+    """A verdict that fails, for the stable reason `code`."""
+    return Verdict(
+        outcome="fail",
+        score=score,
+        reason=reason,
+        expected=expected,
+        actual=actual,
+        details={"code": code, **details},
+    )
+
+
+def graded(
+    score: float,
+    *,
+    at_least: float,
+    reason: str,
+    code: str,
+    expected: JSON = None,
+    actual: JSON = None,
+) -> Verdict:
+    """A verdict that passes when a score, held within [0, 1], reaches a threshold."""
+    held = min(1.0, max(0.0, score))
+    if held >= at_least:
+        return passed(reason, score=held, expected=expected, actual=actual)
+    return failed(reason, code=code, score=held, expected=expected, actual=actual)
+
+
+def abstained(reason: str, *, code: str) -> Verdict:
+    """A verdict without an opinion."""
+    return Verdict(outcome="abstain", score=0.0, reason=reason, details={"code": code})

@@ -1,0 +1,1 @@
+"""Rules: deterministic judges, one function each, grouped by what they look at."""

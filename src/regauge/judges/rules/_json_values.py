@@ -1,0 +1,186 @@
+"""Answers that are JSON: whether they parse, and whether they satisfy a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from regauge.digests import JSON
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._evidence import quote, shown, value_text
+from regauge.judges._json import JsonFault, find_json, kind_of
+from regauge.judges._rule import Check, on_answer, on_text, rule
+from regauge.judges._types import Verdict, failed, passed
+
+if TYPE_CHECKING:
+    from regauge.judges._answer import Answer
+
+__all__ = ["contains_json", "json_matches_schema", "json_parses"]
+
+Schema = Mapping[str, JSON] | str | Path
+JsonKind = Literal["object", "array", "string", "number", "boolean", "null"]
+
+
+@rule(codes=("json_invalid", "wrong_type"))
+def json_parses(*, kind: JsonKind | None = None, field: str | None = None) -> Check:
+    """The whole answer is one JSON value; no prose, no code fence around it.
+
+    Args:
+        kind: The JSON type it must have, such as `object`; any by default.
+        field: Judge this part of a JSON answer, a text that holds JSON itself.
+
+    >>> print(json_parses(kind="object").check_text('{"ok": true}'))
+    pass: an object of JSON
+    >>> print(json_parses().check_text('Sure: {"ok": true}'))
+    fail: not JSON: Expecting value at line 1, column 1
+    """
+
+    def check(answer: Answer) -> Verdict:
+        value = answer.json
+        if isinstance(value, JsonFault):
+            return failed(
+                f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
+            )
+        found = kind_of(value)
+        article = "an" if found in {"object", "array"} else "a"
+        if kind is not None and found != kind:
+            return failed(
+                f"JSON, but {article} {found} instead of {kind}",
+                code="wrong_type",
+                expected=kind,
+                actual=found,
+            )
+        return passed("JSON null" if found == "null" else f"{article} {found} of JSON")
+
+    return on_answer(field, check)
+
+
+def _schema(schema: Schema) -> JSON:
+    if isinstance(schema, Mapping):
+        return schema
+    path = Path(schema)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"json_matches_schema: cannot read {schema!s}: {error}\n"
+            f"  a path is taken from the working directory, {Path.cwd()}"
+        ) from error
+    try:
+        loaded: JSON = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"json_matches_schema: {path} is not JSON: {error}") from error
+    return loaded
+
+
+@rule(codes=("json_invalid", "schema"))
+def json_matches_schema(
+    schema: Schema,
+    *,
+    formats: bool = True,
+    field: str | None = None,
+) -> Check:
+    """The answer is JSON that satisfies a JSON Schema (draft 2020-12).
+
+    Args:
+        schema: The schema itself, or the path of a JSON file that holds it.
+        formats: Hold `format` too: date, date-time, time, email, ipv4, ipv6, uri, uuid, ...
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> severity = {"type": "object", "properties": {"severity": {"enum": ["critical", "info"]}}}
+    >>> print(json_matches_schema(severity).check_text('{"severity": "high"}'))
+    fail: $.severity: 'high' is not one of ['critical', 'info']
+    """
+    loaded = _schema(schema)
+    validator = _validator(loaded, formats=formats)
+
+    def check(answer: Answer) -> Verdict:
+        value = answer.json
+        if isinstance(value, JsonFault):
+            return failed(
+                f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
+            )
+        return _schema_verdict(validator, value)
+
+    return on_answer(field, check)
+
+
+def _validator(schema: JSON, *, formats: bool) -> Any:
+    import jsonschema
+    import referencing
+    from jsonschema.exceptions import SchemaError
+
+    # The stubs of jsonschema know no schema that is read from a file.
+    kind: Any = jsonschema.Draft202012Validator
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise UsageError(
+            f"not a JSON Schema: {error.json_path}: {quote(error.message, 200)}"
+        ) from error
+    checker = kind.FORMAT_CHECKER if formats else None
+    # An empty registry keeps the validator from fetching references over the network.
+    empty: Any = referencing.Registry
+    return kind(schema, format_checker=checker, registry=empty())
+
+
+def _schema_verdict(validator: Any, value: JSON) -> Verdict:
+    import jsonschema.exceptions
+    from referencing.exceptions import Unresolvable
+
+    try:
+        errors: Any = jsonschema.exceptions
+        fault = errors.best_match(validator.iter_errors(value))
+    except Unresolvable as error:
+        raise JudgeError(
+            f"json_matches_schema: a reference leads nowhere: {error}", judge="json_matches_schema"
+        ) from error
+    except RecursionError:
+        return failed("nested too deeply for the schema", code="schema")
+    if fault is None:
+        return passed("satisfies the schema")
+    message = fault.message if len(fault.message) <= 200 else quote(fault.message, 200)  # noqa: PLR2004 - a line's share
+    return failed(
+        f"{fault.json_path}: {message}",
+        code="schema",
+        expected=shown({str(fault.validator): fault.validator_value}),
+        actual=shown(fault.instance),
+        details={"path": fault.json_path, "keyword": str(fault.validator)},
+    )
+
+
+@rule(codes=("json_missing", "schema"))
+def contains_json(
+    *,
+    kind: JsonKind | None = None,
+    schema: Schema | None = None,
+    field: str | None = None,
+) -> Check:
+    """An object or array of JSON stands somewhere in the answer, in prose or in a code fence.
+
+    Args:
+        kind: `object` or `array`; either by default.
+        schema: A JSON Schema that one of them must satisfy, or the path of a file with one.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(contains_json().check_text('Here it is: {"severity": "info"}. Done.'))
+    pass: contains '{"severity": "info"}'
+    """
+    validator = _validator(_schema(schema), formats=True) if schema is not None else None
+
+    def check(text: str) -> Verdict:
+        first: Verdict | None = None
+        for value in find_json(text):
+            if kind is not None and kind_of(value) != kind:
+                continue
+            if validator is None:
+                return passed(f"contains {value_text(value)}")
+            verdict = _schema_verdict(validator, value)
+            if verdict.outcome == "pass":
+                return passed(f"contains {value_text(value)}, which satisfies the schema")
+            first = first or verdict
+        return first or failed(f"contains no JSON {kind or 'object or array'}", code="json_missing")
+
+    return on_text(field, check)

@@ -1,0 +1,34 @@
+"""Every example in the docstring of a judge runs and says what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import regauge.judges
+from regauge.judges import RuleFactory
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(regauge.judges.__path__, "regauge.judges.")
+    if not module.ispkg
+]
+FACTORIES = [made for made in vars(regauge.judges).values() if isinstance(made, RuleFactory)]
+
+
+@pytest.mark.parametrize("name", [*MODULES, "regauge.judges"])
+def test_examples_of_the_module_run(name: str):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("factory", FACTORIES, ids=lambda factory: factory.kind)
+def test_every_judge_has_an_example_that_runs(factory: RuleFactory[...]):
+    names = {**vars(regauge.judges)}
+    test = doctest.DocTestParser().get_doctest(
+        factory.build.__doc__ or "", names, factory.kind, None, None
+    )
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
