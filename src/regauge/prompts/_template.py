@@ -77,10 +77,10 @@ def odd_braces(text: str) -> Iterator[str]:
     """
     for match in _ODD.finditer(text):
         start, end = match.span()
-        if text[:start].endswith("{{") and text[end:].startswith("}}"):
-            yield "{{" + match[0] + "}}"
-        elif not _PLACEHOLDER.fullmatch(match[0]):
+        if _PLACEHOLDER.fullmatch(match[0]) is None:
             yield match[0]
+        elif text[:start].endswith("{{") and text.startswith("}}", end):
+            yield "{{" + match[0] + "}}"
 
 
 def input_text(value: JSON) -> str:

@@ -1,0 +1,111 @@
+"""Finds prompt files and loads prompts by name, path and version."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regauge.errors import Fault, PromptError, UsageError
+from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
+from regauge.prompts._semver import Semver
+from regauge.prompts._suggest import did_you_mean
+from regauge.prompts._yaml import read_text
+
+if TYPE_CHECKING:
+    from regauge.prompts._prompt import Prompt
+
+__all__ = ["find_prompt", "load_prompt", "parse_version", "prompt_files"]
+
+
+def prompt_files(prompts_dir: Path) -> list[Path]:
+    """Every prompt file below a directory, sorted; hidden directories are left out."""
+    found: list[Path] = []
+    for directory, names, files in os.walk(prompts_dir):
+        names[:] = [name for name in names if not name.startswith(".")]
+        found += [Path(directory, name) for name in files if name.endswith(SUFFIXES)]
+    return sorted(found)
+
+
+def find_prompt(name: str | Path, *, root: Path | None = None) -> Path:
+    """The file of a prompt, by its name or by its path.
+
+    Args:
+        root: A directory of the project; the working directory by default.
+
+    Raises:
+        PromptError: There is no such prompt, or several files have its name.
+    """
+    text = str(name)
+    if isinstance(name, Path) or text.endswith((".yml", ".yaml")):
+        return _by_path(Path(name), root)
+    from regauge.project import Project
+
+    prompts_dir = Project.find(root).prompts_dir
+    files = prompt_files(prompts_dir)
+    matching = [path for path in files if text in _names(path, prompts_dir)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        places = ", ".join(str(path) for path in matching)
+        message = f"several prompts are named {text!r}: {places}"
+        fix = "rename all but one: a name stands for one prompt everywhere"
+        raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
+    known = [prompt_name(path) for path in files]
+    fix = did_you_mean(text, known)
+    if not fix:
+        listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")  # noqa: PLR2004  # a line's worth
+        fix = f"prompts here: {listed}" if known else f"write {prompts_dir / text}.prompt.yml"
+    message = f"there is no prompt {text!r}"
+    raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
+
+
+def load_prompt(
+    name_or_path: str | Path, version: str | None = None, *, root: Path | None = None
+) -> Prompt:
+    """Load a prompt from its file, or an older version of it from git.
+
+    Args:
+        name_or_path: A name such as `alert-severity`, or a path that ends in `.yml` or `.yaml`.
+        version: Such as `1.1.0`: the released state of that version, or where it was never
+            released the newest commit that carries it. None loads the file as it is now.
+        root: A directory of the project; the working directory by default.
+
+    Raises:
+        PromptError: There is no such prompt, or its file is faulty.
+        GitError: No commit holds that version.
+        UsageError: The version is none.
+    """
+    path = find_prompt(name_or_path, root=root)
+    if version is None:
+        return parse_prompt(read_text(path), path=path)
+    from regauge.prompts._history import load_version
+
+    return load_version(path, parse_version(version))
+
+
+def parse_version(text: str) -> Semver:
+    """A version that a caller wrote.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return Semver.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{error}\n  fix: write three numbers, such as 1.0.0") from error
+
+
+def _by_path(path: Path, root: Path | None) -> Path:
+    candidates = [path] if root is None or path.is_absolute() else [root / path, path]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    message = "this is a directory" if path.is_dir() else "there is no such prompt file"
+    raise PromptError([Fault(path=path, line=None, message=message)])
+
+
+def _names(path: Path, prompts_dir: Path) -> set[str]:
+    """What a file answers to: its name, and its name with the directories below `prompts/`."""
+    name = prompt_name(path)
+    return {name, (path.relative_to(prompts_dir).parent / name).as_posix()}

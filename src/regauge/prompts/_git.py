@@ -1,0 +1,205 @@
+"""git, the store of versions, asked through its own program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regauge.errors import GitError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Commit", "Repository"]
+
+_TIMEOUT_S = 60
+# A hook runs with these set for the repository of the hook, which need not be the project's.
+_INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY")
+_FIXED = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit that touched a file.
+
+    Attributes:
+        hash: All 40 (or 64) hexadecimal digits.
+        date: The author's date, as ISO 8601 with the offset from UTC.
+        path: The file's path in that commit, relative to the top of the repository.
+    """
+
+    hash: str
+    date: str
+    subject: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """One git repository on disk."""
+
+    top: Path
+
+    @classmethod
+    def find(cls, directory: Path) -> Repository | None:
+        """The repository that a directory is in; None where it is in none.
+
+        Raises:
+            GitError: git is not installed, or refuses the repository.
+        """
+        directory = _existing(directory.resolve())
+        try:
+            top = _git(directory, "rev-parse", "--show-toplevel")
+        except GitError as error:
+            if "not a git repository" in str(error) or "must be run in a work tree" in str(error):
+                return None
+            raise
+        return cls(Path(os.fsdecode(top.removesuffix(b"\n"))).resolve())
+
+    @classmethod
+    def at(cls, directory: Path) -> Repository:
+        """The repository that a directory is in.
+
+        Raises:
+            GitError: It is in none, or git is not installed.
+        """
+        repository = cls.find(directory)
+        if repository is None:
+            raise GitError(
+                f"{directory} is not in a git repository, and git is where versions are kept\n"
+                "  fix: git init, then commit the prompt"
+            )
+        return repository
+
+    def inside(self, path: Path) -> str:
+        """A file's path as git writes it: relative to the top, with slashes.
+
+        Raises:
+            GitError: The file is outside the repository.
+        """
+        resolved = path.parent.resolve() / path.name
+        if not resolved.is_relative_to(self.top):
+            raise GitError(f"{path} is outside the git repository {self.top}")
+        return resolved.relative_to(self.top).as_posix()
+
+    def commit(self, ref: str) -> str:
+        """The full hash of the commit that a branch, tag or hash names.
+
+        Raises:
+            GitError: There is no such commit.
+        """
+        try:
+            arguments = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+            return self._text("rev-parse", *arguments).strip()
+        except GitError as error:
+            hint = self._shallow_hint() or "  fix: git fetch, or look at `git branch -a` for names"
+            raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
+
+    def has_commits(self) -> bool:
+        """Whether anything was ever committed."""
+        try:
+            self._text("rev-parse", "--verify", "--quiet", "HEAD")
+        except GitError:
+            return False
+        return True
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """A file as a commit has it, byte for byte; None where the commit has no such file."""
+        return next(iter(self.read_all([(commit, path)])))
+
+    def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
+        """Files at commits, all through one process; None for each that does not exist."""
+        places = list(places)
+        found: list[bytes | None] = []
+        # The protocol is line by line, so a path with a line break cannot be asked for.
+        asked = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
+        data = self._run("cat-file", "--batch", given="".join(f"{name}\n" for name in asked))
+        at = 0
+        for _ in places:
+            end = data.index(b"\n", at)
+            header = data[at:end].split(b" ")
+            at = end + 1
+            if len(header) < 3 or not header[-1].isdigit() or header[-2] not in _OBJECT_KINDS:  # noqa: PLR2004  # "missing" has no size
+                found.append(None)
+                continue
+            size = int(header[-1])
+            found.append(data[at : at + size] if header[-2] == b"blob" else None)
+            at += size + 1
+        return found
+
+    def history(self, path: str) -> list[Commit]:
+        """The commits that touched a file, newest first, followed through renames."""
+        if not self.has_commits():
+            return []
+        text = self._text(
+            "log", "--follow", "--name-only", "-z", "--format=%x01%H%x02%aI%x02%s", "--", path
+        )
+        found: list[Commit] = []
+        for record in text.split("\x01")[1:]:
+            head, _, names = record.partition("\0")
+            commit, date, subject = head.split("\x02", 2)
+            name = names.strip("\n\0").split("\0")[0]
+            if name:
+                found.append(Commit(hash=commit, date=date, subject=subject, path=name))
+        return found
+
+    def shallow(self) -> bool:
+        """Whether history was cut off when the repository was cloned."""
+        return self._text("rev-parse", "--is-shallow-repository").strip() == "true"
+
+    def _shallow_hint(self) -> str:
+        if not self.shallow():
+            return ""
+        return "  fix: this clone is shallow; fetch the rest with `git fetch --unshallow`"
+
+    def missing(self, what: str) -> GitError:
+        """The error for something that the history ought to hold and does not."""
+        hint = self._shallow_hint()
+        return GitError(f"{what}\n{hint}" if hint else what)
+
+    def _text(self, *arguments: str) -> str:
+        return os.fsdecode(self._run(*arguments))
+
+    def _run(self, *arguments: str, given: str = "") -> bytes:
+        return _git(self.top, *arguments, given=given)
+
+
+_OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
+
+
+def _existing(directory: Path) -> Path:
+    """The directory, or the nearest one above it that is there."""
+    return next((d for d in (directory, *directory.parents) if d.is_dir()), directory)
+
+
+def _git(directory: Path, *arguments: str, given: str = "") -> bytes:
+    """What git says to a command.
+
+    Raises:
+        GitError: git is not installed, takes longer than a minute, or fails.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _INHERITED}
+    command = ["git", "--literal-pathspecs", "--no-pager"]
+    command += ["-c", "core.quotePath=false", "-c", "log.showSignature=false"]
+    command += ["-c", "color.ui=false", "-C", str(directory), *arguments]
+    try:
+        done = subprocess.run(  # noqa: S603  # no shell, and refs stand behind --end-of-options
+            command,
+            input=os.fsencode(given),
+            capture_output=True,
+            check=False,
+            env=environment | _FIXED,
+            timeout=_TIMEOUT_S,
+        )
+    except FileNotFoundError as error:
+        fix = "install git: versions of prompts are read from it"
+        raise GitError(f"the program `git` was not found\n  fix: {fix}") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git {arguments[0]} took longer than {_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise GitError(f"git {arguments[0]} failed: {said or f'exit code {done.returncode}'}")
+    return done.stdout

@@ -1,0 +1,244 @@
+"""`prompts.lock`: every released version of every prompt, one line each, only ever added to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import Fault, LockError
+from regauge.prompts._atomic import write_atomically
+from regauge.prompts._semver import Semver
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.prompts._prompt import Prompt
+
+__all__ = ["LOCK_NAME", "LockEntry", "PromptLock", "lock_of"]
+
+LOCK_NAME = "prompts.lock"
+_HEADER = """\
+# Released prompt versions: name@version, digest of its behaviour, digest of its contract.
+# Lines are only added, by `regauge bump`; `regauge lint` checks them against the files and git.
+"""
+_LINE = re.compile(r"(?P<name>\S.*)@(?P<version>[^\s@]+) (?P<digest>\S+) (?P<contract>\S+)")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_KEEP_BOTH = "keep both sides' lines, or bump again where both released the same version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEntry:
+    """One released version.
+
+    Attributes:
+        line: Where it stands in the file, from 1; 0 for one that was just added.
+    """
+
+    name: str
+    version: Semver
+    digest: str
+    contract_digest: str
+    line: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version} {self.digest} {self.contract_digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLock:
+    """The released versions of all prompts of a project."""
+
+    path: Path
+    entries: tuple[LockEntry, ...] = ()
+
+    @classmethod
+    def load(cls, path: Path) -> PromptLock:
+        """Read a lock; a file that is not there is a lock without entries.
+
+        Raises:
+            LockError: Lines that are no entry, and versions that stand there twice.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return cls(path)
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"cannot be read: {error}"
+            raise LockError([Fault(path=path, line=None, message=message)]) from error
+        return cls.parse(text, path)
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> PromptLock:
+        """Read the text of a lock.
+
+        Raises:
+            LockError: As `load`.
+        """
+        faults: list[Fault] = []
+        found: dict[tuple[str, Semver], LockEntry] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            entry = _entry(line.strip(), number)
+            if isinstance(entry, str):
+                fix = _KEEP_BOTH if line[:7] in {"<<<<<<<", "=======", ">>>>>>>"} else ""
+                faults.append(Fault(path=path, line=number, message=entry, fix=fix))
+                continue
+            twin = found.setdefault((entry.name, entry.version), entry)
+            if twin != entry:
+                message = (
+                    f"{entry.name}@{entry.version} has another digest than on line {twin.line}"
+                )
+                fix = "keep the line that was released first, and bump the other's prompt again"
+                faults.append(Fault(path=path, line=number, message=message, fix=fix))
+        if faults:
+            raise LockError(faults)
+        return cls(path, tuple(found.values()))
+
+    def of(self, name: str) -> list[LockEntry]:
+        """The released versions of one prompt, oldest first."""
+        mine = (entry for entry in self.entries if entry.name == name)
+        return sorted(mine, key=lambda entry: entry.version)
+
+    def get(self, name: str, version: Semver) -> LockEntry | None:
+        """One released version."""
+        return next((entry for entry in self.of(name) if entry.version == version), None)
+
+    def add(self, prompt: Prompt) -> PromptLock:
+        """The lock with a prompt's version among the released ones.
+
+        Raises:
+            LockError: The prompt has no version, or that version is released with other content.
+        """
+        if prompt.version is None:
+            message = "a prompt without a version cannot be released"
+            fix = f"regauge bump {prompt.name} major"
+            raise LockError([Fault(path=prompt.path, line=1, message=message, fix=fix)])
+        entry = LockEntry(
+            name=prompt.name,
+            version=prompt.version,
+            digest=prompt.digest,
+            contract_digest=prompt.contract_digest,
+        )
+        twin = self.get(entry.name, entry.version)
+        if twin == entry:
+            return self
+        if twin is not None:
+            raise LockError(self.check(prompt))
+        return replace(self, entries=(*self.entries, entry))
+
+    def save(self) -> None:
+        """Write the file in one step: readers see the old text or the new one."""
+        write_atomically(self.path, str(self).encode())
+
+    def check(self, prompt: Prompt) -> list[Fault]:
+        """What is wrong between a prompt file and the versions that were released of it."""
+        released = self.of(prompt.name)
+        if prompt.version is None:
+            problem = _dropped_version(prompt, released)
+        elif (same := self.get(prompt.name, prompt.version)) is not None:
+            problem = _changed_since(prompt, same)
+        else:
+            problem = _not_released(prompt, prompt.version, released)
+        if problem is None:
+            return []
+        line = prompt.lines.get("version", 1)
+        return [Fault(path=prompt.path, line=line, message=problem[0], fix=problem[1])]
+
+    def needs_major(self, prompt: Prompt) -> LockEntry | None:
+        """The release whose contract a prompt breaks without being its next major version.
+
+        Prereleases promise nothing, so they do not count.
+        """
+        version = prompt.version
+        stable = [entry for entry in self.of(prompt.name) if not entry.version.prerelease]
+        before = [entry for entry in stable if version is None or entry.version < version]
+        if not before or before[-1].contract_digest == prompt.contract_digest:
+            return None
+        is_major = version is not None and version.major > before[-1].version.major
+        return None if is_major else before[-1]
+
+    def check_against(self, older: PromptLock, ref: str) -> list[Fault]:
+        """What an older state of the lock holds and this one does not, or holds otherwise."""
+        faults: list[Fault] = []
+        for entry in older.entries:
+            mine = self.get(entry.name, entry.version)
+            which = f"{entry.name}@{entry.version}"
+            if mine is None:
+                message = f"{which} was removed; {ref} has it, and the lock is only added to"
+                faults.append(
+                    Fault(path=self.path, line=None, message=message, fix=f"add back: {entry}")
+                )
+            elif mine != entry:
+                message = f"{which} has another digest than in {ref}"
+                fix = f"restore the line: {entry}"
+                faults.append(Fault(path=self.path, line=mine.line, message=message, fix=fix))
+        return faults
+
+    def __str__(self) -> str:
+        lines = sorted(self.entries, key=lambda entry: (entry.name, entry.version))
+        return _HEADER + "".join(f"{entry}\n" for entry in lines)
+
+
+def lock_of(prompts: Path) -> PromptLock:
+    """The lock of a `prompts/` directory, or of a prompt file somewhere below one."""
+    if prompts.is_dir():
+        return PromptLock.load(prompts / LOCK_NAME)
+    for directory in prompts.resolve().parents:
+        if (directory / LOCK_NAME).is_file() or directory.name == "prompts":
+            return PromptLock.load(directory / LOCK_NAME)
+        if (directory / ".git").exists():
+            break
+    return PromptLock(prompts.parent / LOCK_NAME)
+
+
+def _dropped_version(prompt: Prompt, released: list[LockEntry]) -> tuple[str, str] | None:
+    if not released:
+        return None
+    last = released[-1].version
+    fix = f"write `version: {last}` back, then regauge bump {prompt.name} PART if anything changed"
+    return f"has no version, but {last} was released", fix
+
+
+def _changed_since(prompt: Prompt, same: LockEntry) -> tuple[str, str] | None:
+    contract = same.contract_digest != prompt.contract_digest
+    if same.digest == prompt.digest and not contract:
+        return None
+    what = "the contract (jsonSchema, inputs)" if contract else "the content"
+    message = f"{what} changed, but the version is still {same.version}, which is released"
+    return message, f"regauge bump {prompt.name} {'major' if contract else 'patch'}"
+
+
+def _not_released(
+    prompt: Prompt, version: Semver, released: list[LockEntry]
+) -> tuple[str, str] | None:
+    bump = f"regauge bump {prompt.name}"
+    if released and version < released[-1].version:
+        last = released[-1].version
+        fix = f"write `version: {last}`, then {bump} PART if anything changed"
+        return f"version {version} is older than {last}, which is released", fix
+    lock = PromptLock(prompt.path, tuple(released))
+    if (broken := lock.needs_major(prompt)) is not None:
+        message = f"the contract (jsonSchema, inputs) changed since {broken.version}"
+        return f"{message}, but {version} is no new major version", f"{bump} major"
+    return f"version {version} is not in {LOCK_NAME}", bump
+
+
+def _entry(line: str, number: int) -> LockEntry | str:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return "this line is no `name@version digest digest`"
+    if not (_DIGEST.fullmatch(match["digest"]) and _DIGEST.fullmatch(match["contract"])):
+        return "a digest is 64 hexadecimal digits"
+    try:
+        version = Semver.parse(match["version"])
+    except ValueError as error:
+        return str(error)
+    return LockEntry(
+        name=match["name"],
+        version=version,
+        digest=match["digest"],
+        contract_digest=match["contract"],
+        line=number,
+    )
