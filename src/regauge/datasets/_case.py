@@ -76,8 +76,8 @@ def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
     Raises:
         ValueError: `holdout` is not a share.
 
-    >>> split_of("KubeletDown"), split_of("KubeletDown", holdout=1)
-    ('train', 'holdout')
+    >>> split_of("KubeletDown"), split_of("Watchdog")
+    ('holdout', 'train')
     """
     if not 0 <= holdout <= 1:
         raise ValueError(f"holdout is a share from 0 to 1, not {holdout!r}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast, get_args
 
 from regauge.datasets._case import GoldenCase, Split, Tier, split_of
+from regauge.datasets._record import is_known
 from regauge.datasets._texts import Texts, file_reference
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "cases_of"]
 
-_KEYS = ("id", "inputs", "expected", "tags", "tier", "split", "source", "licence", "note")
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
 _ID_RULE = "letters, digits and _ . + / - only, at most 200"
 # `-k` reads these words as operators, so nobody could select such a case.
@@ -50,7 +50,8 @@ def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> lis
     for record in records:
         faults = len(source.faults)
         case_id = _id(record, source, first)
-        _known_keys(record, source)
+        for key in record.values:
+            is_known(key, source, record.line_of(key))
         inputs = _inputs(record, source, reading.texts)
         expected = _expected(record, source, reading.texts)
         tier = _word(record, source, "tier", _TIERS, "required")
@@ -104,17 +105,6 @@ def _id(record: Record, source: Source, first: dict[str, int]) -> str:
     else:
         first[value] = line
     return value
-
-
-def _known_keys(record: Record, source: Source) -> None:
-    for key in record.values:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key.lower(), _KEYS, n=1)
-            source.fault(
-                record.line_of(key),
-                f"unknown key {key!r}",
-                f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_KEYS)}",
-            )
 
 
 def _inputs(record: Record, source: Source, texts: Texts) -> Mapping[str, JSON]:
@@ -218,5 +208,7 @@ def _shown(value: object) -> str:
 
 
 def _slug(value: str) -> str:
-    plain = unicodedata.normalize("NFKD", value).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9_.+/-]+", "-", plain).strip("-+./")[:200]
+    """What is left of an id when only allowed characters are kept, short enough for a message."""
+    letters = unicodedata.normalize("NFKD", value.replace("ß", "ss"))
+    plain = letters.encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9_.+/-]+", "-", plain).strip("-+./")[:40]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from regauge.errors import Fault
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Record", "Source", "decode_lines"]
+__all__ = ["Record", "Source", "decode_lines", "is_known"]
+
+_KEYS = ("id", "inputs", "expected", "tags", "tier", "split", "source", "licence", "note")
 
 _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -77,3 +80,17 @@ def decode_lines(source: Source) -> str | None:
                     "save the file as UTF-8",
                 )
         return None
+
+
+def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -> bool:
+    """Whether a case can have this key; a fault with the nearest known one if not."""
+    if key in _KEYS:
+        return True
+    shown = {name: name for name in _KEYS}
+    if word == "column":
+        shown["inputs"] = "inputs.<name>"
+    near = difflib.get_close_matches(key.lower(), _KEYS, n=1)
+    known = f"known {word}s: {', '.join(shown.values())}"
+    fix = f"did you mean {shown[near[0]]!r}?" if near else known
+    source.fault(line, f"unknown {word} {key!r}", fix)
+    return False

@@ -10,12 +10,13 @@ import math
 from typing import cast
 
 from regauge.datasets._jsonl import parse_json
-from regauge.datasets._record import Record, Source, decode_lines
+from regauge.datasets._record import Record, Source, decode_lines, is_known
 
 __all__ = ["read_csv", "read_parquet"]
 
 # A cell may hold a whole document; the csv module stops at 128 KiB unless told otherwise.
 _CELL_CHARS_MAX = 64 * 1024 * 1024
+_ONE_COLUMN_EACH = "one column `inputs.<name>` for each input, `expected.<key>` for each key"
 
 
 def read_csv(source: Source) -> list[Record]:
@@ -56,7 +57,11 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             if not _columns_are_sound(source, columns, line):
                 return []
         elif len(row) != len(columns):
-            source.fault(line, f"{len(row)} cells where the header has {len(columns)} columns")
+            source.fault(
+                line,
+                f"{len(row)} cells where the header has {len(columns)} columns",
+                "put cells with commas or line ends in quotes",
+            )
         elif any(row):
             cells = {
                 name: _text_cell(name, cell)
@@ -84,11 +89,12 @@ def read_parquet(source: Source) -> list[Record]:
     """The records of a parquet file; an empty cell (null) is an absent key."""
     import pandas as pd
 
+    data = io.BytesIO(source.path.read_bytes())
     try:
         # Arrow's types keep apart what numpy would merge: null and NaN, whole numbers and floats.
-        frame = pd.read_parquet(source.path, dtype_backend="pyarrow")
-    except (OSError, ValueError, NotImplementedError) as error:
-        source.fault(None, f"not parquet: {str(error).splitlines()[0]}")
+        frame = pd.read_parquet(data, dtype_backend="pyarrow")
+    except (OSError, ValueError, NotImplementedError):
+        source.fault(None, "not a parquet file, or a damaged one")
         return []
     if frame.index.names != [None]:
         # A column that was made the index before the file was written is still a column.
@@ -144,13 +150,14 @@ def _columns_are_sound(source: Source, columns: list[str], line: int | None) -> 
     for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
         source.fault(line, f"the column {name!r} is given twice")
     for name in columns:
-        head, _, rest = name.partition(".")
-        if head == "inputs" and not rest:
-            source.fault(
-                line, f"the column {name!r} names no input", "one column `inputs.<name>` each"
-            )
-        elif "." in name and (head not in {"inputs", "expected"} or not rest):
-            source.fault(line, f"unknown column {name!r}", "`inputs.<name>` or `expected.<key>`")
+        head, dot, rest = name.partition(".")
+        if head not in {"inputs", "expected"} or not dot:
+            if name == "inputs":
+                source.fault(line, "the column 'inputs' names no input", _ONE_COLUMN_EACH)
+            else:
+                is_known(name, source, line, word="column")
+        elif not rest:
+            source.fault(line, f"the column {name!r} names nothing", _ONE_COLUMN_EACH)
     if "expected" in columns and any(name.startswith("expected.") for name in columns):
         source.fault(line, "both `expected` and `expected.<key>` columns", "keep one of the two")
     if "id" not in columns:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from pathlib import Path, PurePosixPath
 from typing import cast
 
 __all__ = ["Texts", "file_reference"]
 
 _LISTED_MAX = 500
+_SHOWN_MAX = 100
 
 
 def file_reference(value: object) -> str | None:
@@ -17,6 +19,10 @@ def file_reference(value: object) -> str | None:
         path = mapping.get("file")
         return path if isinstance(path, str) else None
     return None
+
+
+def _short(reference: str) -> str:
+    return repr(reference) if len(reference) <= _SHOWN_MAX else f"{reference[:_SHOWN_MAX]!r}..."
 
 
 class Texts:
@@ -54,7 +60,7 @@ class Texts:
             raise ValueError(
                 f"{reference!r} is no path: write it with / from the folder {self._shown!r}"
             )
-        if inner.is_absolute() or ".." in inner.parts or ":" in inner.parts[0]:
+        if inner.is_absolute() or ".." in inner.parts or ":" in "".join(inner.parts[:1]):
             raise ValueError(
                 f"the file {reference!r} is not named by its path inside the folder {self._shown!r}"
             )
@@ -67,11 +73,14 @@ class Texts:
             data = path.read_bytes()
         except FileNotFoundError:
             raise ValueError(self._missing(reference, inner)) from None
-        except (OSError, RuntimeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else None
-            raise ValueError(
-                f"the file {reference!r} cannot be read: {(reason or str(error)).lower()}"
-            ) from error
+        except RuntimeError as error:
+            raise ValueError(f"the file {reference!r} is a link to itself") from error
+        except OSError as error:
+            # Until Python 3.12 a loop of links is a RuntimeError, from 3.13 on it is this.
+            if error.errno == errno.ELOOP:
+                raise ValueError(f"the file {reference!r} is a link to itself") from error
+            reason = (error.strerror or str(error)).lower()
+            raise ValueError(f"the file {_short(reference)} cannot be read: {reason}") from error
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import TYPE_CHECKING, cast
@@ -24,6 +25,7 @@ _SURPRISES = {
     "tag:yaml.org,2002:int": re.compile(r"[-+]?0[0-9_]|.*[:_]"),
     "tag:yaml.org,2002:float": re.compile(r".*[:_]"),
 }
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -48,12 +50,15 @@ class _Reader:
             return None
         self._open.add(id(node))
         try:
-            if isinstance(node, yaml.MappingNode):
+            if node.tag not in _COLLECTIONS:
+                self._fault(node, f"the tag {node.tag} has no JSON value")
+            elif isinstance(node, yaml.MappingNode):
                 return {key: self.value(item) for key, item in self.pairs(node)}
-            assert isinstance(node, yaml.SequenceNode)
-            return [self.value(item) for item in node.value]
+            elif isinstance(node, yaml.SequenceNode):
+                return [self.value(item) for item in node.value]
         finally:
             self._open.discard(id(node))
+        return None
 
     def pairs(self, node: yaml.MappingNode) -> list[tuple[str, yaml.Node]]:
         """The keys and values of a mapping, merged ones first, each own key once."""
@@ -78,7 +83,7 @@ class _Reader:
         surprise = _SURPRISES.get(node.tag)
         if surprise and surprise.match(text):
             meant = self._construct(node)
-            self._fault(node, f"{text} reads as {meant!r} in YAML", "put it in quotes")
+            self._fault(node, f"{text} reads as {json.dumps(meant)} in YAML", "put it in quotes")
             return None
         if node.tag == "tag:yaml.org,2002:timestamp":
             self._fault(node, f"{text} reads as a date in YAML", "put it in quotes")
@@ -114,7 +119,7 @@ def read_yaml(source: Source) -> list[Record]:
         return _records(source, text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        problem = " ".join(part for part in (error.problem, error.context) if part)
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
         source.fault(mark.line + 1 if mark else None, f"not YAML: {problem}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

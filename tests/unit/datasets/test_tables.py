@@ -1,0 +1,270 @@
+"""CSV and parquet datasets."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import decimal
+import io
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from regauge.datasets import load_dataset
+from regauge.errors import DatasetError
+
+# A carriage return alone ends a line for the csv module; NUL ends the file for many programs.
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=30)
+
+
+@pytest.fixture
+def load_frame(fixtures_dir):
+    """Write a frame as parquet and read it as a dataset."""
+
+    def write_and_load(frame):
+        path = fixtures_dir / "golden" / "demo.parquet"
+        frame.to_parquet(path)
+        return load_dataset(path, fixtures_dir=fixtures_dir)
+
+    return write_and_load
+
+
+def test_columns_of_a_csv_become_inputs_and_expected(load, fixtures_dir):
+    (fixtures_dir / "long.md").write_text("long\n", encoding="utf-8")
+    dataset = load(
+        "id,inputs.name,inputs.text,expected.label,expected.n,tags,tier,split,source,licence\n"
+        'a,5,"one\n""two""\n",warning,3,night; storage,tracked,holdout,me,MIT\n'
+        "\n"
+        'b,,"{""file"": ""long.md""}",,,,,,,\n',
+        "demo.csv",
+    )
+    first, second = dataset
+    assert first.inputs == {"name": "5", "text": 'one\n"two"\n'}
+    assert first.expected == {"label": "warning", "n": 3}
+    assert (first.tags, first.tier, first.split) == (("night", "storage"), "tracked", "holdout")
+    assert (first.source, first.licence) == ("me", "MIT")
+    assert second.inputs == {"name": "", "text": "long\n"}
+    assert second.expected is None
+    assert [first.at, second.at] == ["fixtures/golden/demo.csv:2", "fixtures/golden/demo.csv:6"]
+
+
+def test_an_expected_cell_is_json_where_it_parses_and_text_elsewhere(load):
+    cells = ["warning", '"5"', "5", "null", '{"a": [1]}', "{broken", "NaN"]
+    rows = io.StringIO()
+    csv.writer(rows).writerows([["id", "expected"], *([f"c{n}", c] for n, c in enumerate(cells))])
+    found = [case.expected for case in load(rows.getvalue(), "demo.csv")]
+    assert found == ["warning", "5", 5, None, {"a": [1]}, "{broken", "NaN"]
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_csv_cell_is_read_as_it_was_written(load, pairs):
+    rows = io.StringIO()
+    writer = csv.writer(rows)
+    writer.writerow(["id", "inputs.one", "inputs.two"])
+    writer.writerows([f"c{n}", one, two] for n, (one, two) in enumerate(pairs))
+    dataset = load(rows.getvalue(), "demo.csv")
+    assert [tuple(case.inputs.values()) for case in dataset] == pairs
+
+
+def test_faults_of_a_csv_name_the_line_a_row_starts_on(error_of):
+    content = (
+        "id,inputs.text,tier,split\r\n"
+        'a,"one\r\ntwo",required,\r\n'
+        'a,"three\r\n\r\nfour",required,\r\n'
+        ",x,,\r\n"
+        "b,x\r\n"
+        "c d,x,urgent,test\r\n"
+    )
+    assert error_of(content, "demo.csv") == snapshot("""\
+fixtures/golden/demo.csv:4: the id 'a' is taken: line 2 has it too
+  fix: every case needs an id of its own
+fixtures/golden/demo.csv:7: a case without an id
+  fix: give it one: "id": "a-unique-name"
+fixtures/golden/demo.csv:8: 2 cells where the header has 4 columns
+  fix: put cells with commas or line ends in quotes
+fixtures/golden/demo.csv:9: the id 'c d' cannot be the id of a test
+  fix: letters, digits and _ . + / - only, at most 200, such as 'c-d'
+fixtures/golden/demo.csv:9: no such tier: 'urgent'
+  fix: one of critical, required, tracked
+fixtures/golden/demo.csv:9: no such split: 'test'
+  fix: one of train, holdout\
+""")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "name,inputs.x\na,b\n",
+            snapshot("""\
+fixtures/golden/demo.csv:1: unknown column 'name'
+  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note
+fixtures/golden/demo.csv:1: there is no column `id`
+  fix: columns found: name, inputs.x\
+"""),
+        ),
+        (
+            "id,inputs.x,inputs.x,label\na,b,c,d\n",
+            snapshot("""\
+fixtures/golden/demo.csv:1: the column 'inputs.x' is given twice
+fixtures/golden/demo.csv:1: unknown column 'label'
+  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note\
+"""),
+        ),
+        (
+            "id,inputs.,input.x,expected,expected.y\na,1,2,3,4\n",
+            snapshot("""\
+fixtures/golden/demo.csv:1: the column 'inputs.' names nothing
+  fix: one column `inputs.<name>` for each input, `expected.<key>` for each key
+fixtures/golden/demo.csv:1: unknown column 'input.x'
+  fix: did you mean 'inputs.<name>'?
+fixtures/golden/demo.csv:1: both `expected` and `expected.<key>` columns
+  fix: keep one of the two\
+"""),
+        ),
+        (
+            'id,inputs.x\na,"open\n',
+            snapshot("""\
+fixtures/golden/demo.csv:2: not CSV: unexpected end of data
+  fix: double the quotes inside a quoted cell\
+"""),
+        ),
+        (
+            'id,inputs.x\na,"b"c\n',
+            snapshot("""\
+fixtures/golden/demo.csv:2: not CSV: ',' expected after '"'
+  fix: double the quotes inside a quoted cell\
+"""),
+        ),
+        (
+            "id,inputs.x\n",
+            snapshot("""\
+fixtures/golden/demo.csv: no cases
+  fix: add one, or remove the file\
+"""),
+        ),
+        (
+            "",
+            snapshot("""\
+fixtures/golden/demo.csv: no cases
+  fix: add one, or remove the file\
+"""),
+        ),
+        (
+            b"id,inputs.x\na,b\0c\n",
+            snapshot("fixtures/golden/demo.csv:2: a NUL character in a table"),
+        ),
+        (
+            b"id,inputs.x\na,caf\xe9\n",
+            snapshot("""\
+fixtures/golden/demo.csv:2: not UTF-8: byte 0xe9 at column 6
+  fix: save the file as UTF-8\
+"""),
+        ),
+    ],
+    ids=[
+        "no-id",
+        "column-twice",
+        "wrong-columns",
+        "open-quote",
+        "text-after-quote",
+        "only-a-header",
+        "empty",
+        "nul",
+        "latin-1",
+    ],
+)
+def test_a_csv_that_is_no_dataset_says_why(error_of, content, message):
+    assert error_of(content, "demo.csv") == message
+
+
+def test_a_long_document_fits_into_a_cell_and_the_limit_of_the_csv_module_is_put_back(load):
+    before = csv.field_size_limit()
+    text = "x" * 300_000
+    assert load(f"id,inputs.x\na,{text}\n", "demo.csv").cases[0].inputs == {"x": text}
+    assert csv.field_size_limit() == before
+
+
+def test_a_parquet_file_keeps_its_types(load_frame, fixtures_dir):
+    (fixtures_dir / "long.md").write_text("long\n", encoding="utf-8")
+    frame = pd.DataFrame(
+        {
+            "id": ["a", "b"],
+            "inputs.n": pd.array([1, None], dtype="Int64"),
+            "inputs.doc": [{"file": "long.md"}, None],
+            "expected.label": ["5", None],
+            "expected.list": [[1, 2], None],
+            "tags": [["x"], None],
+        }
+    )
+    first, second = load_frame(frame)
+    assert first.inputs == {"n": 1, "doc": "long\n"}
+    assert first.expected == {"label": "5", "list": [1, 2]}
+    assert first.tags == ("x",)
+    assert (second.inputs, second.expected, second.tags) == ({}, None, ())
+    assert second.at == "fixtures/golden/demo.parquet:2"
+
+
+def test_a_parquet_file_may_have_its_ids_in_the_index(load_frame):
+    frame = pd.DataFrame({"id": ["a"], "expected": ['{"x": 1}'], "tags": ["p;q"]}).set_index("id")
+    case = load_frame(frame).cases[0]
+    assert (case.id, case.expected, case.tags) == ("a", {"x": 1}, ("p", "q"))
+
+
+def test_faults_of_a_parquet_file_name_the_row(load_frame):
+    frame = pd.DataFrame(
+        {
+            "id": ["a", "a", None, "b"],
+            "inputs.share": [0.5, float("nan"), 1.0, float("inf")],
+            "inputs.when": [dt.datetime(2024, 1, 2, tzinfo=dt.UTC)] * 4,
+            "inputs.price": [decimal.Decimal("1.5"), None, None, None],
+            "inputs.raw": [b"x", None, None, None],
+            "tier": ["required", "required", "required", "minor"],
+        }
+    )
+    with pytest.raises(DatasetError) as caught:
+        load_frame(frame)
+    assert str(caught.value) == snapshot("""\
+fixtures/golden/demo.parquet:1: inputs.when is a Timestamp, which JSON does not have
+  fix: store it as text
+fixtures/golden/demo.parquet:1: inputs.price is a Decimal, which JSON does not have
+  fix: store it as text
+fixtures/golden/demo.parquet:1: inputs.raw is of type bytes, which JSON does not have
+fixtures/golden/demo.parquet:2: inputs.when is a Timestamp, which JSON does not have
+  fix: store it as text
+fixtures/golden/demo.parquet:2: the id 'a' is taken: row 1 has it too
+  fix: every case needs an id of its own
+fixtures/golden/demo.parquet:3: inputs.when is a Timestamp, which JSON does not have
+  fix: store it as text
+fixtures/golden/demo.parquet:3: a case without an id
+  fix: give it one: "id": "a-unique-name"
+fixtures/golden/demo.parquet:4: inputs.share is inf, which is no JSON number
+fixtures/golden/demo.parquet:4: inputs.when is a Timestamp, which JSON does not have
+  fix: store it as text
+fixtures/golden/demo.parquet:4: no such tier: 'minor'
+  fix: one of critical, required, tracked\
+""")
+
+
+def test_a_file_that_is_not_parquet_says_so(error_of):
+    assert error_of("id,inputs.x\na,b\n", "demo.parquet") == snapshot(
+        "fixtures/golden/demo.parquet: not a parquet file, or a damaged one"
+    )
+    assert error_of("", "demo.parquet") == snapshot(
+        "fixtures/golden/demo.parquet: not a parquet file, or a damaged one"
+    )
+
+
+def test_a_parquet_file_without_ids_says_so(load_frame):
+    with pytest.raises(DatasetError) as caught:
+        load_frame(pd.DataFrame({"name": ["a"], "inputs.x": ["b"]}))
+    assert str(caught.value) == snapshot("""\
+fixtures/golden/demo.parquet: unknown column 'name'
+  fix: known columns: id, inputs.<name>, expected, tags, tier, split, source, licence, note
+fixtures/golden/demo.parquet: there is no column `id`
+  fix: columns found: name, inputs.x\
+""")
