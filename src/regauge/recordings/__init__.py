@@ -1,0 +1,20 @@
+"""Recordings: answers that were given once and are replayed ever after."""
+
+from regauge.project import RecordMode
+from regauge.recordings._file import RecordingsFile
+from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
+from regauge.recordings._redact import REDACTED, Redactor
+from regauge.recordings._store import Claim, LocalStore
+
+__all__ = [
+    "REDACTED",
+    "Claim",
+    "LocalStore",
+    "RecordMode",
+    "Recording",
+    "RecordingKey",
+    "RecordingsFile",
+    "Redactor",
+    "request_summary",
+    "utc_now",
+]

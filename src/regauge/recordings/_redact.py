@@ -1,0 +1,112 @@
+"""Keeping keys and other secrets out of everything that is written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from regauge.digests import JSON
+    from regauge.recordings._recording import Recording
+
+__all__ = ["REDACTED", "Redactor"]
+
+REDACTED: Final = "[redacted]"
+
+# Forms that are keys and nothing else; a form that may also be prose would damage answers.
+_FORMS: Final = (
+    r"\bsk-(?:proj-|svcacct-|admin-|ant-|or-)?[A-Za-z0-9_-]{20,}",
+    r"\bgh[pousr]_[A-Za-z0-9]{36,}",
+    r"\bgithub_pat_[A-Za-z0-9_]{40,}",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\bAIza[A-Za-z0-9_-]{35}",
+    r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+    r"\bhf_[A-Za-z0-9]{30,}",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+)
+_SECRET_NAME: Final = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+# Shorter values of variables that only look like secrets are words that answers may hold.
+_GUESSED_MIN: Final = 16
+_NAMED_MIN: Final = 6
+
+
+class Redactor:
+    """Replaces secrets by `[redacted]`.
+
+    Secrets are: what the patterns match; the values of the variables named; the values, from 16
+    characters with a digit among them, of variables whose names end in `API_KEY`, `TOKEN`,
+    `SECRET` or `PASSWORD`; and the well-known forms of keys.
+
+    Args:
+        patterns: Regular expressions of further secrets.
+        environ: Where values are looked up.
+        names: The variables that hold keys, whatever they are called.
+    """
+
+    def __init__(
+        self,
+        patterns: Iterable[str] = (),
+        environ: Mapping[str, str] | None = None,
+        *,
+        names: Iterable[str] = (),
+    ) -> None:
+        given = environ or {}
+        named = set(names)
+        values = {value for name, value in given.items() if _is_secret(name, value, named)}
+        # Longest first: a key may begin with another one.
+        literals = [re.escape(value) for value in sorted(values, key=lambda v: (-len(v), v))]
+        forms = [re.compile(f"(?s:{form})") for form in _FORMS]
+        # Each pattern stands alone: numbered groups and flags of one may not meddle with others.
+        self._patterns = [re.compile(pattern) for pattern in patterns] + forms
+        if literals:
+            self._patterns.insert(0, re.compile("|".join(literals)))
+
+    def redact(self, text: str) -> str:
+        """`text` without secrets. What was redacted before stays as it is."""
+        for pattern in self._patterns:
+            if pattern.search(text) is not None:
+                text = REDACTED.join(
+                    pattern.sub(_replacement, part) for part in text.split(REDACTED)
+                )
+        return text
+
+    def recording(self, recording: Recording) -> Recording:
+        """`recording` without secrets: in the answer, its tool calls and the request."""
+        completion = recording.completion
+        text = completion.text
+        clean = replace(
+            completion,
+            text=text if text is None else self.redact(text),
+            refusal=None if completion.refusal is None else self.redact(completion.refusal),
+            tool_calls=tuple(
+                [replace(c, arguments=self.redact(c.arguments)) for c in completion.tool_calls]
+            ),
+        )
+        request = cast("Mapping[str, JSON]", self._value(recording.request))
+        if clean == completion and request == recording.request:
+            return recording
+        return replace(recording, completion=clean, request=request)
+
+    def _value(self, value: JSON) -> JSON:
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, (list, tuple)):
+            return [self._value(item) for item in value]
+        if hasattr(value, "items"):
+            table = cast("Mapping[str, JSON]", value)
+            return {name: self._value(item) for name, item in table.items()}
+        return value
+
+
+def _replacement(match: re.Match[str]) -> str:
+    return REDACTED if match[0] else ""
+
+
+def _is_secret(name: str, value: str, named: set[str]) -> bool:
+    if name in named:
+        return len(value) >= _NAMED_MIN
+    guessed = _SECRET_NAME.search(name) is not None
+    return guessed and len(value) >= _GUESSED_MIN and any(c.isdigit() for c in value)
