@@ -1,0 +1,91 @@
+"""The simulated model: a pure function of a request and a trial number."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from regauge.errors import ProviderError
+from regauge.providers import Completion, Usage
+from regauge.sim._compose import compose
+from regauge.sim._document import read_document
+from regauge.sim._instructions import read_instructions
+from regauge.sim._layout import lay_out
+from regauge.sim._parameters import BadParameterError, read_parameters
+from regauge.sim._refusal import REFUSAL, asks_for_harm
+from regauge.sim._roles import play
+from regauge.sim._rules import CLERK_1, Dice, Rules
+from regauge.sim._tokens import count_message_tokens, count_tokens, cut
+from regauge.sim._words import stems
+
+if TYPE_CHECKING:
+    from regauge.providers import CompletionRequest, FinishReason
+    from regauge.sim._layout import Layout
+    from regauge.sim._parameters import Sampling
+
+__all__ = ["answer"]
+
+_PROVIDER: Final = "sim"
+
+
+def _identity(layout: Layout) -> str:
+    """What stands for the document where chance is drawn: its words, not its spacing."""
+    words = layout.document.split() or stems(layout.instructions)
+    return hashlib.blake2b(" ".join(words).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
+    for stop in sampling.stop:
+        text = text.split(stop, 1)[0]
+    if sampling.tokens_max is not None and count_tokens(text) > sampling.tokens_max:
+        return cut(text, sampling.tokens_max), "length"
+    return text, "stop"
+
+
+def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
+    """Answer a request. The same request and trial always get the same answer.
+
+    Raises:
+        ProviderError: A parameter is out of range; its kind is `bad-request`.
+    """
+    try:
+        sampling = read_parameters(request.parameters)
+    except BadParameterError as error:
+        place = f" of {request.origin}" if request.origin else ""
+        raise ProviderError(
+            f"the simulated model does not take the parameters{place}: {error}\n"
+            f"  fix: change or remove {error.parameter} in modelParameters",
+            kind="bad-request",
+            status=400,
+        ) from error
+    layout = lay_out(request.messages)
+    instructions = read_instructions(layout, request.response_format)
+    refused = asks_for_harm(layout.instructions)
+    if refused:
+        text, reason = REFUSAL, "content_filter"
+    else:
+        dice = Dice(
+            rules=rules,
+            document=_identity(layout),
+            draw=request.trial + sampling.seed,
+            temperature=sampling.temperature,
+            tokens=instructions.tokens,
+        )
+        document = read_document(layout.document, layout.parts)
+        played = play(layout, instructions, dice)
+        text = played if played is not None else compose(document, instructions, dice)
+        text, reason = _ended(text, sampling)
+    usage = Usage(
+        input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(text)
+    )
+    return Completion(
+        text=text,
+        finish_reason=reason,
+        refusal=text if refused else None,
+        usage=usage,
+        model=rules.model,
+        fingerprint=rules.fingerprint,
+        provider=_PROVIDER,
+        latency_s=0.0,
+        cost_usd=0.0,
+    )

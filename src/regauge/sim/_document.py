@@ -1,0 +1,228 @@
+"""A document as the simulated model sees it: fields, events, headings, paragraphs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from regauge.sim._times import Moment, find_moments
+
+__all__ = ["Document", "Event", "Field", "plain", "read_document"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A labelled piece of a document: `**Impact**: ...`, a table row, a JSON value, a section."""
+
+    key: str
+    value: str
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened at a stated time."""
+
+    label: str
+    moment: Moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What was read from one document.
+
+    Attributes:
+        text: The document as it came.
+        title: Its title or first heading; empty when it has none.
+        fields: Labelled pieces in order.
+        events: Moments with what happened, in order of appearance.
+        prose: Paragraphs of sentences, markup taken off.
+    """
+
+    text: str
+    title: str
+    fields: tuple[Field, ...]
+    events: tuple[Event, ...]
+    prose: tuple[str, ...]
+
+    def field(self, name: str) -> str:
+        """The value of the first field of that name, ignoring case; empty when there is none."""
+        return next((f.value for f in self.fields if f.key.lower() == name.lower()), "")
+
+
+_LINK: Final = re.compile(r"!?\[(?P<text>[^\]\n]*)\]\((?P<to>[^)\n]*)\)")
+_MARKS: Final = re.compile(
+    r"(?<!\w)(?P<mark>[*_]{1,3})(?=\S)(?P<inner>[^*\n]+?)(?<=\S)(?P=mark)(?!\w)"
+)
+_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_HEADING: Final = re.compile(r"^(?P<level>#{1,6})[ \t]+(?P<title>.+?)[ \t#]*$")
+_LABELLED: Final = re.compile(
+    r"^(?P<indent>[ \t]*)(?:[-*•+][ \t]+)?(?:"
+    r"(?P<mark>\*\*|__)(?P<bold>[^*_\n]{2,60}?):?(?P=mark)[ \t]*:?"
+    r"|(?P<plain>[A-Za-zÄÖÜäöü][\w ÄÖÜäöüß/()'&.-]{0,48}?)[ \t]*:(?=[ \t]|$)"
+    r")[ \t]*(?P<value>.*)$"
+)
+_TIME_STARTS: Final = re.compile(r"^[\s\-*•|>\[(]*(?:\d{1,4}[-./:]\d{1,2})")
+_ROW: Final = re.compile(r"^[ \t]*\|(?P<cells>.+)\|[ \t]*$")
+_RULE_ROW: Final = re.compile(r"^[\s|:-]+$")
+_URL: Final = re.compile(r"https?://\S+")
+_EVENT_WORDS: Final = 14
+
+
+def plain(text: str) -> str:
+    """Markdown taken off: links keep their text, marks go, white space is one space.
+
+    >>> plain("**Bold** [text](http://x) `code`")
+    'Bold text code'
+    """
+    text = _LINK.sub(lambda m: m["text"] or "", text)
+    return " ".join(_MARKS.sub(lambda m: m["inner"], text).replace("`", "").split())
+
+
+def _flatten(value: Any, key: str, depth: int, into: list[Field]) -> None:
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            _flatten(inner, str(name), depth + 1, into)
+    elif isinstance(value, list):
+        members = cast("list[Any]", value)
+        if all(not isinstance(member, dict | list) for member in members):
+            into.append(Field(key=key, value="\n".join(str(m) for m in members), depth=depth))
+        else:
+            for member in members:
+                _flatten(member, key, depth + 1, into)
+    elif value is not None:
+        into.append(Field(key=key, value=str(value), depth=depth))
+
+
+def _from_json(text: str) -> list[Field] | None:
+    body = text.strip()
+    if not body.startswith(("{", "[")):
+        return None
+    try:
+        value: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    fields: list[Field] = []
+    _flatten(value, "", 0, fields)
+    return fields
+
+
+def _from_lines(text: str) -> tuple[str, list[Field]]:
+    """The title and the labelled pieces of a text written for people."""
+    title = ""
+    fields: list[Field] = []
+    key, indent, body = "", -1, list[str]()
+
+    def close() -> None:
+        if key:
+            fields.append(Field(key=key, value="\n".join(body).strip("\n")))
+
+    for line in text.split("\n"):
+        heading = _HEADING.match(line)
+        row = _ROW.match(line)
+        if heading is not None:
+            close()
+            name = plain(heading["title"])
+            if not title:
+                title, key = name, ""
+            else:
+                key = name
+            indent, body = -1, []
+            continue
+        if row is not None and not _RULE_ROW.match(line):
+            cells = [plain(cell) for cell in row["cells"].split("|")]
+            if len(cells) == 2:  # noqa: PLR2004 - a table of two columns is a list of fields
+                fields.append(Field(key=cells[0], value=cells[1]))
+        labelled = _LABELLED.match(line) if not _TIME_STARTS.match(line) else None
+        deeper = len(line) - len(line.lstrip()) > max(indent, 0) and indent >= 0
+        bold = labelled is not None and labelled["bold"] is not None
+        if (
+            labelled is not None
+            and (bold or not deeper or key == "")
+            and not _URL.match(line.strip())
+        ):
+            close()
+            key = plain(labelled["bold"] or labelled["plain"]).rstrip(":")
+            indent, body = len(labelled["indent"]), [labelled["value"]] if labelled["value"] else []
+        elif key:
+            body.append(line)
+    close()
+    return title, fields
+
+
+def _events(text: str) -> list[Event]:
+    """Each moment with the words of its line, before or after it."""
+    events: list[Event] = []
+    moments = find_moments(text)
+    for index, moment in enumerate(moments):
+        line_start = text.rfind("\n", 0, moment.start) + 1
+        line_end = text.find("\n", moment.end)
+        line_end = len(text) if line_end < 0 else line_end
+        if index and moments[index - 1].end > line_start:
+            line_start = moments[index - 1].end
+        if index + 1 < len(moments) and moments[index + 1].start < line_end:
+            line_end = moments[index + 1].start
+        before = plain(text[line_start : moment.start]).strip(" -*•|>:,;([\"'{")
+        after = plain(text[moment.end : line_end]).strip(" -*•|>:–—,;)]\"'}.")
+        before = " ".join(before.split()[-_EVENT_WORDS:])
+        before = re.sub(r"\b(?:at|on|by|from|since|until|um|am|gegen)$", "", before).strip(' ,:;"')
+        after = " ".join(after.split()[:_EVENT_WORDS])
+        whole_line = text.rfind("\n", 0, moment.start) + 1 == line_start
+        label = before if before and (whole_line or not after) else f"{before} {after}".strip()
+        if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - "At 12:00 it broke"
+            label = f"{before} {after}".strip()
+        events.append(Event(label=label, moment=moment))
+    return events
+
+
+def _prose(text: str) -> list[str]:
+    paragraphs: list[str] = []
+    for block in re.split(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])|\n(?=#)", text):
+        if block.lstrip().startswith(("#", "|", "```")) or _FRONT_MATTER.match(block):
+            continue
+        cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", block))
+        if len(cleaned.split()) > 2:  # noqa: PLR2004 - a sentence needs three words
+            paragraphs.append(cleaned)
+    return paragraphs
+
+
+@lru_cache(maxsize=500)
+def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Document:
+    """Read a document of any shape; the same document is read once."""
+    front = _FRONT_MATTER.match(text)
+    body = text[front.end() :] if front is not None else text
+    fields = [Field(key=name, value=value.strip()) for name, value in parts if len(parts) > 1]
+    as_json = _from_json(body)
+    if as_json is not None:
+        fields += as_json
+        lines = "\n".join(f"{field.key}: {field.value}" for field in as_json)
+        title = next((f.value for f in as_json if f.key.lower() in _TITLE_KEYS), "")
+        prose = tuple(plain(f.value) for f in as_json if len(f.value.split()) > 3)  # noqa: PLR2004
+    else:
+        lines = body
+        title, labelled = _from_lines(body)
+        fields += labelled if len(parts) < 2 else []  # noqa: PLR2004 - parts are fields already
+        prose = tuple(_prose(body))
+    if front is not None:
+        head = dict(
+            m.groups()
+            for m in re.finditer(r"^(\w+):[ \t]*[\"']?(.*?)[\"']?$", front["body"], re.MULTILINE)
+        )
+        title = str(head.get("title", "")) or title
+    if not title:
+        title = next((f.value for f in fields if f.key.lower() in _TITLE_KEYS and f.value), "")
+    return Document(
+        text=text,
+        title=title,
+        fields=tuple(fields),
+        events=tuple(_events(lines)),
+        prose=prose,
+    )
+
+
+_TITLE_KEYS: Final = frozenset(
+    {"title", "subject", "summary", "name", "headline", "betreff", "titel"}
+)

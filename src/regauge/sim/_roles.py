@@ -1,0 +1,36 @@
+"""Parts that the simulated model can play besides following a prompt on a document.
+
+A role looks at a conversation and says whether it is meant; the first that answers wins. Roles
+are tried in order, before the ordinary reading of the prompt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from regauge.sim._instructions import Instructions
+    from regauge.sim._layout import Layout
+    from regauge.sim._rules import Dice
+
+__all__ = ["ROLES", "Role", "play"]
+
+
+class Role(Protocol):
+    """One part, as a function."""
+
+    def __call__(self, layout: Layout, instructions: Instructions, dice: Dice) -> str | None:
+        """The answer, or None when the conversation is not meant for this role."""
+        ...
+
+
+ROLES: Final[tuple[Role, ...]] = ()
+
+
+def play(layout: Layout, instructions: Instructions, dice: Dice) -> str | None:
+    """What the first role that feels addressed says, or None."""
+    for role in ROLES:
+        text = role(layout, instructions, dice)
+        if text is not None:
+            return text
+    return None

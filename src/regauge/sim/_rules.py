@@ -1,0 +1,102 @@
+"""The numbers that the simulated model lives by, published in docs/simulated-model.md."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["CLERK_1", "Dice", "Rules"]
+
+_JITTER_COLD: Final = 0.02
+_TOKENS_FREE: Final = 1_000
+_TOKENS_DOUBLE: Final = 4_000
+_P_MAX: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """One behaviour of the simulated model. Another value is another model.
+
+    Attributes:
+        model: The name that completions report.
+        version: Part of the fingerprint; changes whenever the same request may answer otherwise.
+        floor: The probability of one kind of failure when the instruction is as clear as can be.
+        steepness: How fast that grows as clarity falls from 1 to 0.
+        near_label: The probability of the wrong label where two labels fit equally well.
+        near_width: The margin between two labels at which that has fallen to 1/e.
+    """
+
+    model: str = "clerk-1"
+    version: str = "1"
+    floor: float = 0.005
+    steepness: float = 6.4
+    near_label: float = 0.3
+    near_width: float = 0.03
+
+    @property
+    def fingerprint(self) -> str:
+        """What stands in `system_fingerprint`, so that nobody takes it for a language model."""
+        return f"simulated-{self.model}-{self.version}"
+
+
+CLERK_1: Final = Rules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dice:
+    """Chance, as a function of the document, the draw and what may go wrong: nothing else.
+
+    The wording of the prompt moves the probability, never the throw, so a harmless rewording
+    changes few answers.
+
+    Attributes:
+        document: What identifies the document.
+        draw: Which draw this is.
+        temperature: From 0 to 2.
+        tokens: The length of the instructions.
+    """
+
+    rules: Rules
+    document: str
+    draw: int
+    temperature: float
+    tokens: int
+
+    def _hash(self, *parts: str) -> float:
+        text = "\x1f".join((self.rules.version, self.document, *parts))
+        return (
+            int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=7).digest())
+            / 2**56
+        )
+
+    def throw(self, kind: str) -> float:
+        """A number from 0 to 1. Cold draws nearly always repeat, hot ones never."""
+        jitter = _JITTER_COLD + (1 - _JITTER_COLD) * min(self.temperature, 1.0)
+        draw = str(self.draw)
+        if self._hash(kind, draw, "redraw") < jitter:
+            return self._hash(kind, draw)
+        return self._hash(kind)
+
+    def probability(self, clarity: float) -> float:
+        """How likely one kind of failure is under an instruction of this clarity, 0 to 1."""
+        clarity = min(max(clarity, 0.0), 1.0)
+        p = self.rules.floor * math.exp(self.rules.steepness * (1 - clarity))
+        p *= 1 + self.temperature
+        p *= 1 + max(0, self.tokens - _TOKENS_FREE) / _TOKENS_DOUBLE
+        return min(p, _P_MAX)
+
+    def fails(self, kind: str, clarity: float) -> bool:
+        """Whether this kind of failure happens now."""
+        return self.throw(kind) < self.probability(clarity)
+
+    def picks_second(self, margin: float) -> bool:
+        """Whether the second-best label is taken instead of the best."""
+        rules = self.rules
+        p = rules.near_label * math.exp(-margin / rules.near_width) + rules.floor
+        return self.throw("label") < min(p * (1 + self.temperature), _P_MAX)
+
+    def pick(self, kind: str, count: int) -> int:
+        """An index below `count`."""
+        return min(int(self.throw("pick " + kind) * count), count - 1)
