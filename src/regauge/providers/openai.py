@@ -7,11 +7,13 @@ import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import ProviderError
 from regauge.providers._breaker import Breaker
 from regauge.providers._cost import cost_of, price_of
+from regauge.providers._endpoint import OPENAI_URL, Endpoint
 from regauge.providers._failure import AttemptError, refused
 from regauge.providers._rate import AdaptiveLimit, window_for
 from regauge.providers._retry import Ledger, retried
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls", "OpenAIProvider"]
 
-_OPENAI_URL: Final = "https://api.openai.com/v1"
-_OPENAI_KEY: Final = "OPENAI_API_KEY"
-# The SDK insists on a key; servers that want none do not look at it.
-_NO_KEY: Final = "no-key"
 _TIMEOUT_S: Final = 60.0
 # Failures after which it is plain that somebody is there and reads what is sent.
 _ANSWERS: Final = frozenset({"bad-request", "not-found", "permission"})
@@ -86,18 +84,15 @@ class OpenAIProvider:
         concurrency: int | Literal["auto"] = "auto",
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
-        self._endpoint = endpoint
-        self._name = name
-        self._environ = environ
+        self._settings = endpoint
+        self._endpoint = Endpoint(name=name, settings=endpoint, environ=environ)
+        self._where = str(self._endpoint)
         self._transport = transport
         self._timeout_s = endpoint.timeout_s or timeout_s
         self._limit = AdaptiveLimit(window_for(concurrency))
         self._breaker = Breaker()
         self._opened: AsyncOpenAI | None = None
         self._respelt: set[str] = set()
-        self._url = (endpoint.base_url or environ.get("OPENAI_BASE_URL") or _OPENAI_URL).rstrip("/")
-        self._key_env = endpoint.api_key_env or (None if endpoint.base_url else _OPENAI_KEY)
-        self._where = f"{name} ({self._url})"
         self.calls = Calls()
 
     @property
@@ -105,14 +100,20 @@ class OpenAIProvider:
         """How many requests may be in flight now."""
         return self._limit.window
 
+    @staticmethod
+    def warm_up() -> None:
+        """Load the SDK, which takes most of a second; a thread may do it while others work."""
+        for name in ("httpx2", "openai", "stamina"):
+            import_module(name)
+
     def check(self) -> None:
         """Look at the settings without asking anybody.
 
         Raises:
             ProviderError: A variable that holds the key or a header is not set.
         """
-        self._key()
-        self._headers()
+        self._endpoint.key()
+        self._endpoint.headers()
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """Answer one request, trying again where that may help.
@@ -124,7 +125,7 @@ class OpenAIProvider:
         """
         self.calls.requests += 1
         ledger = Ledger(
-            max_attempts=self._endpoint.max_attempts, deadline_s=self._endpoint.deadline_s
+            max_attempts=self._settings.max_attempts, deadline_s=self._settings.deadline_s
         )
 
         async def attempt(ledger: Ledger) -> Completion:
@@ -151,6 +152,8 @@ class OpenAIProvider:
     ) -> Completion:
         if (trip := self._breaker.trip) is not None:
             raise AttemptError(trip.message, kind=trip.kind, status=trip.status, transient=False)
+        # Opened before the clock starts: the first request would pay for loading the SDK.
+        self._client()
         began = time.perf_counter()
         try:
             content = await self._post(request, ledger)
@@ -166,7 +169,7 @@ class OpenAIProvider:
             ledger.spent_s += time.perf_counter() - began
         permit.answered()
         self._breaker = self._breaker.after_answer()
-        price = price_of(self._endpoint.prices, request.model, reported=answer.model)
+        price = price_of(self._settings.prices, request.model, reported=answer.model)
         return Completion(
             text=answer.text,
             finish_reason=answer.finish_reason,
@@ -175,7 +178,7 @@ class OpenAIProvider:
             usage=answer.usage or Usage(),
             model=answer.model or request.model,
             fingerprint=answer.fingerprint,
-            provider=self._name,
+            provider=self._endpoint.name,
             latency_s=round(latency_s, 4),
             cost_usd=cost_of(answer.usage, price) if answer.usage else None,
             attempts=ledger.attempts,
@@ -205,7 +208,7 @@ class OpenAIProvider:
         return await self._send(request, ledger)
 
     def _limit_key(self, model: str) -> str:
-        key = "max_completion_tokens" if self._url == _OPENAI_URL else "max_tokens"
+        key = "max_completion_tokens" if self._endpoint.url == OPENAI_URL else "max_tokens"
         return _OTHER_LIMIT[key] if model in self._respelt else key
 
     async def _send(self, request: CompletionRequest, ledger: Ledger) -> bytes:
@@ -215,7 +218,7 @@ class OpenAIProvider:
         body = body_of(
             request,
             limit_key=self._limit_key(request.model),
-            vary_seed=self._endpoint.vary_seed,
+            vary_seed=self._settings.vary_seed,
         )
         client = self._client()
         self.calls.attempts += 1
@@ -236,7 +239,7 @@ class OpenAIProvider:
                 body=error.response.text,
                 headers=error.response.headers,
                 where=self._where,
-                key_env=self._key_env,
+                key_env=self._endpoint.key_env,
             ) from error
         except (openai.APITimeoutError, TimeoutError) as error:
             raise AttemptError(
@@ -257,38 +260,10 @@ class OpenAIProvider:
         what = " ".join(str(cause).split()) or type(cause).__name__
         return AttemptError(
             f"{self._where} cannot be reached: {what}\n"
-            f"  fix: start the server, or correct base_url of provider {self._name!r}",
+            f"  fix: start the server, or correct base_url of provider {self._endpoint.name!r}",
             kind="connection",
             transient=True,
         )
-
-    def _key(self) -> str:
-        if self._key_env is None:
-            return _NO_KEY
-        key = self._environ.get(self._key_env, "").strip()
-        if not key:
-            setting = f"[tool.regauge.providers.{self._name}]"
-            raise ProviderError(
-                f"no key for provider {self._name!r}: {self._key_env} is not set\n"
-                f"  fix: export {self._key_env}=..., or name another variable as `api_key_env` in"
-                f" {setting} of pyproject.toml",
-                kind="authentication",
-            )
-        return key
-
-    def _headers(self) -> dict[str, str]:
-        headers: dict[str, str] = {}
-        for header, variable in self._endpoint.headers_env.items():
-            value = self._environ.get(variable, "").strip()
-            if not value:
-                raise ProviderError(
-                    f"no value for the header {header!r} of provider {self._name!r}:"
-                    f" {variable} is not set\n  fix: export {variable}=..., or remove it from"
-                    f" headers_env in [tool.regauge.providers.{self._name}] of pyproject.toml",
-                    kind="authentication",
-                )
-            headers[header] = value
-        return headers
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
@@ -299,7 +274,6 @@ class OpenAIProvider:
         import httpx2
         import openai
 
-        key, headers = self._key(), self._headers()
         # A pool smaller than the window would make requests wait unseen, inside their timeout.
         most = self._limit.window.ceiling
         options: dict[str, Any] = {
@@ -309,9 +283,9 @@ class OpenAIProvider:
         if self._transport is not None:
             options["transport"] = self._transport
         return openai.AsyncOpenAI(
-            api_key=key,
-            base_url=self._url,
-            default_headers=headers,
+            api_key=self._endpoint.key(),
+            base_url=self._endpoint.url,
+            default_headers=self._endpoint.headers(),
             max_retries=0,
             timeout=self._timeout_s,
             http_client=openai.DefaultAsyncHttpxClient(**options),

@@ -15,9 +15,7 @@ _FIELD_AFTER_NAME: Final = 19  # starttime is field 22 of /proc/<pid>/stat; the 
 
 def me() -> str:
     """This process: host, boot, process id and start time, as one line of text."""
-    return "|".join(
-        (platform.node().replace("|", ""), _boot(), str(os.getpid()), _started(os.getpid()))
-    )
+    return "|".join((_host(), _boot(), str(os.getpid()), _started(os.getpid())))
 
 
 def may_live(owner: str) -> bool:
@@ -30,7 +28,7 @@ def may_live(owner: str) -> bool:
     if len(parts) != len(("host", "boot", "pid", "started")):
         return False
     host, boot, pid, started = parts
-    if host != platform.node().replace("|", ""):
+    if host != _host():
         return True
     if boot != _boot() or not pid.isdigit():
         return False
@@ -42,6 +40,10 @@ def may_live(owner: str) -> bool:
         pass  # it lives, under another user
     now = _started(int(pid))
     return not (started and now) or started == now
+
+
+def _host() -> str:
+    return platform.node().replace("|", "")
 
 
 def _boot() -> str:

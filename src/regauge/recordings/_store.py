@@ -131,6 +131,9 @@ class LocalStore:
         with self._writing() as database:
             database.execute("UPDATE sessions SET finished = 1 WHERE id = ?", (session,))
 
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, RecordingKey) and self.get(key) is not None
+
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
         with self._lock, explained(self.path):
