@@ -90,7 +90,11 @@ def read_jsonl(source: Source) -> list[Record]:
             value = parse_json(line)
         except ValueError as error:
             source.fault(number, str(error))
-            continue
+            try:
+                # Python reads more than JSON has, so the rest of such a case can be checked too.
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
         if isinstance(value, dict):
             records.append(Record(line=number, values=cast("dict[str, object]", value)))
         else:
