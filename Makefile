@@ -1,0 +1,58 @@
+# Two commands do everything on a fresh machine: `make evals` and `make test`.
+# They need python3 (3.11 or newer) with venv, and git.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header \
+	--python-version 3.11 --group dev pyproject.toml
+
+.PHONY: evals test check format docs golden lock clean help
+
+evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
+	$(BIN)/python -m pytest evals --record=none
+
+test: $(STAMP) ## Set up and run the tests.
+	$(BIN)/python -m pytest tests -n auto
+
+check: $(STAMP) ## Lint, types, layers, fixtures, docs and help texts.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python fixtures/build/build.py --check
+	$(BIN)/regauge lint
+	$(BIN)/python -m cogapp --check -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/zizmor --offline --quiet .github
+
+format: $(STAMP) ## Format and fix what can be fixed.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(STAMP) ## Write the generated parts of the docs and build them.
+	$(BIN)/python -m cogapp -r -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
+	$(BIN)/sphinx-build docs docs/_build
+
+golden: $(STAMP) ## Build the golden datasets from their sources.
+	$(BIN)/python fixtures/build/build.py
+
+lock: $(STAMP) ## Resolve the dependencies anew.
+	$(UV_COMPILE) --output-file requirements.lock
+
+clean: ## Remove what set-up and runs leave behind.
+	rm -rf $(VENV) .regauge .pytest_cache .mypy_cache .ruff_cache .import_linter_cache docs/_build dist
+
+help: ## Show this list.
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/'
+
+# The lock holds what is installed, hash by hash; the package itself is linked to the checkout.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "regauge needs Python 3.11 or newer; say which: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from regauge import EvalResult, GoldenCase, golden
+from regauge.judges import has_sections, max_words, min_words, no_secrets
+
+SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+
+
+def names_the_alert(output: str, case: GoldenCase) -> bool:
+    """Whether a reader sees which alert the runbook is for."""
+    return str(case.inputs["name"]) in output
+
+
+@golden(
+    "alert-runbook",
+    judges=[
+        has_sections(*SECTIONS),
+        min_words(60),
+        max_words(400),
+        names_the_alert,
+        no_secrets(),
+    ],
+)
+def test_alert_runbook(result: EvalResult) -> None:
+    result.check()

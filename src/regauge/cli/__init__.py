@@ -1,0 +1,73 @@
+"""The `regauge` command: one module per subcommand, loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from regauge.errors import RegaugeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "group", "main"]
+
+COMMANDS: dict[str, str] = {
+    "bump": "Give a prompt its next version, with a line in its changelog.",
+    "diff": "Show what changed between two versions of a prompt.",
+    "lint": "Check prompt files, the lock and recordings.",
+    "log": "List the versions of a prompt.",
+    "record": "Record the answers that evals lack; prune those nobody needs.",
+    "report": "Write a run as JSON, CSV, parquet or Markdown.",
+    "runs": "List the runs of evals.",
+    "show": "Show a prompt as it is, or as it was in a version.",
+    "sim": "Serve the simulated model as an OpenAI-compatible endpoint.",
+}
+
+_EPILOG = """\
+Evals run under pytest: `pytest evals`.
+
+Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmeasured.
+"""
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and help alone, and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"regauge.cli.{cmd_name}")
+        return cast("click.Command", module.command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="regauge", prog_name="regauge")
+def group() -> None:
+    """A regression harness for prompts: versions, golden datasets, evals, recordings."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a regauge error is printed and becomes its exit code."""
+    try:
+        group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
+    except RegaugeError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)

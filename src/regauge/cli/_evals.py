@@ -1,0 +1,110 @@
+"""Runs pytest's collection over the evals of a project, for commands that need their plan."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from regauge.errors import UnmeasuredError, UsageError
+from regauge.runner import spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from regauge.project import Project
+    from regauge.runner import EvalSession
+
+__all__ = ["with_evals"]
+
+
+class _Driver:
+    """A pytest plugin that hands the planned evals to `act` in place of running them."""
+
+    def __init__(self, act: Callable[[EvalSession], None], prompts: Sequence[str]) -> None:
+        self._act = act
+        self._prompts = frozenset(prompts)
+        self._evals: EvalSession | None = None
+        self.met: set[str] = set()
+        self.faults: list[str] = []
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what could not be collected."""
+        if report.failed:
+            self.faults.append(f"{report.nodeid}:\n{report.longreprtext}")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the evals of the prompts that were named."""
+        kept: list[pytest.Item] = []
+        for item in items:
+            spec = spec_of(getattr(item, "function", None))
+            if spec is None:
+                continue
+            self.met.add(spec.prompt)
+            if not self._prompts or spec.prompt in self._prompts:
+                kept.append(item)
+        items[:] = kept
+
+    def pytest_regauge_planned(self, evals: EvalSession) -> None:
+        """Remember the plan."""
+        self._evals = evals
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do what the command is about; no test runs."""
+        del session
+        if not self.faults and self._evals is not None:
+            self._act(self._evals)
+        return True
+
+
+def with_evals(
+    project: Project,
+    path: Path,
+    act: Callable[[EvalSession], None],
+    *,
+    prompts: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> None:
+    """Collect the evals of a project and do something with their plan.
+
+    Args:
+        project: Whose evals.
+        path: Where the evals are.
+        act: Receives the session once it is planned, while answers may be drawn.
+        prompts: Only evals of these prompts; all when empty.
+        options: Options of the plugin, as for pytest.
+
+    Raises:
+        UsageError: There are no evals, or a prompt has none.
+        UnmeasuredError: Evals could not be collected.
+    """
+    if not path.exists():
+        raise UsageError(
+            f"there is no {project.relative(path)}\n  fix: say where evals are: --evals"
+        )
+    driver = _Driver(act, prompts)
+    serial = ["-n0"] if importlib.util.find_spec("xdist") else []
+    arguments = [
+        str(path),
+        f"--rootdir={project.root}",
+        "-p",
+        "no:terminal",
+        "-p",
+        "no:cacheprovider",
+        *serial,
+        *options,
+    ]
+    code = pytest.main(arguments, plugins=[driver])
+    if driver.faults:
+        raise UnmeasuredError("\n".join(driver.faults))
+    unknown = sorted(set(prompts) - driver.met)
+    if unknown:
+        known = ", ".join(sorted(driver.met)) or "none"
+        raise UsageError(f"no eval of prompt {unknown[0]!r}; there are evals of: {known}")
+    if not driver.met:
+        raise UsageError(f"there are no evals in {project.relative(path)}")
+    if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        click.get_current_context().exit(int(code))

@@ -1,0 +1,123 @@
+"""`regauge record`: ask the model for what evals lack, without judging it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regauge.cli._evals import with_evals
+from regauge.errors import UnmeasuredError
+from regauge.project import Project
+from regauge.reports import missing_lines, progress_line
+from regauge.runner import Progress, missing_answers, needed_keys
+
+if TYPE_CHECKING:
+    from regauge.runner import EvalSession
+
+__all__ = ["command"]
+
+
+@click.command(
+    name="record",
+    epilog="Examples: regauge record --dry-run · regauge record alert-severity · "
+    "regauge record --prune",
+)
+@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@click.option("--all", "anew", is_flag=True, help="Ask anew for every case.")
+@click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs; ask nobody.")
+@click.option("--prune", is_flag=True, help="Remove recordings that no eval asks for any more.")
+@click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
+@click.option("--trials", type=click.IntRange(min=1), help="Draws per case.")
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Where evals are; `evals` of the project by default.",
+)
+def command(
+    prompts: tuple[str, ...],
+    *,
+    anew: bool,
+    dry_run: bool,
+    prune: bool,
+    model: str | None,
+    trials: int | None,
+    concurrency: str | None,
+    budget_usd: float | None,
+    path: Path | None,
+) -> None:
+    """Record the answers that the evals of PROMPTs lack, or of all prompts.
+
+    Every answer is kept the moment it lands; the same command after a crash or Ctrl-C asks only
+    for what is still missing. Exits with 3 when an answer could not be had.
+    """
+    project = Project.find()
+    mode = "none" if dry_run or prune else "all" if anew else "missing"
+    given = {
+        "--record": mode,
+        "--model": model,
+        "--trials": trials,
+        "--concurrency": concurrency,
+        "--budget-usd": budget_usd,
+    }
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    failures: list[str] = []
+
+    def act(evals: EvalSession) -> None:
+        if prune:
+            _prune(evals, project, dry_run=dry_run)
+        elif dry_run:
+            _estimate(evals, project)
+        else:
+            failures.extend(_draw(evals))
+
+    with_evals(project, path or project.root / "evals", act, prompts=prompts, options=options)
+    if failures:
+        raise UnmeasuredError("\n".join(failures))
+
+
+def _estimate(evals: EvalSession, project: Project) -> None:
+    missing = missing_answers(evals.plan, evals.answers, project.settings)
+    for line in missing_lines(missing):
+        click.echo(line.text)
+    if not missing:
+        click.echo("nothing is missing")
+
+
+def _draw(evals: EvalSession) -> list[str]:
+    """Take every missing answer; returns each kind of failure once, with its count."""
+    draws = evals.plan.missing
+    if not draws:
+        click.echo("nothing is missing")
+        return []
+    failures: Counter[str] = Counter()
+
+    def report(progress: Progress) -> None:
+        click.echo(progress_line(progress, evals.budget), err=True)
+
+    for draw in draws:
+        try:
+            evals.take(draw, waiting=report)
+        except UnmeasuredError as error:
+            failures[str(error)] += 1
+    click.echo(f"{len(draws) - failures.total()} of {len(draws)} answers recorded")
+    return [f"{count} answers missing: {message}" for message, count in failures.most_common()]
+
+
+def _prune(evals: EvalSession, project: Project, *, dry_run: bool) -> None:
+    """Drop what no eval needs, file by file."""
+    for path in sorted(project.recordings_dir.glob("*.jsonl")):
+        file = evals.answers.file(path.stem)
+        cases = [case for case in evals.plan.cases if case.suite.prompt.name == path.stem]
+        keep = needed_keys(file, cases)
+        stale = len(file.unused(keep))
+        if stale and not dry_run:
+            file.prune(keep)
+            file.save()
+        verb = "would remove" if dry_run else "removed"
+        click.echo(f"{project.relative(path)}: {verb} {stale} of {stale + len(keep)} recordings")

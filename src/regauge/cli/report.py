@@ -1,0 +1,80 @@
+"""`regauge report`: a run in the form another reader wants."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from regauge.errors import UsageError
+from regauge.project import Project
+from regauge.reports import (
+    find_run,
+    read_record,
+    read_rows,
+    run_markdown,
+    write_csv,
+    write_parquet,
+)
+
+__all__ = ["command"]
+
+
+@click.command(
+    name="report",
+    epilog="Examples: regauge report latest · regauge report 20260131 --format csv -o trials.csv",
+)
+@click.argument("run", default="latest")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "json", "csv", "parquet"]),
+    default="md",
+    show_default=True,
+    help="md: for people; json: the whole record; csv, parquet: a table, one line per trial.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write; standard output when not given (not for parquet).",
+)
+def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Path | None) -> None:
+    """Write a run as Markdown, JSON, CSV or parquet.
+
+    RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
+    """
+    directory = find_run(Project.find(), run)
+    record = read_record(directory)
+    rows = read_rows(directory)
+    match form:
+        case "md":
+            _write(run_markdown(record, rows), output)
+        case "json":
+            document = {**record.model_dump(mode="json"), "rows": list(rows)}
+            _write(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
+        case "csv":
+            if output is not None:
+                write_csv(rows, output)
+            else:
+                with tempfile.TemporaryDirectory() as scratch:
+                    path = Path(scratch) / "trials.csv"
+                    write_csv(rows, path)
+                    _write(path.read_text(encoding="utf-8"), None)
+        case "parquet":
+            if output is None:
+                raise UsageError("parquet is binary\n  fix: say where to write it with -o FILE")
+            write_parquet(rows, output)
+    if output is not None:
+        click.echo(f"wrote {output}", err=True)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")

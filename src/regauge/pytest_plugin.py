@@ -1,0 +1,179 @@
+"""The pytest plugin: hooks of one or two lines, which hand over to `regauge.pytest_run`.
+
+It is imported by every pytest run of the environment, so it imports nothing heavy: what an eval
+needs is loaded when the first eval is collected.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from regauge.pytest_run import PytestRun
+    from regauge.runner import EvalResult
+
+__all__: list[str] = []
+
+_EVAL = "__regauge_eval__"
+_WORKER_INPUT = "regauge_run_id"
+
+_run_key: pytest.StashKey[PytestRun] = pytest.StashKey()
+_run_id_key: pytest.StashKey[str] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of a run; their defaults are in `[tool.regauge]` of pyproject.toml."""
+    group = parser.getgroup("regauge", "evals of prompts (regauge)")
+    group.addoption(
+        "--record",
+        choices=("none", "missing", "all"),
+        help="whether models may be asked: none replays recordings and opens no socket (the "
+        "default where CI is set), missing asks where no answer is recorded (the default "
+        "elsewhere), all asks anew for every case",
+    )
+    group.addoption("--trials", type=int, metavar="N", help="draws per case")
+    group.addoption(
+        "--concurrency",
+        metavar="N|auto",
+        help="requests in flight at once; auto grows until the provider objects",
+    )
+    group.addoption("--model", metavar="ID", help="ask provider:model in place of every prompt's")
+    group.addoption(
+        "--budget-usd",
+        type=float,
+        metavar="X",
+        help="what the run may spend; cases beyond it stay unmeasured",
+    )
+    group.addoption("--report", metavar="DIR", help="copy the run record to DIR, for CI to keep")
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Offer the hooks of `regauge.hookspecs`."""
+    from regauge import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the run; a worker process of xdist takes the name its controller gave."""
+    given = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
+    config.stash[_run_id_key] = given or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give every xdist worker the name of the run."""
+    node.workerinput[_WORKER_INPUT] = node.config.stash[_run_id_key]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one item per golden case of an eval."""
+    if hasattr(metafunc.function, _EVAL):
+        _run(metafunc.config).parametrize(metafunc)
+
+
+@pytest.fixture
+def result(request: pytest.FixtureRequest) -> EvalResult:
+    """The judged trials of the case this item is about; needs `@golden` on the test function."""
+    if not hasattr(request.function, _EVAL):
+        pytest.fail(
+            f"{request.node.nodeid} asks for `result` but is no eval\n"
+            '  fix: decorate it with @golden("<prompt>", judges=[...])',
+            pytrace=False,
+        )
+    return _run(request.config).result(request)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Plan the run, once deselection is done."""
+    run = session.config.stash.get(_run_key, None)
+    if run is not None and not session.config.option.collectonly:
+        run.plan(session.items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Draw answers ahead of the cases while they are judged one after the other."""
+    run = session.config.stash.get(_run_key, None)
+    if run is None or session.config.option.collectonly:
+        return (yield)
+    with run.running():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Let the judges decide where the body of an eval did not ask them to."""
+    outcome = yield
+    run = item.config.stash.get(_run_key, None)
+    if run is not None:
+        run.check(item)
+    return outcome
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what failed in the words of the case, not in those of a traceback."""
+    report = yield
+    run = item.config.stash.get(_run_key, None)
+    if run is not None:
+        run.amend(report, call)
+    return report
+
+
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """Count what is unmeasured apart from what failed."""
+    if getattr(report, "regauge_unmeasured", False):
+        return "unmeasured", "U", ("UNMEASURED", {"red": True})
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Publish recordings and close the run record."""
+    run = session.config.stash.get(_run_key, None)
+    if run is None and _workers_left_rows(session.config):
+        run = _run(session.config)
+    if run is not None:
+        run.finish(session)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the table, and what is unmeasured and why."""
+    run = terminalreporter.config.stash.get(_run_key, None)
+    if run is not None:
+        run.summarise(terminalreporter)
+
+
+def _run(config: pytest.Config) -> PytestRun:
+    """The run of this process; made when the first eval is met."""
+    run = config.stash.get(_run_key, None)
+    if run is None:
+        from regauge.pytest_run import PytestRun
+
+        run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])
+    return run
+
+
+def _workers_left_rows(config: pytest.Config) -> bool:
+    """Whether this process controls xdist workers, and these have judged evals."""
+    if not hasattr(config.option, "dist") or config.option.dist == "no":
+        return False
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        return False
+    run_id = config.stash[_run_id_key]
+    return any(
+        (directory / ".regauge" / "runs" / run_id).is_dir()
+        for directory in (config.rootpath, *config.rootpath.parents)
+    )

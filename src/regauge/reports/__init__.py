@@ -1,0 +1,64 @@
+"""One run record feeds every report: console summary, Markdown, tables for other tools."""
+
+from __future__ import annotations
+
+from regauge.reports._console import (
+    Line,
+    cause_lines,
+    duration,
+    missing_lines,
+    money,
+    progress_line,
+    quantity,
+    suite_lines,
+)
+from regauge.reports._export import trials_table, write_csv, write_parquet
+from regauge.reports._git import git_state
+from regauge.reports._markdown import escape_markdown, run_markdown
+from regauge.reports._rows import rows_of
+from regauge.reports._runs import find_run, list_runs, read_record, read_rows
+from regauge.reports._schema import (
+    SCHEMA_VERSION,
+    Cause,
+    GitState,
+    JudgeName,
+    RunRecord,
+    SuiteSummary,
+    TrialRow,
+    VerdictRow,
+)
+from regauge.reports._tally import CauseGroup, Tally
+from regauge.reports._writer import RunWriter
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Cause",
+    "CauseGroup",
+    "GitState",
+    "JudgeName",
+    "Line",
+    "RunRecord",
+    "RunWriter",
+    "SuiteSummary",
+    "Tally",
+    "TrialRow",
+    "VerdictRow",
+    "cause_lines",
+    "duration",
+    "escape_markdown",
+    "find_run",
+    "git_state",
+    "list_runs",
+    "missing_lines",
+    "money",
+    "progress_line",
+    "quantity",
+    "read_record",
+    "read_rows",
+    "rows_of",
+    "run_markdown",
+    "suite_lines",
+    "trials_table",
+    "write_csv",
+    "write_parquet",
+]

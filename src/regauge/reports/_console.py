@@ -1,0 +1,182 @@
+"""The summary at the end of a run: a table per prompt, and what is unmeasured and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.reports._schema import SuiteSummary
+    from regauge.reports._tally import CauseGroup
+    from regauge.runner import Budget, MissingAnswers, Progress
+
+__all__ = [
+    "Line",
+    "cause_lines",
+    "duration",
+    "missing_lines",
+    "money",
+    "progress_line",
+    "quantity",
+    "suite_lines",
+]
+
+Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
+
+_NAMED_CASES_MAX = 5
+_HEADINGS = (
+    "prompt",
+    "version",
+    "model",
+    "cases",
+    "passed",
+    "failed",
+    "tracked",
+    "unmeasured",
+    "tokens",
+    "cost",
+    "p50",
+    "p95",
+    "answers",
+)
+_TEXT_COLUMNS = frozenset({0, 1, 2, len(_HEADINGS) - 1})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the summary, and how it is to be read."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+def suite_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
+    """The table: a heading, and one line per suite."""
+    rows = [_cells(suite) for suite in suites]
+    widths = [max(len(row[n]) for row in (_HEADINGS, *rows)) for n in range(len(_HEADINGS))]
+    lines = [Line(_aligned(_HEADINGS, widths), "quiet")]
+    for suite, row in zip(suites, rows, strict=True):
+        clean = not (suite.failed or suite.unmeasured)
+        lines.append(Line(_aligned(row, widths), "good" if clean else "bad"))
+    return lines
+
+
+def cause_lines(groups: Sequence[CauseGroup]) -> list[Line]:
+    """What is unmeasured, each cause once, with how many cases it keeps from being measured."""
+    lines: list[Line] = []
+    for group in groups:
+        cases = sorted(group.cases)
+        named = ", ".join(cases[:_NAMED_CASES_MAX])
+        more = len(cases) - _NAMED_CASES_MAX
+        named += f" and {more} more" if more > 0 else ""
+        what = "case" if len(cases) == 1 else "cases"
+        lines.append(
+            Line(f"unmeasured: {len(cases)} {what} of {group.prompt} ({group.kind})", "bad")
+        )
+        lines.append(Line(f"  {named}", "quiet"))
+        if group.kind != "MissingRecordingError":  # `needs recording` says that better
+            lines.extend(Line(f"  {text}") for text in group.message.splitlines())
+    return lines
+
+
+def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
+    """What needs recording, about what that costs, and the command that does it."""
+    lines: list[Line] = []
+    for one in missing:
+        older = f", {one.stale} of them recorded for an older request" if one.stale else ""
+        model = f"{one.model}, simulated" if one.simulated else one.model
+        lines += [
+            Line(f"needs recording: {one.prompt}, {one.cases} cases{older}", "bad"),
+            Line(
+                f"  {one.answers} answers of {model}: about {quantity(one.tokens)} tokens,"
+                f" {_about(one.cost_usd)}"
+            ),
+            Line(f"  record them: regauge record {one.prompt}"),
+        ]
+    return lines
+
+
+def progress_line(progress: Progress, budget: Budget) -> str:
+    """How far the drawing of answers has come, what it cost, and how long it will take."""
+    remaining = progress.remaining_s
+    left = f", about {remaining:.0f} s left" if remaining is not None else ""
+    failed = f", {progress.failed} without an answer" if progress.failed else ""
+    return (
+        f"regauge: {progress.landed} of {progress.total} answers{failed},"
+        f" {money(budget.spent_usd)}{left}"
+    )
+
+
+def quantity(count: float) -> str:
+    """A count for people.
+
+    >>> quantity(950), quantity(41_234), quantity(2_500_000)
+    ('950', '41.2k', '2.5M')
+    """
+    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= limit:
+            return f"{count / limit:.1f}{unit}"
+    return f"{count:.0f}"
+
+
+def money(amount_usd: float | None) -> str:
+    """US dollars for people; `?` when the price is unknown.
+
+    >>> money(0.0), money(0.00042), money(1.234), money(None)
+    ('$0', '$0.0004', '$1.23', '?')
+    """
+    if amount_usd is None:
+        return "?"
+    if amount_usd == 0:
+        return "$0"
+    return f"${amount_usd:.2f}" if amount_usd >= 1 else f"${amount_usd:.4f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A latency for people; a dash when there is none.
+
+    >>> duration(0.0042), duration(1.26), duration(None)
+    ('4 ms', '1.3 s', '-')
+    """
+    if seconds is None:
+        return "-"
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def _about(cost_usd: float | None) -> str:
+    return "cost unknown (no price declared)" if cost_usd is None else money(cost_usd)
+
+
+def _cells(suite: SuiteSummary) -> tuple[str, ...]:
+    sources = [
+        f"{count} {word}" for count, word in ((suite.replayed, "replayed"), (suite.live, "live"))
+        if count
+    ]  # fmt: skip
+    if suite.retries:
+        sources.append(f"{suite.retries} retries")
+    return (
+        suite.prompt,
+        suite.version or "-",
+        f"{suite.model} (simulated)" if suite.simulated else suite.model,
+        str(suite.cases),
+        str(suite.passed),
+        str(suite.failed),
+        str(suite.tracked_failed),
+        str(suite.unmeasured),
+        quantity(suite.input_tokens + suite.output_tokens),
+        money(suite.cost_usd),
+        duration(suite.latency_p50_s),
+        duration(suite.latency_p95_s),
+        ", ".join(sources) or "none",
+    )
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Text to the left, numbers to the right."""
+    parts = [
+        cell.ljust(width) if n in _TEXT_COLUMNS else cell.rjust(width)
+        for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  ".join(parts).rstrip()

@@ -1,0 +1,50 @@
+"""Which commit a run was made on."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+from regauge.reports._schema import GitState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["git_state"]
+
+_TIMEOUT_S = 10
+
+
+def git_state(root: Path) -> GitState | None:
+    """The commit, the branch and whether the work tree differs; None outside a repository."""
+    status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
+    if status is None:
+        return None
+    facts: dict[str, str] = {}
+    dirty = False
+    for line in status.splitlines():
+        if line.startswith("# branch."):
+            key, _, value = line.removeprefix("# branch.").partition(" ")
+            facts[key] = value
+        else:
+            dirty = True
+    branch = facts.get("head")
+    return GitState(
+        commit=facts.get("oid", "(initial)"),
+        branch=None if branch == "(detached)" else branch,
+        dirty=dirty,
+    )
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words, no shell
+            ["git", "-C", str(root), *arguments],  # noqa: S607 - the git of the PATH is meant
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,100 @@
+"""A run as Markdown, for a job summary or a comment. What a model wrote is escaped."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from regauge.reports._console import duration, money, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from regauge.reports._schema import RunRecord, SuiteSummary
+
+__all__ = ["escape_markdown", "run_markdown"]
+
+_REASON_CHARS_MAX = 200
+_COLUMNS = (
+    *("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured"),
+    *("tokens", "cost", "p50", "p95"),
+)
+_FAILED_CASES_MAX = 50
+# Everything that Markdown, GitHub or HTML gives a meaning to, and what it becomes.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|<>@~&:$-]")
+
+
+def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
+    """The table of suites, then each failed or unmeasured case with its reasons.
+
+    Args:
+        record: The run.
+        rows: Its rows, in the shape of `TrialRow`.
+    """
+    lines = [
+        f"### regauge: {_headline(record)}",
+        "",
+        f"| {' | '.join(_COLUMNS)} |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *(_suite_row(suite) for suite in record.suites),
+    ]
+    troubled = [row for row in rows if row["outcome"] != "passed" and row["tier"] != "tracked"]
+    if troubled:
+        lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
+        lines += [_case_row(row) for row in troubled[:_FAILED_CASES_MAX]]
+        if len(troubled) > _FAILED_CASES_MAX:
+            lines += ["", f"… and {len(troubled) - _FAILED_CASES_MAX} more."]
+    lines += ["", f"Run {record.id}, {record.started_at}, regauge {record.regauge_version}."]
+    return "\n".join(lines) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is: no markup, no link, no mention, on one line.
+
+    >>> escape_markdown("a|b @c")
+    'a&#124;b &#64;c'
+    """
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", " ".join(text.split()))
+
+
+def _headline(record: RunRecord) -> str:
+    failed = sum(suite.failed for suite in record.suites)
+    unmeasured = sum(suite.unmeasured for suite in record.suites)
+    cases = sum(suite.cases for suite in record.suites)
+    if record.status == "interrupted":
+        return f"interrupted after {cases} cases"
+    if failed or unmeasured:
+        return f"{failed} of {cases} cases failed, {unmeasured} unmeasured"
+    return f"{cases} cases, none failed"
+
+
+def _suite_row(suite: SuiteSummary) -> str:
+    model = f"{suite.model} (simulated)" if suite.simulated else suite.model
+    cells = [
+        escape_markdown(suite.prompt),
+        suite.version or "-",
+        escape_markdown(model),
+        suite.cases,
+        suite.passed,
+        suite.failed,
+        suite.tracked_failed,
+        suite.unmeasured,
+        quantity(suite.input_tokens + suite.output_tokens),
+        money(suite.cost_usd),
+        duration(suite.latency_p50_s),
+        duration(suite.latency_p95_s),
+    ]
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def _case_row(row: dict[str, Any]) -> str:
+    if row["cause"] is not None:
+        what, why = "unmeasured", row["cause"]["message"]
+    else:
+        failed = [verdict for verdict in row["verdicts"] if verdict["outcome"] == "fail"]
+        what = ", ".join(verdict["judge"] for verdict in failed) or row["outcome"]
+        why = "; ".join(verdict["reason"] for verdict in failed)
+    if len(why) > _REASON_CHARS_MAX:
+        why = f"{why[: _REASON_CHARS_MAX - 1]}…"
+    case = escape_markdown(f"{row['prompt']} {row['case']}")
+    return f"| {case} | {row['trial']} | {escape_markdown(what)} | {escape_markdown(why)} |"

@@ -1,0 +1,85 @@
+"""Turns judged trials into the rows of a run record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regauge.digests import JSON
+    from regauge.errors import UnmeasuredError
+    from regauge.runner import EvalResult, JudgedVerdict
+
+__all__ = ["cause_of", "rows_of"]
+
+
+def rows_of(result: EvalResult) -> Iterator[dict[str, JSON]]:
+    """One row per trial, in the shape of `TrialRow`; plain values, for speed."""
+    suite, case = result.suite, result.case
+    version = suite.prompt.version
+    outcome = result.outcome
+    for trial in result.trials:
+        completion = trial.answer.completion if trial.answer else None
+        yield {
+            "node": result.where,
+            "prompt": suite.prompt.name,
+            "version": str(version) if version else None,
+            "prompt_digest": suite.prompt.digest,
+            "dataset": suite.dataset.name,
+            "case": case.id,
+            "case_digest": case.digest,
+            "tier": case.tier,
+            "split": case.split,
+            "tags": list(case.tags),
+            "model": str(suite.model),
+            "trial": trial.number,
+            "request_digest": trial.request_digest,
+            "case_outcome": outcome,
+            "outcome": trial.outcome,
+            "verdicts": [_verdict_row(judged) for judged in trial.verdicts],
+            "cause": cause_of(trial.error) if trial.error else None,
+            "source": trial.answer.source if trial.answer else None,
+            "answer": completion.text if completion else None,
+            "refusal": completion.refusal if completion else None,
+            "finish_reason": completion.finish_reason if completion else None,
+            "answered_by": completion.model if completion else None,
+            "fingerprint": completion.fingerprint if completion else None,
+            "input_tokens": completion.usage.input_tokens if completion else 0,
+            "output_tokens": completion.usage.output_tokens if completion else 0,
+            "latency_s": completion.latency_s if completion else None,
+            "cost_usd": completion.cost_usd if completion else None,
+            "attempts": completion.attempts if completion else _attempts(trial.error),
+        }
+
+
+def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
+    """The kind and the words of an error, in the shape of `Cause`."""
+    kind = error.kind if isinstance(error, ProviderError) else type(error).__name__
+    return {"kind": kind, "message": str(error)}
+
+
+def _attempts(error: UnmeasuredError | None) -> int:
+    return error.attempts if isinstance(error, ProviderError) else 0
+
+
+def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
+    verdict = judged.verdict
+    row: dict[str, JSON] = {
+        "judge": judged.judge,
+        "judge_digest": judged.judge_digest,
+        "outcome": verdict.outcome,
+        "score": verdict.score,
+        "reason": verdict.reason,
+    }
+    if verdict.expected is not None:
+        row["expected"] = verdict.expected
+    if verdict.actual is not None:
+        row["actual"] = verdict.actual
+    if verdict.cost_usd:
+        row["cost_usd"] = verdict.cost_usd
+    if verdict.details:
+        row["details"] = dict(verdict.details)
+    return row

@@ -1,0 +1,148 @@
+"""Counts the rows of a run into one summary per suite, and groups what is unmeasured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from regauge.reports._schema import JudgeName, SuiteSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CauseGroup", "Tally"]
+
+_SIMULATED_PROVIDER = "sim"
+
+
+@dataclass(slots=True)
+class CauseGroup:
+    """Cases that are unmeasured for one cause, with the words of the first of them."""
+
+    prompt: str
+    kind: str
+    message: str
+    cases: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class _SuiteCount:
+    """The running counts of one suite."""
+
+    first: Mapping[str, Any]
+    outcomes: dict[str, str] = field(default_factory=dict[str, str])
+    tracked: set[str] = field(default_factory=set[str])
+    judges: dict[str, str] = field(default_factory=dict[str, str])
+    latencies: list[float] = field(default_factory=list[float])
+    trials: int = 0
+    replayed: int = 0
+    live: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    spent_usd: float = 0.0
+    unpriced: bool = False
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.outcomes[row["node"]] = row["case_outcome"]
+        if row["tier"] == "tracked":
+            self.tracked.add(row["node"])
+        for verdict in row["verdicts"]:
+            self.judges.setdefault(verdict["judge"], verdict["judge_digest"])
+            cost = verdict.get("cost_usd") or 0.0
+            self.cost_usd += cost
+        self.trials += 1
+        self.input_tokens += row["input_tokens"]
+        self.output_tokens += row["output_tokens"]
+        source = row["source"]
+        if source is None:
+            return
+        if row["cost_usd"] is None:
+            self.unpriced = True
+        else:
+            self.cost_usd += row["cost_usd"]
+        if source == "live":
+            self.live += 1
+            self.retries += max(0, row["attempts"] - 1)
+            self.spent_usd += row["cost_usd"] or 0.0
+        else:
+            self.replayed += 1
+        if row["latency_s"] is not None:
+            self.latencies.append(row["latency_s"])
+
+    def summary(self) -> SuiteSummary:
+        first = self.first
+        failed = [node for node, outcome in self.outcomes.items() if outcome == "failed"]
+        tracked_failed = sum(node in self.tracked for node in failed)
+        outcomes = list(self.outcomes.values())
+        latencies = sorted(self.latencies)
+        return SuiteSummary(
+            prompt=first["prompt"],
+            version=first["version"],
+            prompt_digest=first["prompt_digest"],
+            dataset=first["dataset"],
+            model=first["model"],
+            simulated=first["model"].split(":")[0] == _SIMULATED_PROVIDER,
+            judges=[JudgeName(name=name, digest=digest) for name, digest in self.judges.items()],
+            cases=len(outcomes),
+            passed=outcomes.count("passed"),
+            failed=len(failed) - tracked_failed,
+            tracked_failed=tracked_failed,
+            unmeasured=outcomes.count("unmeasured"),
+            trials=self.trials,
+            replayed=self.replayed,
+            live=self.live,
+            retries=self.retries,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost_usd=None if self.unpriced else self.cost_usd,
+            spent_usd=None if self.unpriced and self.live else self.spent_usd,
+            latency_p50_s=_percentile(latencies, 0.50),
+            latency_p95_s=_percentile(latencies, 0.95),
+        )
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of a run, row by row."""
+
+    _suites: dict[tuple[str, str | None, str, str], _SuiteCount] = field(
+        default_factory=dict[tuple[str, str | None, str, str], _SuiteCount]
+    )
+    _causes: dict[tuple[str, str, str], CauseGroup] = field(
+        default_factory=dict[tuple[str, str, str], CauseGroup]
+    )
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count one row, in the shape of `TrialRow`."""
+        key = (row["prompt"], row["version"], row["dataset"], row["model"])
+        suite = self._suites.get(key)
+        if suite is None:
+            suite = self._suites[key] = _SuiteCount(row)
+        suite.add(row)
+        cause = row["cause"]
+        if cause is not None:
+            # Missing recordings differ in the case they name, and are still one cause.
+            same = "" if cause["kind"] == "MissingRecordingError" else cause["message"]
+            group = self._causes.setdefault(
+                (row["prompt"], cause["kind"], same),
+                CauseGroup(row["prompt"], cause["kind"], cause["message"]),
+            )
+            group.cases.add(row["case"])
+
+    def suites(self) -> list[SuiteSummary]:
+        """One summary per suite, in the order they were first met."""
+        return [suite.summary() for suite in self._suites.values()]
+
+    def causes(self) -> list[CauseGroup]:
+        """What is unmeasured, the largest group first."""
+        return sorted(self._causes.values(), key=lambda group: -len(group.cases))
+
+
+def _percentile(ordered: list[float], share: float) -> float | None:
+    """The nearest-rank percentile of an ordered list; None of an empty one."""
+    if not ordered:
+        return None
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,115 @@
+"""Writes a run as it happens: rows are appended, the record closes it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from regauge.reports._rows import rows_of
+from regauge.reports._schema import RunRecord
+from regauge.reports._tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from io import TextIOWrapper
+    from pathlib import Path
+
+    from regauge.reports._schema import GitState
+    from regauge.runner import EvalResult
+
+__all__ = ["RunWriter"]
+
+_ROWS = "trials.jsonl"
+
+
+class RunWriter:
+    """Appends the rows of one process to a run.
+
+    Args:
+        directory: Of the run; made with the first row, so a run without rows leaves nothing.
+        redact: Takes secrets out of a line of text before it is written.
+        worker: The name of a worker process that shares the run with others; its rows go to a
+            file of their own, which `gather` joins.
+    """
+
+    def __init__(
+        self, directory: Path, *, redact: Callable[[str], str], worker: str | None = None
+    ) -> None:
+        self.directory = directory
+        self.tally = Tally()
+        self._redact = redact
+        self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
+        self._file: TextIOWrapper | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to report."""
+        return not self.tally.suites()
+
+    def add(self, result: EvalResult) -> None:
+        """Write the trials of one case."""
+        if self._file is None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
+        for row in rows_of(result):
+            self.tally.add(row)
+            line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+            self._file.write(f"{self._redact(line)}\n")
+
+    def close(self) -> None:
+        """Flush what was written."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def gather(self) -> None:
+        """Join the rows of worker processes, in the order of their items, and count them."""
+        parts = sorted(self.directory.glob("trials.*.jsonl"))
+        if not parts:
+            return
+        keyed: list[tuple[str, int, str]] = []
+        for part in parts:
+            with part.open(encoding="utf-8") as lines:
+                for line in lines:
+                    row = json.loads(line)
+                    keyed.append((row["node"], row["trial"], line))
+                    self.tally.add(row)
+        with (self.directory / _ROWS).open("w", encoding="utf-8") as whole:
+            whole.writelines(line for _, _, line in sorted(keyed))
+        for part in parts:
+            part.unlink()
+
+    def finish(
+        self,
+        *,
+        started_at: datetime,
+        interrupted: bool,
+        command: Sequence[str],
+        options: Mapping[str, Any],
+        git: GitState | None,
+    ) -> RunRecord:
+        """Close the run with its record."""
+        self.close()
+        record = RunRecord(
+            id=self.directory.name,
+            started_at=started_at.isoformat(),
+            finished_at=datetime.now(UTC).replace(microsecond=0).isoformat(),
+            status="interrupted" if interrupted else "finished",
+            regauge_version=version("regauge"),
+            python_version=platform.python_version(),
+            command=[self._redact(word) for word in command],
+            git=git,
+            options=dict(options),
+            suites=self.tally.suites(),
+        )
+        text = record.model_dump_json(indent=2)
+        (self.directory / "run.json").write_text(f"{text}\n", encoding="utf-8")
+        return record
+
+    def export(self, target: Path) -> None:
+        """Copy the run to a directory, for CI to keep."""
+        shutil.copytree(self.directory, target, dirs_exist_ok=True)

@@ -1,0 +1,41 @@
+"""Runs evals: binds them to prompts and cases, gets answers, judges them."""
+
+from __future__ import annotations
+
+from regauge.runner._answers import Answers, Published
+from regauge.runner._budget import Budget
+from regauge.runner._missing import MissingAnswers, missing_answers
+from regauge.runner._options import RunOptions, resolve_options
+from regauge.runner._plan import Draw, Plan, PlannedCase
+from regauge.runner._progress import Progress
+from regauge.runner._result import CaseFailed, EvalResult
+from regauge.runner._session import EvalSession
+from regauge.runner._spec import EvalSpec, golden, spec_of
+from regauge.runner._stale import needed_keys
+from regauge.runner._suite import Suite
+from regauge.runner._trial import JudgedVerdict, SourcedCompletion, Trial
+
+__all__ = [
+    "Answers",
+    "Budget",
+    "CaseFailed",
+    "Draw",
+    "EvalResult",
+    "EvalSession",
+    "EvalSpec",
+    "JudgedVerdict",
+    "MissingAnswers",
+    "Plan",
+    "PlannedCase",
+    "Progress",
+    "Published",
+    "RunOptions",
+    "SourcedCompletion",
+    "Suite",
+    "Trial",
+    "golden",
+    "missing_answers",
+    "needed_keys",
+    "resolve_options",
+    "spec_of",
+]

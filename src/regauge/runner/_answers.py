@@ -1,0 +1,205 @@
+"""Where answers are looked for and kept: committed recordings, then the local store."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regauge.recordings import (
+    LocalStore,
+    Recording,
+    RecordingKey,
+    RecordingsFile,
+    Redactor,
+    request_summary,
+    utc_now,
+)
+from regauge.runner._trial import SourcedCompletion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from regauge.project import Project, RecordMode, Settings
+    from regauge.providers import Completion, CompletionRequest
+    from regauge.recordings import Claim
+    from regauge.runner._plan import Draw, PlannedCase
+
+__all__ = ["Answers", "Published"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What a run wrote to the committed recordings.
+
+    Attributes:
+        written: Per file, how many of its lines are new or differ.
+    """
+
+    written: Mapping[Path, int] = field(default_factory=dict["Path", int])
+
+
+class Answers:
+    """The answers a run may use, in the order of look-up, and where it keeps new ones.
+
+    Used by the thread that judges and by the one that draws.
+
+    Args:
+        project: Whose recordings and local store.
+        mode: `none` only reads; `missing` keeps new answers; `all` finds only those of its own
+            session, so that every answer is a fresh one.
+        environ: Where the values of API keys are, so that none is ever written.
+        run_owner: Who owns the run, when this process shares it with others.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        mode: RecordMode,
+        *,
+        environ: Mapping[str, str],
+        run_owner: str | None = None,
+    ) -> None:
+        self._project = project
+        self._mode = mode
+        self._redactor = Redactor(
+            project.settings.redact, environ, names=_key_variables(project.settings)
+        )
+        self._run_owner = run_owner
+        self._files: dict[str, RecordingsFile] = {}
+        self._store: LocalStore | None = None
+        self._session: int | None = None
+        self._new: dict[str, dict[RecordingKey, None]] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def session(self) -> int | None:
+        """The store's session of this run; only in mode `all`."""
+        return self._session
+
+    def redact(self, text: str) -> str:
+        """`text` without secrets."""
+        return self._redactor.redact(text)
+
+    def file(self, prompt: str) -> RecordingsFile:
+        """The committed recordings of a prompt.
+
+        Raises:
+            RecordingError: Lines of it cannot be read.
+        """
+        with self._lock:
+            known = self._files.get(prompt)
+            if known is None:
+                path = self._project.recordings_dir / f"{prompt}.jsonl"
+                known = self._files[prompt] = RecordingsFile.load(path, redactor=self._redactor)
+            return known
+
+    def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
+        """Whether `find` would find an answer."""
+        if self._mode != "all" and key in self.file(planned.suite.prompt.name):
+            return True
+        return (self._mode != "all" or self._session is not None) and (
+            self._local().get(key) is not None
+        )
+
+    def has_older(self, planned: PlannedCase) -> bool:
+        """Whether an answer to an older request of the case is recorded."""
+        file = self.file(planned.suite.prompt.name)
+        return file.cases_with_other_digest(planned.case.id, planned.digest)
+
+    def find(self, planned: PlannedCase, key: RecordingKey) -> SourcedCompletion | None:
+        """The answer to one request and trial, or None."""
+        prompt = planned.suite.prompt.name
+        if self._mode != "all":
+            recording = self.file(prompt).get(key)
+            if recording is not None:
+                return SourcedCompletion(completion=recording.completion, source="recording")
+        recording = self._local().get(key)
+        if recording is None:
+            return None
+        self._publish_later(prompt, key)
+        return SourcedCompletion(completion=recording.completion, source="store")
+
+    def begin(self, plan_digest: str) -> None:
+        """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
+        if self._mode == "all":
+            self._session = self._local().begin(plan_digest, self._mode)
+
+    def claim(self, key: RecordingKey) -> Claim:
+        """Ask to be the only one who asks the model for this answer."""
+        return self._local().claim(key)
+
+    def release(self, key: RecordingKey) -> None:
+        """Give a claim back without an answer."""
+        self._local().release(key)
+
+    def keep(self, draw: Draw, request: CompletionRequest, completion: Completion) -> None:
+        """Keep a new answer; once this returns, killing the process does not lose it."""
+        prompt = draw.planned.suite.prompt
+        key = RecordingKey.of(request)
+        self._local().put(
+            Recording(
+                key=key,
+                prompt=prompt.name,
+                version=str(prompt.version) if prompt.version else None,
+                case=draw.planned.case.id,
+                model=str(draw.planned.suite.model),
+                completion=completion,
+                recorded_at=utc_now(),
+                request=request_summary(request, prompt_digest=prompt.digest),
+            )
+        )
+        self._publish_later(prompt.name, key)
+
+    def finish(self, *, complete: bool, owns_session: bool = True) -> Published:
+        """Write new answers to the committed recordings and close the store.
+
+        Args:
+            complete: Whether the run reached its end; one that did not can be resumed.
+            owns_session: Whether no other process of the run still draws.
+
+        Raises:
+            RecordingError: A file cannot be written; the answers are safe in the local store.
+        """
+        written: dict[Path, int] = {}
+        try:
+            for prompt, keys in self._new.items():
+                file = self.file(prompt)
+                recordings = self._local().export(keys)
+                count = sum(
+                    file.merge([recording], replace=self._mode == "all") for recording in recordings
+                )
+                if file.save():
+                    written[file.path] = count
+            if self._session is not None and complete and owns_session:
+                self._local().finish(self._session)
+        finally:
+            if self._store is not None:
+                self._store.close()
+        return Published(written=written)
+
+    def _publish_later(self, prompt: str, key: RecordingKey) -> None:
+        if self._mode != "none":
+            with self._lock:
+                self._new.setdefault(prompt, {})[key] = None
+
+    def _local(self) -> LocalStore:
+        with self._lock:
+            if self._store is None:
+                self._store = LocalStore(
+                    self._project.state_dir / "store.sqlite3",
+                    redactor=self._redactor,
+                    read_only=self._mode == "none",
+                )
+            return self._store
+
+
+def _key_variables(settings: Settings) -> set[str]:
+    """The environment variables that hold keys, by the settings and by default."""
+    names = {"OPENAI_API_KEY"}
+    for endpoint in settings.providers.values():
+        names.update(endpoint.headers_env.values())
+        if endpoint.api_key_env is not None:
+            names.add(endpoint.api_key_env)
+    return names

@@ -1,0 +1,64 @@
+"""What a run may spend, checked before every call and never exceeded by what was estimated."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regauge.errors import BudgetError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["Budget", "Charge"]
+
+
+@dataclass(slots=True)
+class Charge:
+    """The money of one call: what it was expected to cost, then what it did."""
+
+    expected_usd: float
+    actual_usd: float | None = None
+
+
+@dataclass(slots=True)
+class Budget:
+    """Keeps count of what calls cost.
+
+    Attributes:
+        limit_usd: In US dollars; None is no limit.
+        spent_usd: What finished calls cost.
+        reserved_usd: What calls under way are expected to cost.
+    """
+
+    limit_usd: float | None
+    spent_usd: float = 0.0
+    reserved_usd: float = field(default=0.0)
+
+    @contextmanager
+    def charge(self, expected_usd: float) -> Generator[Charge]:
+        """Reserve the expected cost of a call while it is under way.
+
+        A call that fails costs nothing here: providers do not bill what they did not answer.
+
+        Raises:
+            BudgetError: With this call the run could exceed its limit.
+        """
+        if self.limit_usd is not None:
+            committed = self.spent_usd + self.reserved_usd
+            if committed + expected_usd > self.limit_usd + 1e-12:
+                raise BudgetError(
+                    f"the budget of ${self.limit_usd:.2f} is reached: ${committed:.4f} spent or"
+                    f" under way, and the next call is expected to cost ${expected_usd:.4f}\n"
+                    "  what has been answered is kept: the same command with a larger --budget-usd"
+                    " goes on where this one stopped"
+                )
+        charge = Charge(expected_usd)
+        self.reserved_usd += expected_usd
+        try:
+            yield charge
+        finally:
+            self.reserved_usd -= expected_usd
+            if charge.actual_usd is not None:
+                self.spent_usd += charge.actual_usd

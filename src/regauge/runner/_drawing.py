@@ -1,0 +1,122 @@
+"""Gets one answer: from another process that is just fetching it, or from the model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from regauge.errors import BudgetError
+from regauge.providers import estimate_requests
+from regauge.recordings import RecordingKey
+from regauge.runner._providers import Providers, price_for
+from regauge.runner._trial import SourcedCompletion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.project import Project
+    from regauge.providers import CompletionRequest
+    from regauge.runner._answers import Answers
+    from regauge.runner._budget import Budget
+    from regauge.runner._options import RunOptions
+    from regauge.runner._plan import Draw
+    from regauge.runner._progress import Progress
+
+__all__ = ["Drawing"]
+
+_ASK_AGAIN_S = 0.05
+
+
+class Drawing:
+    """Draws answers for one run; every answer is kept the moment it lands.
+
+    Args:
+        workers: How many processes share the run; each takes its share of the concurrency.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        options: RunOptions,
+        *,
+        answers: Answers,
+        budget: Budget,
+        progress: Progress,
+        environ: Mapping[str, str],
+        workers: int,
+    ) -> None:
+        self._settings = project.settings
+        self._options = options
+        self._answers = answers
+        self._budget = budget
+        self._progress = progress
+        self._providers = Providers(
+            project.settings, environ, concurrency=options.concurrency, workers=workers
+        )
+        self._under_way: dict[RecordingKey, asyncio.Future[SourcedCompletion]] = {}
+
+    def ahead(self) -> int:
+        """How many draws may be under way or waiting to be judged: twice the concurrency."""
+        return self._options.ahead or 2 * self._providers.width
+
+    async def draw(self, draw: Draw) -> SourcedCompletion:
+        """Get one answer, and keep it.
+
+        Raises:
+            UnmeasuredError: There is none.
+        """
+        request = draw.planned.request(draw.trial)
+        key = RecordingKey(request.digest, draw.trial)
+        twin = self._under_way.get(key)
+        if twin is not None:
+            return await asyncio.shield(twin)
+        task = asyncio.ensure_future(self._draw(draw, request, key))
+        self._under_way[key] = task
+        try:
+            answer = await task
+        except Exception:
+            self._progress.failed += 1
+            raise
+        finally:
+            del self._under_way[key]
+        self._progress.landed += 1
+        return answer
+
+    async def aclose(self) -> None:
+        """Give back connections."""
+        await self._providers.aclose()
+
+    async def _draw(
+        self, draw: Draw, request: CompletionRequest, key: RecordingKey
+    ) -> SourcedCompletion:
+        while (claim := self._answers.claim(key)) == "taken":  # noqa: ASYNC110 - another process sets no event here
+            await asyncio.sleep(_ASK_AGAIN_S)
+        if claim == "answered":  # by another process, in the meantime
+            landed = self._answers.find(draw.planned, key)
+            assert landed is not None
+            return landed
+        try:
+            provider = self._providers.of(request.provider)
+            with self._budget.charge(self._expected_usd(request)) as charge:
+                completion = await provider.complete(request)
+                charge.actual_usd = completion.cost_usd
+        except BaseException:
+            self._answers.release(key)
+            raise
+        self._answers.keep(draw, request, completion)
+        return SourcedCompletion(completion=completion, source="live")
+
+    def _expected_usd(self, request: CompletionRequest) -> float:
+        """What a call is expected to cost; a budget cannot be kept without a price."""
+        if self._budget.limit_usd is None:
+            return 0.0
+        cost_usd = estimate_requests(
+            [request], price=lambda asked: price_for(self._settings, asked)
+        ).cost_usd
+        if cost_usd is None:
+            raise BudgetError(
+                f"a budget is set, but nothing says what {request.provider}:{request.model} costs\n"
+                f"  fix: add prices to [tool.regauge.providers.{request.provider}] in"
+                " pyproject.toml, or run without a budget"
+            )
+        return cost_usd

@@ -1,0 +1,156 @@
+"""Draws answers ahead of the case that is being judged, on an event loop of its own.
+
+pytest judges cases one after the other; only model calls run side by side. A window bounds how
+far ahead they run, so a run that stops early has not paid for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from types import TracebackType
+    from typing import Any, Self
+
+    from regauge.runner._plan import Draw
+    from regauge.runner._trial import SourcedCompletion
+
+__all__ = ["Lookahead"]
+
+_STOP_TIMEOUT_S = 10.0
+
+
+class Lookahead:
+    """Performs draws in order, never more than a window ahead of what was taken.
+
+    Args:
+        draws: In the order they will be taken.
+        perform: Gets one answer; what it raises reaches whoever takes that draw.
+        ahead: How many draws may be under way or waiting to be taken; asked again each time.
+        close: Gives back connections when the run is over.
+    """
+
+    def __init__(
+        self,
+        draws: Sequence[Draw],
+        *,
+        perform: Callable[[Draw], Coroutine[Any, Any, SourcedCompletion]],
+        ahead: Callable[[], int],
+        close: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._draws = draws
+        self._perform = perform
+        self._ahead = ahead
+        self._close = close
+        self._position = {draw.id: n for n, draw in enumerate(draws)}
+        self._futures: dict[tuple[int, int], Future[SourcedCompletion]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._taken = 0
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._moved = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="regauge-lookahead", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop: what is under way is cancelled, what has landed was kept already."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_STOP_TIMEOUT_S)
+
+    def __contains__(self, draw: Draw) -> bool:
+        return draw.id in self._position
+
+    def take(self, draw: Draw, *, waiting: Callable[[], None], every_s: float) -> SourcedCompletion:
+        """The answer of one draw; waits for it, and starts it at once if it is not under way.
+
+        Args:
+            draw: One of the draws given.
+            waiting: Called each time `every_s` seconds have passed without the answer.
+            every_s: In seconds.
+
+        Raises:
+            Exception: What `perform` raised for it.
+        """
+        future = self._future(draw)
+        self._advance(draw)
+        try:
+            while not future.done():
+                wait([future], timeout=every_s)
+                if not future.done():
+                    waiting()
+            return future.result()
+        finally:
+            with self._lock:
+                self._futures.pop(draw.id, None)
+
+    def _future(self, draw: Draw) -> Future[SourcedCompletion]:
+        """The future of a draw; a draw that has none yet is started, out of its turn."""
+        with self._lock:
+            future = self._futures.get(draw.id)
+            if future is not None:
+                return future
+            future = self._futures[draw.id] = Future()
+        self._loop.call_soon_threadsafe(self._start, draw, future)
+        return future
+
+    def _advance(self, draw: Draw) -> None:
+        self._taken = max(self._taken, self._position[draw.id] + 1)
+        self._loop.call_soon_threadsafe(self._moved.set)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._main())
+        finally:
+            self._loop.close()
+
+    async def _main(self) -> None:
+        walker = asyncio.ensure_future(self._walk())
+        await self._stopping.wait()
+        walker.cancel()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.wait({walker, *self._tasks})
+        await self._close()
+
+    async def _walk(self) -> None:
+        for position, draw in enumerate(self._draws):
+            while position >= self._taken + self._ahead():
+                self._moved.clear()
+                await self._moved.wait()
+            with self._lock:
+                if draw.id in self._futures or position < self._taken:
+                    continue
+                future = self._futures[draw.id] = Future()
+            self._start(draw, future)
+            # Let answers land between starts, however long the list of draws is.
+            await asyncio.sleep(0)
+
+    def _start(self, draw: Draw, future: Future[SourcedCompletion]) -> None:
+        task = self._loop.create_task(self._settle(draw, future))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _settle(self, draw: Draw, future: Future[SourcedCompletion]) -> None:
+        try:
+            answer = await self._perform(draw)
+        except asyncio.CancelledError:
+            future.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever takes this draw
+            future.set_exception(error)
+        else:
+            future.set_result(answer)

@@ -1,0 +1,90 @@
+"""How a run is to be done: read once at the edge, passed down as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from regauge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.project import RecordMode, Settings
+
+__all__ = ["RunOptions", "resolve_options"]
+
+_FAIL_FAST_AHEAD = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Everything a run can be told.
+
+    Attributes:
+        record: Whether the model may be asked: `none` never, `missing` where no answer is
+            recorded, `all` always.
+        trials: Draws per case where the eval does not say.
+        concurrency: Requests in flight at once; `auto` grows until the provider objects.
+        model: `provider:model` asked in place of every prompt's own.
+        budget_usd: What the run may spend, in US dollars.
+        ahead: How many answers may be drawn ahead of the case that is judged; None is twice
+            the concurrency.
+    """
+
+    record: RecordMode
+    trials: int = 1
+    concurrency: int | Literal["auto"] = "auto"
+    model: str | None = None
+    budget_usd: float | None = None
+    ahead: int | None = None
+
+
+def resolve_options(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    record: RecordMode | None,
+    trials: int | None,
+    concurrency: str | None,
+    model: str | None,
+    budget_usd: float | None,
+    fail_fast: bool,
+) -> RunOptions:
+    """Let options of the command line override settings, and settings the defaults.
+
+    Args:
+        settings: `[tool.regauge]`.
+        environ: The environment; `CI` decides the default record mode.
+        record: `--record`.
+        trials: `--trials`.
+        concurrency: `--concurrency`, a number or `auto`.
+        model: `--model`.
+        budget_usd: `--budget-usd`.
+        fail_fast: Whether the run stops at its first failures (`-x`), so that little may be
+            spent ahead of them.
+
+    Raises:
+        UsageError: A number is out of range.
+    """
+    if trials is not None and trials < 1:
+        raise UsageError(f"--trials must be at least 1, not {trials}")
+    if budget_usd is not None and budget_usd < 0:
+        raise UsageError(f"--budget-usd cannot be negative: {budget_usd}")
+    in_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
+    return RunOptions(
+        record=record or settings.record or ("none" if in_ci else "missing"),
+        trials=trials or settings.trials,
+        concurrency=_concurrency(concurrency) if concurrency else settings.concurrency,
+        model=model,
+        budget_usd=settings.budget_usd if budget_usd is None else budget_usd,
+        ahead=_FAIL_FAST_AHEAD if fail_fast else None,
+    )
+
+
+def _concurrency(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1024:  # noqa: PLR2004 - the range stands in the message
+        raise UsageError(f"--concurrency takes a number from 1 to 1024, or auto, not {text!r}")
+    return int(text)

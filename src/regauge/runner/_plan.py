@@ -1,0 +1,94 @@
+"""What a run will ask: a key per case and trial, and which of them have no answer yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regauge.digests import digest_of
+from regauge.errors import RegaugeError
+from regauge.recordings import RecordingKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from regauge.datasets import GoldenCase
+    from regauge.providers import CompletionRequest
+    from regauge.runner._suite import Suite
+
+__all__ = ["Draw", "Plan", "PlannedCase", "plan_cases"]
+
+
+@dataclass(slots=True, eq=False)
+class PlannedCase:
+    """One pytest item: a case of a suite.
+
+    Attributes:
+        digest: The digest of the case's request, once planned; every trial shares it.
+        error: Why the case cannot be asked at all, such as an input it lacks.
+    """
+
+    suite: Suite
+    case: GoldenCase
+    digest: str = ""
+    error: RegaugeError | None = None
+
+    def request(self, trial: int) -> CompletionRequest:
+        """What the model is asked for one trial."""
+        return self.suite.request(self.case, trial)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One answer to get: a trial of a planned case."""
+
+    planned: PlannedCase
+    trial: int
+
+    @property
+    def id(self) -> tuple[int, int]:
+        """What tells this draw from any other of the plan."""
+        return (id(self.planned), self.trial)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The cases of a run in the order they will be judged, and the draws that lack an answer."""
+
+    cases: Sequence[PlannedCase]
+    missing: Sequence[Draw] = field(default_factory=list[Draw])
+
+    @property
+    def digest(self) -> str:
+        """Tells this plan from another: the same command on the same files has the same."""
+        return digest_of([[planned.digest, planned.suite.trials] for planned in self.cases])
+
+    def draws(self) -> Iterator[Draw]:
+        """Every draw of the plan, missing or not."""
+        for planned in self.cases:
+            for trial in range(planned.suite.trials):
+                yield Draw(planned, trial)
+
+
+def plan_cases(
+    cases: Sequence[PlannedCase], *, answered: Callable[[PlannedCase, RecordingKey], bool]
+) -> Plan:
+    """Work out the key of every case, and which draws have no answer yet.
+
+    Args:
+        cases: In the order they will be judged.
+        answered: Whether there is an answer for a key.
+    """
+    missing: list[Draw] = []
+    for planned in cases:
+        try:
+            planned.digest = planned.request(0).digest
+        except RegaugeError as error:
+            planned.error = error
+            continue
+        missing.extend(
+            Draw(planned, trial)
+            for trial in range(planned.suite.trials)
+            if not answered(planned, RecordingKey(planned.digest, trial))
+        )
+    return Plan(cases=cases, missing=missing)

@@ -1,0 +1,115 @@
+"""Opens the providers a run needs, each once, and knows what their models cost."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import TYPE_CHECKING, Literal
+
+from regauge.errors import UsageError
+from regauge.project import EndpointSettings, PriceSettings
+from regauge.providers import price_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.project import Settings
+    from regauge.providers import CompletionRequest, Provider
+
+__all__ = ["Providers", "endpoint_of", "price_for"]
+
+SIMULATED = "sim"
+_FREE = PriceSettings(input_per_million=0, output_per_million=0)
+_OPENAI = EndpointSettings(api_key_env="OPENAI_API_KEY")
+_AUTO_WIDTH = 64
+
+
+class Providers:
+    """The providers of a run, opened when they are first asked.
+
+    Args:
+        settings: Where endpoints are declared.
+        environ: Where keys are.
+        concurrency: Requests in flight at once, per provider, over all processes of the run.
+        workers: How many processes share the run.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        concurrency: int | Literal["auto"],
+        workers: int,
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._concurrency: int | Literal["auto"] = (
+            concurrency if concurrency == "auto" else math.ceil(concurrency / workers)
+        )
+        self._open: dict[str, Provider] = {}
+
+    @property
+    def width(self) -> int:
+        """How many requests may be in flight at the most."""
+        return _AUTO_WIDTH if self._concurrency == "auto" else self._concurrency
+
+    def of(self, name: str) -> Provider:
+        """The provider of a name.
+
+        Raises:
+            UsageError: Nothing declares it.
+        """
+        provider = self._open.get(name)
+        if provider is None:
+            provider = self._open[name] = self._opened(name)
+        return provider
+
+    async def aclose(self) -> None:
+        """Close the connections of all of them."""
+        for provider in self._open.values():
+            await provider.aclose()
+
+    def _opened(self, name: str) -> Provider:
+        endpoint = endpoint_of(self._settings, name)
+        if endpoint is None:
+            from regauge.sim import SimulatedProvider
+
+            return SimulatedProvider()
+        from regauge.providers.openai import OpenAIProvider
+
+        return OpenAIProvider(
+            endpoint,
+            name=name,
+            environ=self._environ,
+            concurrency=self._concurrency,
+            timeout_s=self._settings.timeout_s,
+        )
+
+
+def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
+    """Where a provider is; None for the simulated one, which is nowhere.
+
+    Raises:
+        UsageError: Nothing declares it.
+    """
+    declared = settings.providers.get(name)
+    if declared is not None:
+        return declared
+    if name == SIMULATED:
+        return None
+    if name == "openai":
+        return _OPENAI
+    known = sorted({SIMULATED, "openai", *settings.providers})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(
+        f"there is no provider {name!r}; there are {', '.join(known)}\n"
+        f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
+    )
+
+
+def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:
+    """What the model of a request costs; None when no price is declared."""
+    endpoint = endpoint_of(settings, request.provider)
+    return _FREE if endpoint is None else price_of(endpoint.prices, request.model)

@@ -1,0 +1,165 @@
+"""One run in one process: binds evals, plans draws, gets answers, judges them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
+from regauge.recordings import RecordingKey
+from regauge.runner._answers import Answers
+from regauge.runner._budget import Budget
+from regauge.runner._drawing import Drawing
+from regauge.runner._judging import judge_trial
+from regauge.runner._lookahead import Lookahead
+from regauge.runner._plan import Draw, Plan, plan_cases
+from regauge.runner._progress import Progress
+from regauge.runner._result import EvalResult
+from regauge.runner._suite import bind
+from regauge.runner._trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from typing import Any
+
+    from regauge.project import Project
+    from regauge.runner._answers import Published
+    from regauge.runner._options import RunOptions
+    from regauge.runner._plan import PlannedCase
+    from regauge.runner._spec import EvalSpec
+    from regauge.runner._suite import Suite
+    from regauge.runner._trial import SourcedCompletion
+
+__all__ = ["EvalSession"]
+
+_PROGRESS_EVERY_S = 10.0
+
+
+class EvalSession:
+    """Turns evals into judged trials.
+
+    Args:
+        project: Where prompts, golden cases and recordings are.
+        options: How to run.
+        environ: Where API keys are.
+        workers: How many processes share the run.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        options: RunOptions,
+        *,
+        environ: Mapping[str, str],
+        workers: int = 1,
+    ) -> None:
+        self.project = project
+        self.options = options
+        self.answers = Answers(project, options.record, environ=environ)
+        self.budget = Budget(options.budget_usd)
+        self.progress = Progress()
+        self.plan = Plan(cases=())
+        self._environ = environ
+        self._workers = workers
+        self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
+        self._lookahead: Lookahead | None = None
+
+    def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> Suite:
+        """Load what an eval names, once per eval."""
+        known = self._suites.get(id(spec))
+        if known is None:
+            suite = bind(spec, function, project=self.project, options=self.options)
+            known = self._suites[id(spec)] = (spec, suite)
+        return known[1]
+
+    def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
+        """Plan the cases that were selected, in the order they will be judged."""
+        self.plan = plan_cases(cases, answered=self.answers.has)
+        if self.plan.missing and self.options.record != "none":
+            self.answers.begin(self.plan.digest)
+            self.plan = plan_cases(cases, answered=self.answers.has)
+        return self.plan
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Draw what is missing ahead of the cases that are judged, while the block runs."""
+        if not self.plan.missing or self.options.record == "none":
+            yield
+            return
+        drawing = Drawing(
+            self.project,
+            self.options,
+            answers=self.answers,
+            budget=self.budget,
+            progress=self.progress,
+            environ=self._environ,
+            workers=self._workers,
+        )
+        self.progress.start(len(self.plan.missing))
+        with Lookahead(
+            self.plan.missing, perform=drawing.draw, ahead=drawing.ahead, close=drawing.aclose
+        ) as self._lookahead:
+            yield
+
+    def result(
+        self, planned: PlannedCase, *, where: str, waiting: Callable[[Progress], None]
+    ) -> EvalResult:
+        """The judged trials of one case; what goes wrong makes a trial unmeasured.
+
+        Args:
+            planned: One of the planned cases.
+            where: The pytest item.
+            waiting: Called now and then while the answer is awaited.
+        """
+        trials = tuple(
+            self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)
+        )
+        return EvalResult(suite=planned.suite, case=planned.case, trials=trials, where=where)
+
+    def finish(self, *, complete: bool) -> Published:
+        """Write what was drawn to the committed recordings.
+
+        Args:
+            complete: Whether the run reached its end; a run that did not can be resumed.
+        """
+        return self.answers.finish(complete=complete)
+
+    def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
+        planned = draw.planned
+        try:
+            answer = self.take(draw, waiting=waiting)
+        except UnmeasuredError as error:
+            return _unmeasured(draw, error)
+        except RegaugeError as error:
+            return _unmeasured(draw, UnmeasuredError(str(error)))
+        return judge_trial(
+            draw.trial, planned.digest, answer, case=planned.case, judges=planned.suite.judges
+        )
+
+    def take(self, draw: Draw, *, waiting: Callable[[Progress], None]) -> SourcedCompletion:
+        """The answer of one draw.
+
+        Raises:
+            UnmeasuredError: There is none.
+            RegaugeError: The case cannot be asked.
+        """
+        planned = draw.planned
+        if planned.error is not None:
+            raise planned.error
+        if self._lookahead is not None and draw in self._lookahead:
+            return self._lookahead.take(
+                draw, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
+            )
+        answer = self.answers.find(planned, RecordingKey(planned.digest, draw.trial))
+        if answer is None:
+            raise MissingRecordingError(
+                prompt=planned.suite.prompt.name,
+                case=planned.case.id,
+                trial=draw.trial,
+                stale=self.answers.has_older(planned),
+            )
+        return answer
+
+
+def _unmeasured(draw: Draw, error: UnmeasuredError) -> Trial:
+    return Trial(number=draw.trial, request_digest=draw.planned.digest, answer=None, error=error)

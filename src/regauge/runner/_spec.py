@@ -1,0 +1,94 @@
+"""`@golden`: what an eval declares about itself; nothing is read or run when it is applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from regauge.judges import Judge, Verdict
+
+__all__ = ["EvalSpec", "JudgeLike", "golden", "spec_of"]
+
+JudgeLike: TypeAlias = "Judge | Callable[..., bool | float | Verdict]"
+EvalFunction = TypeVar("EvalFunction", bound="Callable[..., Any]")
+
+_ATTRIBUTE = "__regauge_eval__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalSpec:
+    """What `@golden` was given.
+
+    Attributes:
+        prompt: The prompt's name: the file `prompts/<prompt>.prompt.yml`.
+        judges: What judges every completion; at least one.
+        dataset: The golden dataset's name; None is the prompt's own name.
+        trials: Draws per case; None is the run's default.
+        pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
+        model: `provider:model` to ask in place of the prompt's; an option of the run overrides it.
+        version: A released version of the prompt to evaluate; None is the working file.
+    """
+
+    prompt: str
+    judges: tuple[JudgeLike, ...]
+    dataset: str | None
+    trials: int | None
+    pass_rate: float
+    model: str | None
+    version: str | None
+
+
+def golden(
+    prompt: str,
+    *,
+    judges: Sequence[JudgeLike],
+    dataset: str | None = None,
+    trials: int | None = None,
+    pass_rate: float = 1.0,
+    model: str | None = None,
+    version: str | None = None,
+) -> Callable[[EvalFunction], EvalFunction]:
+    """Make a test function an eval: one pytest item per golden case, judged by `judges`.
+
+    The function takes one argument, `result`, and calls `result.check()`; when it does not,
+    the judges still decide. What it asserts besides is its own and absolute.
+
+    Args:
+        prompt: The prompt's name.
+        judges: Judges, or plain functions `(output, case) -> bool | float | Verdict`.
+        dataset: The golden dataset's name, when it is not the prompt's.
+        trials: Draws per case.
+        pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
+        model: `provider:model` to ask in place of the prompt's own.
+        version: A released version to evaluate in place of the working file.
+
+    ```python
+    @golden("alert-severity", judges=[field_equals("severity")])
+    def test_alert_severity(result):
+        result.check()
+    ```
+    """
+    spec = EvalSpec(
+        prompt=prompt,
+        judges=tuple(judges),
+        dataset=dataset,
+        trials=trials,
+        pass_rate=pass_rate,
+        model=model,
+        version=version,
+    )
+
+    def declare(function: EvalFunction) -> EvalFunction:
+        setattr(function, _ATTRIBUTE, spec)
+        return function
+
+    return declare
+
+
+def spec_of(function: object) -> EvalSpec | None:
+    """What `@golden` declared of a function; None when it is no eval."""
+    spec = getattr(function, _ATTRIBUTE, None)
+    return spec if isinstance(spec, EvalSpec) else None

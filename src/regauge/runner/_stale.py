@@ -1,0 +1,43 @@
+"""Which recordings no eval asks for any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import RegaugeError
+from regauge.providers import parse_model_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from regauge.recordings import RecordingKey, RecordingsFile
+    from regauge.runner._plan import PlannedCase
+
+__all__ = ["needed_keys"]
+
+
+def needed_keys(file: RecordingsFile, cases: Iterable[PlannedCase]) -> set[RecordingKey]:
+    """The recordings of a file that some eval can replay.
+
+    A recording of any trial is needed while its request is one that an eval makes, with the
+    model that the recording names: answers of `--trials 5` and of `--model` stay.
+
+    Args:
+        file: The recordings of one prompt.
+        cases: The planned cases of the evals of that prompt.
+    """
+    models = {recording.model for recording in file}
+    digests = {
+        digest for planned in cases for model in models if (digest := _digest(planned, model))
+    }
+    return {key for key in file.keys() if key.digest in digests}  # noqa: SIM118 - it iterates over recordings
+
+
+def _digest(planned: PlannedCase, model: str) -> str | None:
+    try:
+        asked = parse_model_id(model)
+        request = planned.request(0)
+    except RegaugeError:
+        return None
+    return replace(request, provider=asked.provider, model=asked.model).digest

@@ -1,0 +1,134 @@
+"""A suite: one eval bound to its prompt, its golden cases and its judges."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from regauge.datasets import find_dataset, load_dataset
+from regauge.errors import Fault, PromptError, UsageError
+from regauge.judges import as_judge
+from regauge.prompts import load_prompt
+from regauge.providers import CompletionRequest, parse_model_id
+from regauge.runner._providers import endpoint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from regauge.datasets import Dataset, GoldenCase
+    from regauge.judges import Judge, JudgeFunction
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+    from regauge.providers import ModelId
+    from regauge.runner._options import RunOptions
+    from regauge.runner._spec import EvalSpec, JudgeLike
+
+__all__ = ["Suite", "bind"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Suite:
+    """One eval, ready to run.
+
+    Attributes:
+        trials: Draws per case.
+        pass_rate: The share of a case's trials that must pass.
+        origin: The prompt file, as people write it.
+    """
+
+    prompt: Prompt
+    dataset: Dataset
+    judges: tuple[Judge, ...]
+    model: ModelId
+    trials: int
+    pass_rate: float
+    origin: str
+
+    def request(self, case: GoldenCase, trial: int) -> CompletionRequest:
+        """What the model is asked for one trial of one case.
+
+        Raises:
+            RenderError: The case lacks an input of the prompt, or has one too many.
+        """
+        return CompletionRequest(
+            provider=self.model.provider,
+            model=self.model.model,
+            messages=self.prompt.render(case.inputs, case_at=case.at),
+            parameters=self.prompt.parameters,
+            response_format=self.prompt.response_format,
+            trial=trial,
+            origin=self.origin,
+        )
+
+
+def bind(
+    spec: EvalSpec, function: Callable[..., Any], *, project: Project, options: RunOptions
+) -> Suite:
+    """Load what an eval names.
+
+    Raises:
+        UsageError: The declaration makes no sense: no judges, a share out of range, a provider
+            that nothing declares.
+        PromptError: The prompt cannot be loaded, or nothing says which model to ask.
+        DatasetError: The golden dataset cannot be loaded.
+    """
+    where = _place(function)
+    if not spec.judges:
+        raise UsageError(
+            f"{where}: the eval has no judges, so nothing would be measured\n"
+            "  fix: give golden(..., judges=[...]) at least one"
+        )
+    if not 0 < spec.pass_rate <= 1:
+        raise UsageError(
+            f"{where}: pass_rate must be above 0 and at most 1, not {spec.pass_rate!r}"
+        )
+    if spec.trials is not None and spec.trials < 1:
+        raise UsageError(f"{where}: trials must be at least 1, not {spec.trials!r}")
+    prompt = load_prompt(spec.prompt, spec.version, root=project.root)
+    path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
+    dataset = load_dataset(path, fixtures_dir=project.fixtures_dir)
+    model = options.model or spec.model or prompt.model or project.settings.model
+    if model is None:
+        fault = Fault(
+            path=project.relative(prompt.path),
+            line=1,
+            message="nothing says which model answers this prompt",
+            fix="add `model: provider:model`, or set `model` in [tool.regauge]",
+        )
+        raise PromptError([fault])
+    asked = parse_model_id(model, at=str(project.relative(prompt.path)))
+    if options.record != "none":
+        endpoint_of(project.settings, asked.provider)
+    return Suite(
+        prompt=prompt,
+        dataset=dataset,
+        judges=_judges(spec.judges, where),
+        model=asked,
+        trials=spec.trials or options.trials,
+        pass_rate=spec.pass_rate,
+        origin=str(project.relative(prompt.path)),
+    )
+
+
+def _judges(given: Sequence[JudgeLike], where: str) -> tuple[Judge, ...]:
+    """The judges of an eval; plain functions become judges, and every name is unique."""
+    judges = tuple(
+        cast("Judge", judge) if hasattr(judge, "judge") else as_judge(cast("JudgeFunction", judge))
+        for judge in given
+    )
+    counts = Counter(judge.name for judge in judges)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"{where}: two judges are called {twice[0]!r}, and their verdicts could not be told"
+            " apart\n  fix: remove one, or give it a name of its own with .named(...)"
+        )
+    return judges
+
+
+def _place(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
