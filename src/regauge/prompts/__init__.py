@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from regauge.prompts._atomic import write_atomically
 from regauge.prompts._bump import Bump, bump
 from regauge.prompts._files import find_prompt, load_prompt, prompt_files
+from regauge.prompts._git import Repository
+from regauge.prompts._history import VersionRecord, load_version, text_at, version_records
+from regauge.prompts._lint import lint_prompts, lint_warnings
 from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
 from regauge.prompts._parse import parse_prompt, prompt_name
 from regauge.prompts._prompt import Prompt
@@ -16,6 +20,7 @@ from regauge.prompts._types import (
     PromptVersion,
     Role,
 )
+from regauge.prompts._yaml import read_text as read_prompt_text
 
 __all__ = [
     "LOCK_NAME",
@@ -29,13 +34,22 @@ __all__ = [
     "Prompt",
     "PromptLock",
     "PromptVersion",
+    "Repository",
     "Role",
     "Semver",
+    "VersionRecord",
     "bump",
     "find_prompt",
+    "lint_prompts",
+    "lint_warnings",
     "load_prompt",
+    "load_version",
     "lock_of",
     "parse_prompt",
     "prompt_files",
     "prompt_name",
+    "read_prompt_text",
+    "text_at",
+    "version_records",
+    "write_atomically",
 ]

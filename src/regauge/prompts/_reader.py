@@ -55,6 +55,7 @@ class Reader:
 
     def entries(self, node: yaml.MappingNode, what: str) -> Entries:
         """The entries of a mapping, merge keys (`<<`) resolved; a key given twice is a fault."""
+        self._refuse_tag(node, "map", what)
         own: Entries = {}
         merged: Entries = {}
         for key, value in node.value:
@@ -79,6 +80,7 @@ class Reader:
     def items(self, node: yaml.Node, what: str, fix: str = "") -> list[yaml.Node]:
         """The items of a node that must be a list; null counts as an empty one."""
         if isinstance(node, yaml.SequenceNode):
+            self._refuse_tag(node, "seq", what)
             return list(node.value)
         if scalar_tag(node) != "null":
             self.fault(node, f"{what} must be a list, not {kind_of(node)}", fix)
@@ -139,6 +141,7 @@ class Reader:
             entries = self.entries(node, what)
             return {key: self._json(value, what, below) for key, (_, value) in entries.items()}
         if isinstance(node, yaml.SequenceNode):
+            self._refuse_tag(node, "seq", what)
             return [self._json(item, what, below) for item in node.value]
         return self._scalar(node, what)
 
@@ -168,8 +171,13 @@ class Reader:
         if tag in {"bool", "int", "float"}:
             self.fault(node, f"{what}: {value[:40]!r} is no number or word that JSON knows")
         else:
-            self.fault(node, f"{what}: the tag {tag!r} is not supported", "remove the tag")
+            self._refuse_tag(node, "str", what)
         return None
+
+    def _refuse_tag(self, node: yaml.Node, usual: str, what: str) -> None:
+        tag = scalar_tag(node)
+        if tag != usual:
+            self.fault(node, f"{what}: the tag {tag!r} is not supported", "remove the tag")
 
 
 def kind_of(node: yaml.Node) -> str:

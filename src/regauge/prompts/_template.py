@@ -22,6 +22,8 @@ _PLACEHOLDER = re.compile(
     r"""|"(?P<double>\{\{|\}\})"|'(?P<single>\{\{|\}\})')"""
     r"[ \t]*\}\}"
 )
+# One encoder for all: `json.dumps` would make one for every value.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _ODD = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
 
 
@@ -92,4 +94,4 @@ def input_text(value: JSON) -> str:
     """
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)

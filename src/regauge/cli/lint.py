@@ -1,0 +1,102 @@
+"""`regauge lint`: everything that can be checked without asking a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from regauge.cli._terminal import echo
+from regauge.errors import UsageError
+from regauge.project import Project
+from regauge.prompts import lint_prompts, lint_warnings, prompt_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from regauge.errors import Fault
+
+__all__ = ["command", "further_checks"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge lint
+  regauge lint --against origin/main     in a pull request
+  regauge lint --json --strict
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
+"""
+
+
+def further_checks() -> Sequence[Callable[[Project], list[Fault]]]:
+    """The checks that follow those of prompt files and lock."""
+    return ()
+
+
+@click.command(name="lint", epilog=_EPILOG)
+@click.option(
+    "--against",
+    default="HEAD",
+    show_default=True,
+    metavar="REF",
+    help="The commit, branch or tag whose prompts.lock may only be added to.",
+)
+@click.option("--strict", is_flag=True, help="Warnings fail, too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(against: str, *, strict: bool, as_json: bool) -> None:
+    """Check every prompt file and prompts.lock.
+
+    Errors: files that do not load, versions that are missing, were not released or changed after
+    their release, a contract that changed without a major version, lines of the lock that changed
+    or vanished, declared inputs that nobody uses, schemas that are none. Warnings: keys that
+    nobody reads, braces that hold no input, sentences that are said twice.
+    """
+    project = Project.find()
+    faults = lint_prompts(project, against=against)
+    for check in further_checks():
+        faults += check(project)
+    warnings = lint_warnings(project)
+    count = len(prompt_files(project.prompts_dir))
+    if not count:
+        raise UsageError(
+            f"there are no prompt files in {project.prompts_dir}, so nothing was checked\n"
+            f"  fix: write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
+        )
+    if as_json:
+        document = {
+            "prompts": count,
+            "errors": [_row(project, fault) for fault in faults],
+            "warnings": [_row(project, warning) for warning in warnings],
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        for label, style, found in (("error", "red", faults), ("warning", "yellow", warnings)):
+            for fault in found:
+                echo(f"{label}: {_shown(project, fault)}", style=style)
+        echo(
+            f"{_number(count, 'prompt')}: {_number(len(faults), 'error')}, "
+            f"{_number(len(warnings), 'warning')}"
+        )
+    if faults or (strict and warnings):
+        sys.exit(1)
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _row(project: Project, fault: Fault) -> dict[str, object]:
+    return {
+        "path": project.relative(fault.path).as_posix(),
+        "line": fault.line,
+        "message": fault.message,
+        "fix": fault.fix,
+    }
+
+
+def _shown(project: Project, fault: Fault) -> str:
+    text = str(fault)
+    return text.replace(str(fault.path), str(project.relative(fault.path)), 1)

@@ -1,0 +1,317 @@
+"""What a prompt file may say, and what is said about one that does not."""
+
+# ruff: noqa: E501  # output stands here as people see it
+
+from __future__ import annotations
+
+import contextlib
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from regauge.errors import PromptError
+from regauge.prompts import InputSpec, load_prompt, parse_prompt
+
+PATH = Path("prompts/greet.prompt.yml")
+MESSAGES = "messages:\n  - role: user\n    content: 'Say {{x}}'\n"
+
+
+def parse(text: str):
+    return parse_prompt(text, path=PATH)
+
+
+def faults(text: str) -> str:
+    with pytest.raises(PromptError) as caught:
+        parse(text)
+    return str(caught.value)
+
+
+def test_all_faults_of_a_file_come_together_in_the_order_of_lines():
+    text = """\
+name: {name}
+version: 1.0
+model: [a]
+modelParameters:
+  temperature: hot
+  max_tokens: 5
+  maxTokens: 6
+responseFormat: json_shema
+inputs:
+  - name: x
+    requird: true
+changelog:
+  - version: 1.0.0
+messages:
+  - role: sytem
+    content: Hi
+  - role: user
+  - role: user
+    content: Say {{y}}
+"""
+    assert faults(text) == snapshot("""\
+prompts/greet.prompt.yml:1: name must be a text, not a mapping
+  fix: quote the text: braces outside quotes are a mapping
+prompts/greet.prompt.yml:2: version '1.0' is no semantic version
+  fix: write 1.0.0
+prompts/greet.prompt.yml:3: model must be a text, not a list
+prompts/greet.prompt.yml:5: modelParameters.temperature must be a number
+prompts/greet.prompt.yml:7: modelParameters: max_tokens and maxTokens say the same thing with different values
+  fix: keep one of them
+prompts/greet.prompt.yml:8: responseFormat 'json_shema' is unknown
+  fix: did you mean 'json_schema'?
+prompts/greet.prompt.yml:11: input 'x' has no key 'requird'
+  fix: did you mean 'required'?
+prompts/greet.prompt.yml:13: an entry of changelog has no 'text'
+  fix: write `- version: 1.1.0`, below it `text:` and, if you like, `date:`
+prompts/greet.prompt.yml:15: role 'sytem' is unknown
+  fix: did you mean 'system'?
+prompts/greet.prompt.yml:17: a message has no 'content'
+  fix: write `- role: user` and `content: ...` for each message
+prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
+  fix: declare 'y' under `inputs:`\
+""")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ":1: the file is empty"),
+        ("- a", ":1: a prompt file is a mapping of keys"),
+        ("a: b", ":1: there are no `messages`"),
+        ("messages:", ":1: `messages` is empty"),
+        ("messages: hi", ":1: messages must be a list, not a text"),
+        ("messages: [hi]", ":1: a message must be a mapping of keys, not a text"),
+        ("messages:\n\t- a", ":2: not YAML: found character '\\t' that cannot start any token"),
+        ("a: b\n---\nc: d", ":2: not YAML: a second document starts here"),
+        ("a: 'b\n", ":2: not YAML: found unexpected end of stream"),
+        ("a: \x00", ":1: the character '\\x00' may not stand in YAML"),
+        ("a: " + "[" * 5000, "nested deeper than 100 levels"),
+        (f"model: a\nmodel: b\n{MESSAGES}", ":2: the file gives 'model' twice, first on line 1"),
+        (f"testData: [{{a: 1, a: 2}}]\n{MESSAGES}", ":1: testData gives 'a' twice"),
+        (
+            f"testData: [!!python/object:os.system {{}}]\n{MESSAGES}",
+            "object:os.system' is not supported",
+        ),
+        (f"testData: [{{a: !secret x}}]\n{MESSAGES}", "the tag '!secret' is not supported"),
+        (f"testData: [{{a: .nan}}]\n{MESSAGES}", "'.nan' is no number or word that JSON knows"),
+        (f"testData: &t [{{a: *t}}]\n{MESSAGES}", "contains itself through an alias"),
+        (f"model:\n  name: gpt-4\n{MESSAGES}", ":2: model must be a text, not a mapping"),
+        ("messages:\n- role: tool\n  content: x", ":2: role 'tool' is unknown"),
+        ("messages:\n- role: user\n  content: ' '", ":3: the content of a message is empty"),
+        ("messages:\n- role: user\n  content: [a]", "must be a text, not a list"),
+        (f"responseFormat: json_schema\n{MESSAGES}", ":1: there is no schema for json_schema"),
+        (f"jsonSchema: {{type: object}}\n{MESSAGES}", "responseFormat is missing"),
+        (
+            f"responseFormat: json_object\njsonSchema: {{a: b}}\n{MESSAGES}",
+            ":2: jsonSchema is given, but responseFormat is json_object",
+        ),
+        (
+            f'responseFormat: json_schema\njsonSchema: \'{{"a": 1, "a": 2}}\'\n{MESSAGES}',
+            ":2: jsonSchema is not JSON: it gives 'a' twice",
+        ),
+        (
+            f"responseFormat: json_schema\njsonSchema: '[1'\n{MESSAGES}",
+            ":2: jsonSchema is not JSON",
+        ),
+        (f"inputs: [x, x]\n{MESSAGES}", "inputs declares 'x' twice"),
+        (f"inputs: [x, 'a b']\n{MESSAGES}", "'a b' cannot be the name of an input"),
+        (
+            f"inputs: [{{name: x, required: true, default: 1}}]\n{MESSAGES}",
+            "is required and has a default",
+        ),
+        (
+            f"evaluators: [{{name: a, string: {{}}, llm: {{}}}}]\n{MESSAGES}",
+            "one key beside `name`",
+        ),
+        (f"changelog: {{1.0.0: x}}\n{MESSAGES}", ":1: changelog must be a list, not a mapping"),
+    ],
+)
+def test_a_faulty_text_is_refused_with_its_line(text, said):
+    message = faults(text)
+    assert message.startswith("prompts/greet.prompt.yml")
+    assert said in message
+
+
+def test_a_bomb_of_aliases_is_refused_and_quickly():
+    rows = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    rows += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in pairwise("abcdefgh")]
+    text = f"x-bomb: {{}}\n{MESSAGES}testData:\n  - " + "\n    ".join(rows)
+    assert "aliases make the file hold over 100,000 values" in faults(text)
+
+
+def test_aliases_and_merge_keys_of_good_will_are_read():
+    text = (
+        f"x-base: &base {{a: 1, b: 2}}\n{MESSAGES}testData:\n  - {{<<: *base, b: 3}}\n  - *base\n"
+    )
+    assert parse(text).test_data == ({"a": 1, "b": 3}, {"a": 1, "b": 2})
+
+
+def test_scalars_follow_yaml_1_2():
+    text = "testData: [{a: no, b: 010, c: 12:30, d: 2025-01-01, e: 1e3, f: 0x1f, g: null}]\n"
+    assert parse(text + MESSAGES).test_data == (
+        {"a": "no", "b": 10, "c": "12:30", "d": "2025-01-01", "e": 1000.0, "f": 31, "g": None},
+    )
+
+
+def test_line_ends_and_byte_order_mark_do_not_change_the_digest():
+    text = f"name: Größe 🙂\n{MESSAGES}  - role: system\n    content: |\n      a\n      b\n"
+    twins = [text, text.replace("\n", "\r\n"), "\ufeff" + text]
+    assert len({parse(twin).digest for twin in twins}) == 1
+
+
+def test_description_version_and_changelog_are_not_part_of_the_digest():
+    plain = parse(MESSAGES)
+    other = parse(
+        "name: N\ndescription: D\nversion: 1.0.0\nowner: o\nchangelog:\n"
+        f"  - version: 1.0.0\n    text: T\n{MESSAGES}testData: []\nevaluators: []\n"
+    )
+    assert plain.digest == other.digest
+    assert plain.contract_digest == other.contract_digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["model: a:b\n", "modelParameters: {seed: 1}\n", "responseFormat: json_object\n"],
+)
+def test_what_changes_behaviour_changes_the_digest(change):
+    assert parse(change + MESSAGES).digest != parse(MESSAGES).digest
+
+
+def test_a_contract_is_the_schema_and_the_inputs_but_not_their_words():
+    bare = parse(f"inputs: [x]\n{MESSAGES}")
+    assert parse(MESSAGES).contract_digest == bare.contract_digest
+    worded = f"inputs:\n  - name: x\n    description: What to say\n{MESSAGES}"
+    assert parse(worded).contract_digest == bare.contract_digest
+    optional = f"inputs:\n  - name: x\n    required: false\n{MESSAGES}"
+    assert parse(optional).contract_digest != bare.contract_digest
+    schema = "responseFormat: json_schema\njsonSchema: {{type: object, title: {}}}\n"
+    first, second = (parse(schema.format(name) + MESSAGES) for name in "ab")
+    assert first.contract_digest != second.contract_digest
+
+
+@pytest.mark.parametrize("spelling", ["max_tokens", "maxTokens", "maxCompletionTokens"])
+def test_every_spelling_of_a_parameter_means_the_same(spelling):
+    prompt = parse(f"modelParameters:\n  {spelling}: 5\n  top-p: 1\n{MESSAGES}")
+    assert prompt.parameters == {"max_tokens": 5, "top_p": 1}
+    both = parse(f"modelParameters: {{{spelling}: 5, max_completion_tokens: 5}}\n{MESSAGES}")
+    assert both.parameters == {"max_tokens": 5}
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        """responseFormat: json_schema\njsonSchema: '{"name": "answer", "schema": SCHEMA}'""",
+        """responseFormat: json_schema\njsonSchema: {name: answer, schema: SCHEMA}""",
+        """responseFormat: json_schema\njsonSchema: SCHEMA""",
+        """responseFormat: {type: json_schema, json_schema: {name: answer, schema: SCHEMA}}""",
+        """responseFormat: {type: json_schema}\njsonSchema: SCHEMA""",
+    ],
+)
+def test_every_way_to_ask_for_a_schema_means_the_same(keys):
+    flow = '{"type": "object", "properties": {"a": {"type": "string"}}}'
+    prompt = parse(f"{keys.replace('SCHEMA', flow)}\n{MESSAGES}")
+    assert prompt.response_format == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": SCHEMA},
+    }
+
+
+@pytest.mark.parametrize("text", ["", "responseFormat: text\n", "responseFormat: {type: text}\n"])
+def test_text_is_no_response_format(text):
+    assert parse(text + MESSAGES).response_format is None
+
+
+def test_inputs_may_be_declared_in_three_ways():
+    texts = ["inputs: [x]", "inputs: [{name: x}]", "inputs: {x: }"]
+    assert [parse(f"{t}\n{MESSAGES}").inputs for t in texts] == [(InputSpec(name="x"),)] * 3
+    described = parse(f"inputs: {{x: What to say}}\n{MESSAGES}").inputs
+    assert described == (InputSpec(name="x", description="What to say"),)
+    optional = parse(f"inputs: {{x: {{default: 3}}}}\n{MESSAGES}").inputs
+    assert optional == (InputSpec(name="x", required=False, default=3),)
+
+
+def test_odd_keys_and_braces_are_warned_of():
+    text = (
+        "model_parameters: {}\nx-team: us\nmodelParameters: {tempratur: 1, n: 3}\n"
+        "messages:\n  - role: user\n    content: |\n      {{ x | upper }}\n      {{{{y}}}}\n"
+    )
+    assert "\n".join(map(str, parse(text).warnings)) == snapshot("""\
+prompts/greet.prompt.yml:1: a prompt file has no key 'model_parameters'; it is ignored
+  fix: did you mean 'modelParameters'?
+prompts/greet.prompt.yml:3: modelParameters.tempratur is no parameter we know
+  fix: did you mean 'temperature'?
+prompts/greet.prompt.yml:3: modelParameters.n is ignored
+  fix: draw several answers with `--trials`
+prompts/greet.prompt.yml:7: {{ x | upper }} holds no name of an input, so it stays text
+  fix: write {{name}} for an input; see the reference for literal braces
+prompts/greet.prompt.yml:8: {{{{y}}}} is {{y}} between two literal pairs of braces
+  fix: write {{name}} for an input; see the reference for literal braces\
+""")
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_the_line(tmp_path):
+    path = tmp_path / "x.prompt.yml"
+    path.write_bytes(b"name: x\ndescription: Gr\xf6\xdfe\n")
+    with pytest.raises(PromptError, match=r"x.prompt.yml:2: not UTF-8: byte 0xf6 at offset 23"):
+        load_prompt(path)
+
+
+def test_a_huge_file_is_refused(tmp_path):
+    path = tmp_path / "x.prompt.yml"
+    path.write_text("# " + "x" * 2_000_000)
+    with pytest.raises(PromptError, match=r"1.9 MiB is more than a prompt file may have"):
+        load_prompt(path)
+
+
+@given(st.text(max_size=200))
+def test_no_text_makes_the_parser_crash(text):
+    with contextlib.suppress(PromptError):
+        parse(text)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "a: ",
+                "- ",
+                "{",
+                "}",
+                "[",
+                "]",
+                "&a ",
+                "*a",
+                "\n",
+                "  ",
+                "'",
+                '"',
+                "messages:",
+                "role: user",
+                "content: ",
+                "{{x}}",
+                "<<: ",
+                "? ",
+                "|\n",
+                "!t ",
+                "version: ",
+            ]
+        )
+    )
+)
+def test_no_heap_of_yaml_makes_the_parser_crash(parts):
+    with contextlib.suppress(PromptError):
+        parse("".join(parts))
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0xFFFF), min_size=1).filter(str.strip))
+def test_a_quoted_content_arrives_as_it_was_written(content):
+    prompt = parse(f"messages:\n  - role: user\n    content: {json.dumps(content)}\n")
+    assert prompt.messages[0].content == content
