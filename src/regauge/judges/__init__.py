@@ -12,22 +12,44 @@ from regauge.judges._function import JudgeFunction, as_judge
 from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, rule
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._combine import all_of, any_of, not_
-from regauge.judges.rules._counts import max_chars, max_words, min_words, word_count
+from regauge.judges.rules._counts import (
+    line_count,
+    max_chars,
+    max_words,
+    min_chars,
+    min_words,
+    sentence_count,
+    word_count,
+)
+from regauge.judges.rules._edges import ends_with, starts_with
 from regauge.judges.rules._fields import field, field_equals, field_in, has_keys
+from regauge.judges.rules._form import (
+    has_postscript,
+    has_title,
+    is_lower_case,
+    is_quoted,
+    is_upper_case,
+    no_comma,
+    one_of,
+)
 from regauge.judges.rules._json_values import contains_json, json_matches_schema, json_parses
+from regauge.judges.rules._language import is_language
 from regauge.judges.rules._likeness import similarity
+from regauge.judges.rules._marks import (
+    bullet_count,
+    capital_word_count,
+    highlight_count,
+    letter_count,
+    match_count,
+    numbered_part_count,
+    placeholder_count,
+    text_count,
+)
+from regauge.judges.rules._paragraphs import paragraph_count, paragraph_starts_with, response_count
+from regauge.judges.rules._patterns import matches
 from regauge.judges.rules._secrets import no_secrets
 from regauge.judges.rules._sections import has_sections
-from regauge.judges.rules._text import (
-    contains,
-    contains_all,
-    contains_any,
-    ends_with,
-    equals,
-    matches,
-    not_contains,
-    starts_with,
-)
+from regauge.judges.rules._text import contains, contains_all, contains_any, equals, not_contains
 
 __all__ = [
     "Answer",
@@ -43,6 +65,8 @@ __all__ = [
     "all_of",
     "any_of",
     "as_judge",
+    "bullet_count",
+    "capital_word_count",
     "contains",
     "contains_all",
     "contains_any",
@@ -56,21 +80,41 @@ __all__ = [
     "field_in",
     "graded",
     "has_keys",
+    "has_postscript",
     "has_sections",
+    "has_title",
+    "highlight_count",
+    "is_language",
+    "is_lower_case",
+    "is_quoted",
+    "is_upper_case",
     "json_matches_schema",
     "json_parses",
+    "letter_count",
+    "line_count",
+    "match_count",
     "matches",
     "max_chars",
     "max_words",
+    "min_chars",
     "min_words",
+    "no_comma",
     "no_secrets",
     "not_",
     "not_contains",
+    "numbered_part_count",
     "on_answer",
     "on_text",
+    "one_of",
+    "paragraph_count",
+    "paragraph_starts_with",
     "passed",
+    "placeholder_count",
+    "response_count",
     "rule",
+    "sentence_count",
     "similarity",
     "starts_with",
+    "text_count",
     "word_count",
 ]

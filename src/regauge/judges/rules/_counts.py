@@ -9,11 +9,22 @@ from regauge.errors import UsageError
 from regauge.judges._evidence import plural
 from regauge.judges._rule import Check, on_text, rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._words import sentences_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["bounds", "max_chars", "max_words", "min_words", "word_count"]
+__all__ = [
+    "bounds",
+    "counted",
+    "line_count",
+    "max_chars",
+    "max_words",
+    "min_chars",
+    "min_words",
+    "sentence_count",
+    "word_count",
+]
 
 WordUnit = Literal["spaces", "letters"]
 _WORD = re.compile(r"\w+")
@@ -57,6 +68,7 @@ def counted(
     kind: str,
     count: Callable[[str], int],
     noun: str,
+    nouns: str = "",
     *,
     at_least: int | None = None,
     at_most: int | None = None,
@@ -73,26 +85,26 @@ def counted(
         found = count(text)
         if low is not None and found < low:
             return failed(
-                f"{plural(found, noun)}, {wish} wanted",
-                code="too_few" if kind != "min_words" else "too_short",
+                f"{plural(found, noun, nouns)}, {wish} wanted",
+                code="too_short" if kind in _LENGTHS else "too_few",
                 score=found / low,
                 expected=wish,
                 actual=found,
             )
         if high is not None and found > high:
             return failed(
-                f"{plural(found, noun)}, {wish} wanted",
-                code="too_many" if kind not in _LENGTHS else "too_long",
+                f"{plural(found, noun, nouns)}, {wish} wanted",
+                code="too_long" if kind in _LENGTHS else "too_many",
                 score=high / found,
                 expected=wish,
                 actual=found,
             )
-        return passed(f"{plural(found, noun)}, {wish} wanted", actual=found)
+        return passed(f"{plural(found, noun, nouns)}, {wish} wanted", actual=found)
 
     return on_text(field, check)
 
 
-_LENGTHS = frozenset({"max_words", "max_chars"})
+_LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
 
 
 @rule(codes=("too_few", "too_many"))
@@ -172,3 +184,81 @@ def max_chars(n: int, *, field: str | None = None) -> Check:
     pass: 10 characters, at most 10 wanted
     """
     return counted("max_chars", len, "character", at_most=n, field=field)
+
+
+@rule(codes=("too_short",))
+def min_chars(n: int, *, field: str | None = None) -> Check:
+    """The answer has at least `n` characters (Unicode code points).
+
+    Args:
+        n: The least that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(min_chars(20).check_text("Disk full."))
+    fail (0.50): 10 characters, at least 20 wanted
+    """
+    return counted("min_chars", len, "character", at_least=n, field=field)
+
+
+@rule(codes=("too_few", "too_many"))
+def sentence_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    """The answer has so many sentences.
+
+    A sentence ends at `?` or `!`, or at a period that does not belong to an abbreviation, an
+    initial, a number or an ellipsis after which the sentence goes on. The number of a list item
+    ("1. Item") counts as one. Text without such a mark is one sentence.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(sentence_count(exactly=2).check_text("It was Dr. No, at 5 p.m. today. Who else?"))
+    pass: 2 sentences, exactly 2 wanted
+    """
+    return counted(
+        "sentence_count",
+        lambda text: len(sentences_in(text)),
+        "sentence",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def line_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    r"""The answer has so many lines that are not blank.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(line_count(exactly=2).check_text("one\n\ntwo\n"))
+    pass: 2 lines, exactly 2 wanted
+    """
+    return counted(
+        "line_count",
+        lambda text: sum(1 for line in text.splitlines() if line.strip()),
+        "line",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )

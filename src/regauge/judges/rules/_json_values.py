@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import quote, shown, value_text
-from regauge.judges._json import JsonFault, find_json, kind_of
+from regauge.judges._json import JsonFault, find_json, kind_of, parse_json
 from regauge.judges._rule import Check, on_answer, on_text, rule
 from regauge.judges._types import Verdict, failed, passed
 
@@ -20,15 +21,20 @@ if TYPE_CHECKING:
 __all__ = ["contains_json", "json_matches_schema", "json_parses"]
 
 Schema = Mapping[str, JSON] | str | Path
+_FENCE_START = re.compile(r"\A`{3,}(?:[Jj]son|JSON)?")
+_FENCE_END = re.compile(r"`{3,}\Z")
 JsonKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 
 @rule(codes=("json_invalid", "wrong_type"))
-def json_parses(*, kind: JsonKind | None = None, field: str | None = None) -> Check:
+def json_parses(
+    *, kind: JsonKind | None = None, fenced: bool = False, field: str | None = None
+) -> Check:
     """The whole answer is one JSON value; no prose, no code fence around it.
 
     Args:
         kind: The JSON type it must have, such as `object`; any by default.
+        fenced: A code fence around it is left out, even one that was never closed.
         field: Judge this part of a JSON answer, a text that holds JSON itself.
 
     >>> print(json_parses(kind="object").check_text('{"ok": true}'))
@@ -38,23 +44,31 @@ def json_parses(*, kind: JsonKind | None = None, field: str | None = None) -> Ch
     """
 
     def check(answer: Answer) -> Verdict:
-        value = answer.json
+        value = parse_json(_unfenced(answer.text or "")) if fenced else answer.json
         if isinstance(value, JsonFault):
             return failed(
                 f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
             )
         found = kind_of(value)
-        article = "an" if found in {"object", "array"} else "a"
         if kind is not None and found != kind:
             return failed(
-                f"JSON, but {article} {found} instead of {kind}",
+                f"JSON, but {_a(found)} instead of {_a(kind)}",
                 code="wrong_type",
                 expected=kind,
                 actual=found,
             )
-        return passed("JSON null" if found == "null" else f"{article} {found} of JSON")
+        return passed(f"{_a(found)} of JSON")
 
     return on_answer(field, check)
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind in {"object", "array"} else f"a {kind}"
+
+
+def _unfenced(text: str) -> str:
+    """A text without the code fence it stands in."""
+    return _FENCE_END.sub("", _FENCE_START.sub("", text.strip(), count=1)).strip()
 
 
 def _schema(schema: Schema) -> JSON:

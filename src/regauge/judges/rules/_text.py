@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
@@ -22,11 +22,8 @@ __all__ = [
     "contains",
     "contains_all",
     "contains_any",
-    "ends_with",
     "equals",
-    "matches",
     "not_contains",
-    "starts_with",
 ]
 
 _SPACE = re.compile(r"\s+")
@@ -127,7 +124,12 @@ def finder(*, ignore_case: bool, whole_word: bool) -> Callable[[str, str], int]:
     return str.find
 
 
-def _wanted(parts: Sequence[str], kind: str) -> tuple[str, ...]:
+def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
+    """The texts a rule looks for.
+
+    Raises:
+        UsageError: There is none, or one is empty.
+    """
     if not parts:
         raise UsageError(f"{kind}: name at least one text to look for")
     for part in parts:
@@ -160,7 +162,7 @@ def contains(
     fail: does not contain 'pod'
     """
     if not isinstance(text, Expected):
-        _wanted([text], "contains")
+        wanted_texts([text], "contains")
     find = finder(ignore_case=ignore_case, whole_word=whole_word)
 
     def check(answer: Answer) -> Verdict:
@@ -193,7 +195,7 @@ def contains_any(
     >>> print(contains_any("kubectl", "helm").check_text("Run helm ls."))
     pass: contains 'helm': 'Run helm ls.'
     """
-    parts = _wanted(texts, "contains_any")
+    parts = wanted_texts(texts, "contains_any")
     find = finder(ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
@@ -221,7 +223,7 @@ def contains_all(
     >>> print(contains_all("cause", "fix").check_text("The cause is known."))
     fail (0.50): does not contain 'fix'
     """
-    parts = _wanted(texts, "contains_all")
+    parts = wanted_texts(texts, "contains_all")
     find = finder(ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
@@ -254,7 +256,7 @@ def not_contains(
     >>> print(not_contains("as an AI", ignore_case=True).check_text("As an AI, I cannot say."))
     fail: contains 'as an AI': 'As an AI, I cannot say.'
     """
-    parts = _wanted(texts, "not_contains")
+    parts = wanted_texts(texts, "not_contains")
     find = finder(ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
@@ -266,131 +268,5 @@ def not_contains(
                     f"contains {quote(part)}: {where}", code="forbidden_text", actual=where
                 )
         return passed(f"does not contain {listed(parts)}")
-
-    return on_text(field, check)
-
-
-@rule(codes=("no_match",))
-def matches(
-    pattern: str,
-    *,
-    whole: bool = False,
-    ignore_case: bool = False,
-    multiline: bool = False,
-    dotall: bool = False,
-    timeout_s: float = 1.0,
-    field: str | None = None,
-) -> Check:
-    r"""The answer matches a regular expression, anywhere in it.
-
-    Patterns are those of Python, with what the `regex` package adds (`\p{L}`, look-behind of any
-    length). A pattern that takes too long ends in a JudgeError: it is no verdict.
-
-    Args:
-        pattern: The regular expression.
-        whole: It must match the whole answer.
-        ignore_case: Lower case and upper case are alike.
-        multiline: `^` and `$` match at every line.
-        dotall: `.` matches line ends too.
-        timeout_s: How long one search may take, in seconds.
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> print(matches(r"SEV-[123]").check_text("This is SEV-2."))
-    pass: matches 'SEV-[123]': 'This is SEV-2.'
-    """
-    compiled = _compiled(
-        pattern, ignore_case=ignore_case, multiline=multiline, dotall=dotall, kind="matches"
-    )
-    search = compiled.fullmatch if whole else compiled.search
-
-    def check(text: str) -> Verdict:
-        try:
-            found = search(text, timeout=timeout_s)
-        except TimeoutError:
-            raise JudgeError(
-                f"matches: the pattern {quote(pattern)} took more than {timeout_s} s on an answer "
-                f"of {len(text)} characters\n  write it without nested repetition",
-                judge=f"matches({pattern})",
-            ) from None
-        if found is None:
-            return failed(f"does not match {quote(pattern)}", code="no_match", expected=pattern)
-        return passed(f"matches {quote(pattern)}: {around(text, *found.span())}")
-
-    return on_text(field, check)
-
-
-def _compiled(pattern: str, *, ignore_case: bool, multiline: bool, dotall: bool, kind: str) -> Any:
-    import regex  # type: ignore[import-untyped]  # it brings no types
-
-    flags = (
-        (regex.IGNORECASE if ignore_case else 0)
-        | (regex.MULTILINE if multiline else 0)
-        | (regex.DOTALL if dotall else 0)
-    )
-    try:
-        return regex.compile(pattern, flags)
-    except (regex.error, TypeError, ValueError) as error:
-        raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {error}") from error
-
-
-@rule(codes=("wrong_start",))
-def starts_with(
-    *texts: str, ignore_case: bool = False, strip: bool = False, field: str | None = None
-) -> Check:
-    """The answer starts with this text, or with one of these.
-
-    Args:
-        texts: One of them must stand at the start.
-        ignore_case: Lower case and upper case are alike.
-        strip: Leave out white space around the answer first.
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> print(starts_with("## Meaning").check_text("## Meaning of it"))
-    pass: starts with '## Meaning'
-    """
-    return _edge(texts, "starts_with", ignore_case=ignore_case, strip=strip, field=field)
-
-
-@rule(codes=("wrong_end",))
-def ends_with(
-    *texts: str, ignore_case: bool = False, strip: bool = False, field: str | None = None
-) -> Check:
-    """The answer ends with this text, or with one of these.
-
-    Args:
-        texts: One of them must stand at the end.
-        ignore_case: Lower case and upper case are alike.
-        strip: Leave out white space around the answer first.
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> print(ends_with(".", "!").check_text("Done"))
-    fail: ends with 'Done', not with '.', '!'
-    """
-    return _edge(texts, "ends_with", ignore_case=ignore_case, strip=strip, field=field)
-
-
-def _edge(
-    texts: Sequence[str], kind: str, *, ignore_case: bool, strip: bool, field: str | None
-) -> Check:
-    parts = _wanted(texts, kind)
-    at_start = kind == "starts_with"
-    verb, code = ("starts", "wrong_start") if at_start else ("ends", "wrong_end")
-    edges = tuple(part.lower() for part in parts) if ignore_case else parts
-    longest = max(len(part) for part in parts) + 10
-
-    def check(text: str) -> Verdict:
-        whole = text.strip() if strip else text
-        compared = whole.lower() if ignore_case else whole
-        holds = compared.startswith if at_start else compared.endswith
-        for part, edge in zip(parts, edges, strict=True):
-            if holds(edge):
-                return passed(f"{verb} with {quote(part)}")
-        edge = whole[:longest] if at_start else whole[-longest:]
-        return failed(
-            f"{verb} with {quote(edge)}, not with {listed(parts)}",
-            code=code,
-            expected=parts,
-            actual=edge,
-        )
 
     return on_text(field, check)

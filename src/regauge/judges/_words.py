@@ -1,0 +1,119 @@
+"""Sentences and words of a text, by stated rules that need no data and no model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["capital_words", "sentences_in"]
+
+# A mark that may end a sentence, before white space or before a closing mark.
+_END = re.compile(r"[.?!](?=[)\";}\]*:@'({\[!?]|\s+\S)")
+_LAST_WORD = re.compile(r"[^\s()\[\]{}\";:*@!?]+\Z")
+_NEXT_WORD = re.compile(r"\s*[\"'”\u2019)\]}*_]*\s*(\S+)")
+_NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*\Z")
+_CLOSERS = re.compile(r"[\"')\]}]+(?=\s|\Z)")
+
+_TITLE_WORDS = """
+mr mrs ms dr prof rev hon gen col capt lt sgt cmdr sen rep gov pres messrs mme mlle adm maj
+"""
+_ABBREVIATED_WORDS = """
+st jr sr vs inc ltd co corp bros e.g i.e a.m p.m u.s u.k u.n d.c ph.d m.d b.a m.a cf al fig figs
+approx dept est jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun ave
+blvd rd mt ft tel ext min max vol nos
+"""
+# Words that begin with a capital only where a sentence begins.
+_OPENING_WORDS = """
+a about after again all also although an and another any are as at be because before but by can
+could did do does each even every first for from had has have he her here his how however i if in
+is it its just last let many may more most much my never next no not now of on once one only or
+other our out over perhaps please she should since so some such than that the their then there
+these they this those though through to too under until up use was we were what when where which
+while who why will with without would yes yet you your
+"""
+_TITLES = frozenset(_TITLE_WORDS.split())
+_ABBREVIATIONS = frozenset(_ABBREVIATED_WORDS.split())
+_OPENERS = frozenset(_OPENING_WORDS.split())
+
+
+def _next_word(text: str, at: int) -> str:
+    found = _NEXT_WORD.match(text, at)
+    return found[1] if found else ""
+
+
+def _opens(word: str) -> bool | None:
+    """Whether a word surely begins a sentence (True), surely does not (False), or may (None)."""
+    bare = word.strip(".,;:!?\"'“”\u2018\u2019()[]*_")
+    if not bare:
+        return False
+    if bare[0].isupper() and bare.lower() in _OPENERS:
+        return True
+    return False if bare[0].islower() else None
+
+
+def _ends(text: str, at: int) -> bool:
+    """Whether the period at a place ends a sentence."""
+    before = _LAST_WORD.search(text, max(0, at - 60), at)
+    word = before[0].strip("'“”\u2018\u2019_").lower() if before else ""
+    following = _next_word(text, at + 1)
+    if text[at - 1 : at] == ".":
+        return _opens(following) is True
+    if _NUMBER.match(word):
+        return _opens(following) is not False
+    if word in _TITLES:
+        return False
+    initial = len(word) == 1 and word.isalpha()
+    if initial or word in _ABBREVIATIONS or word.rpartition("-")[2] in _ABBREVIATIONS:
+        return _opens(following) is True
+    return True
+
+
+def sentences_in(text: str) -> list[str]:
+    """The sentences of a text.
+
+    A sentence ends at `?` or `!`, and at a period that does not belong to an abbreviation, an
+    initial, a number or an ellipsis which the sentence goes on after. Line ends end none.
+
+    >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
+    ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']
+    """
+    return [part for part in _sentences(text) if part]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for mark in _END.finditer(text):
+        at = mark.start()
+        if text[at] == "." and not _ends(text, at):
+            continue
+        if text[at + 1 : at + 2] in {"!", "?"}:
+            continue
+        closers = _CLOSERS.match(text, at + 1)
+        end = closers.end() if closers else at + 1
+        yield text[start:end].strip()
+        start = end
+    yield text[start:].strip()
+
+
+_APART = re.compile(r"\.{2,}|--|[;@#$%&?!*()\[\]{}<>\"`«»“”„\u2018\u2019]|[:,](?!\d)")
+_CLITIC = re.compile(
+    r"(?i)\b(CAN)(NOT)\b|\b(GIM|LEM)(ME)\b|\b(GON|WAN)(NA)\b|\b(GOT)(TA)\b|\b(D)('YE)\b"
+    r"|(?<=[^' ])('(?:S|M|D|LL|RE|VE))(?=\s|$)|(?<=\S)(N'T)(?=\s|$)"
+)
+
+
+def capital_words(text: str) -> list[str]:
+    """The words whose letters are all capitals, `I` among them.
+
+    Punctuation and brackets stand apart from words, hyphens and slashes do not; `DON'T` is two
+    words, `DO` and `N'T`.
+
+    >>> capital_words("I SAID: read the API-DOCS (v2), NOW!")
+    ['I', 'SAID', 'API-DOCS', 'NOW']
+    """
+    spaced = _APART.sub(r" \g<0> ", text)
+    spaced = _CLITIC.sub(lambda found: " " + " ".join(filter(None, found.groups())) + " ", spaced)
+    return [word for word in spaced.split() if word.isupper()]

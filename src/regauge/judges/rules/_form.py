@@ -1,0 +1,210 @@
+"""What an answer looks like: case, commas, quotation, title, postscript, fixed options."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from regauge.errors import UsageError
+from regauge.judges._evidence import around, listed, quote
+from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._types import Verdict, failed, passed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "has_postscript",
+    "has_title",
+    "is_lower_case",
+    "is_quoted",
+    "is_upper_case",
+    "no_comma",
+    "one_of",
+]
+
+# Fullwidth, ideographic, small, small ideographic, Arabic.
+_COMMA = re.compile("[,\uff0c\u3001\ufe50\ufe51\u060c]")
+_TITLE = re.compile(r"<<[^\n]+>>")
+_QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'", "‘": "’"}  # noqa: RUF001 - quotation marks are the point
+
+
+@rule(codes=("wrong_case", "no_letters"))
+def is_upper_case(*, field: str | None = None) -> Check:
+    """Every letter that has a case is a capital, and there is one at least.
+
+    Args:
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_upper_case().check_text("DISK FULL on 3"))
+    fail: 'o' is no capital: 'DISK FULL on 3'
+    """
+    return _case(upper=True, field=field)
+
+
+@rule(codes=("wrong_case", "no_letters"))
+def is_lower_case(*, field: str | None = None) -> Check:
+    """No letter is a capital, and there is one letter at least that has a case.
+
+    Args:
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_lower_case().check_text("disk full"))
+    pass: no capital
+    """
+    return _case(upper=False, field=field)
+
+
+def _mixed(char: str) -> bool:
+    """Whether a character is a title-case pair, such as U+01C5, and so both and neither."""
+    return char.istitle() and not char.isupper()
+
+
+def _case(*, upper: bool, field: str | None) -> Check:
+    def check(text: str) -> Verdict:
+        if text.isupper() if upper else text.islower():
+            return passed("all capitals" if upper else "no capital")
+        for at, char in enumerate(text):
+            if (char.islower() if upper else char.isupper()) or _mixed(char):
+                word = "no capital" if upper else "a capital"
+                return failed(f"{char!r} is {word}: {around(text, at, at + 1)}", code="wrong_case")
+        return failed("no letter that has a case", code="no_letters")
+
+    return on_text(field, check)
+
+
+@rule(codes=("comma",))
+def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
+    """The answer has no comma.
+
+    Args:
+        any_script: Commas of other scripts, such as `、` and `،`, count too.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(no_comma().check_text("First, restart."))
+    fail: a comma: 'First, restart.'
+    """
+
+    def check(text: str) -> Verdict:
+        at = text.find(",")
+        if at < 0 and any_script and (found := _COMMA.search(text)):
+            at = found.start()
+        if at < 0:
+            return passed("no comma")
+        return failed(f"a comma: {around(text, at, at + 1)}", code="comma")
+
+    return on_text(field, check)
+
+
+@rule(codes=("no_postscript",))
+def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
+    """The answer has a postscript that begins with a marker, in lower or upper case.
+
+    Between the letters of `P.S.` and `P.P.S` there may be a space.
+
+    Args:
+        marker: How the postscript begins.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(has_postscript().check_text("Fixed. P. S. Look at the logs too."))
+    pass: a postscript: 'Fixed. P. S. Look at the logs to…'
+    """
+    bare = marker.strip().lower()
+    if not bare:
+        raise UsageError("has_postscript: the marker cannot be empty")
+    match bare:
+        case "p.p.s" | "p.p.s.":
+            pattern = re.compile(r"p\.\s?p\.\s?s")
+        case "p.s.":
+            pattern = re.compile(r"p\.\s?s\.")
+        case _:
+            pattern = re.compile(re.escape(bare))
+
+    def check(text: str) -> Verdict:
+        found = pattern.search(text.lower())
+        if found is None:
+            return failed(f"no postscript {quote(marker)}", code="no_postscript", expected=marker)
+        return passed(f"a postscript: {around(text, *found.span())}")
+
+    return on_text(field, check)
+
+
+@rule(codes=("not_quoted",))
+def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
+    """The whole answer stands between double quotation marks.
+
+    Args:
+        any_marks: Pairs such as “…”, «…», „…“ and '…' count too.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_quoted().check_text('"All is well."'))
+    pass: stands in quotation marks
+    """
+
+    def check(text: str) -> Verdict:
+        bare = text.strip()
+        marks = _QUOTES if any_marks else {'"': '"'}
+        if len(bare) > 1 and bare[-1] == marks.get(bare[0]):
+            return passed("stands in quotation marks")
+        return failed(f"is not in quotation marks: {quote(bare, 40)}", code="not_quoted")
+
+    return on_text(field, check)
+
+
+@rule(codes=("no_title",))
+def has_title(*, field: str | None = None) -> Check:
+    """The answer has a title in double angular brackets: `<<title>>`, on one line.
+
+    Args:
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(has_title().check_text("<<Disk full>> It was full."))
+    pass: a title: '<<Disk full>>'
+    """
+
+    def check(text: str) -> Verdict:
+        for title in _TITLE.findall(text):
+            if title.lstrip("<").rstrip(">").strip():
+                return passed(f"a title: {quote(title)}")
+        return failed("no title in << >>", code="no_title")
+
+    return on_text(field, check)
+
+
+@rule(codes=("not_allowed",))
+def one_of(
+    options: Sequence[str],
+    *,
+    anywhere: bool = False,
+    ignore_case: bool = False,
+    field: str | None = None,
+) -> Check:
+    """The answer is one of a few fixed options, white space around it aside.
+
+    Args:
+        options: What is allowed.
+        anywhere: It is enough that one of them stands in the answer.
+        ignore_case: Lower case and upper case are alike.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
+    pass: is 'no'
+    """
+    if isinstance(options, str) or not options or not all(options):
+        raise UsageError(f"one_of: name the options as a list of texts, not {options!r}")
+    folded = [(option, option.lower() if ignore_case else option) for option in options]
+
+    def check(text: str) -> Verdict:
+        bare = text.strip().lower() if ignore_case else text.strip()
+        for option, wanted in folded:
+            if wanted in bare if anywhere else wanted == bare:
+                return passed(f"{'contains' if anywhere else 'is'} {quote(option)}")
+        verb = "contains none" if anywhere else f"{quote(text)} is none"
+        return failed(
+            f"{verb} of {listed(options)}",
+            code="not_allowed",
+            expected=list(options),
+            actual=text[:200],
+        )
+
+    return on_text(field, check)

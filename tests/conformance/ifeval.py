@@ -1,0 +1,187 @@
+"""IFEval with our judges: every instruction type as a rule, strict and loose.
+
+    python -m tests.conformance.ifeval --prompts FILE --responses FILE[.gz]
+
+prints one JSON line per answer: `{"key", "strict": [...], "loose": [...]}`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regauge import judges
+from regauge.judges import Rule, all_of, is_language, match_count, matches, not_
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+
+
+def limits(relation: str, count: int) -> dict[str, Any]:
+    """The limits of a count, as the instructions put them."""
+    if relation == "at least":
+        return {"at_least": count}
+    if relation == "less than":
+        return {"at_most": count - 1}
+    raise ValueError(f"no relation {relation!r}")
+
+
+def pattern(word: str) -> str:
+    """A keyword as the reference takes it, which is as a regular expression."""
+    try:
+        re.compile(word)
+    except re.error:
+        return re.escape(word)
+    return word
+
+
+def english(case: Rule) -> Rule:
+    """An answer in one case, in English; a text without any letters to tell passes as English."""
+    return all_of(case, is_language("en", unclear="pass"))
+
+
+RULES: dict[str, Callable[..., Rule]] = {
+    "keywords:existence": lambda keywords: all_of(
+        *(matches(pattern(word), ignore_case=True) for word in keywords)
+    ),
+    "keywords:frequency": lambda keyword, frequency, relation: match_count(
+        pattern(keyword), ignore_case=True, **limits(relation, frequency)
+    ),
+    "keywords:forbidden_words": lambda forbidden_words: all_of(
+        *(not_(matches(rf"\b{pattern(word)}\b", ignore_case=True)) for word in forbidden_words)
+    ),
+    "keywords:letter_frequency": lambda letter, let_frequency, let_relation: judges.letter_count(
+        letter, **limits(let_relation, let_frequency)
+    ),
+    "language:response_language": lambda language: is_language(language, unclear="pass"),
+    "length_constraints:number_sentences": lambda num_sentences, relation: judges.sentence_count(
+        **limits(relation, num_sentences)
+    ),
+    "length_constraints:number_paragraphs": lambda num_paragraphs: judges.paragraph_count(
+        exactly=num_paragraphs, separator="***"
+    ),
+    "length_constraints:number_words": lambda num_words, relation: judges.word_count(
+        by="letters", **limits(relation, num_words)
+    ),
+    "length_constraints:nth_paragraph_first_word": (
+        lambda first_word, num_paragraphs, nth_paragraph: all_of(
+            judges.paragraph_count(exactly=num_paragraphs, separator="\n\n"),
+            judges.paragraph_starts_with(first_word, nth=nth_paragraph, separator="\n\n"),
+        )
+    ),
+    "detectable_content:number_placeholders": lambda num_placeholders: judges.placeholder_count(
+        at_least=num_placeholders
+    ),
+    "detectable_content:postscript": lambda postscript_marker: judges.has_postscript(
+        marker=postscript_marker
+    ),
+    "detectable_format:number_bullet_lists": lambda num_bullets: judges.bullet_count(
+        exactly=num_bullets
+    ),
+    "detectable_format:constrained_response": lambda: judges.one_of(OPTIONS, anywhere=True),
+    "detectable_format:number_highlighted_sections": (
+        lambda num_highlights: judges.highlight_count(at_least=num_highlights)
+    ),
+    "detectable_format:multiple_sections": (
+        lambda section_spliter, num_sections: judges.numbered_part_count(
+            section_spliter, at_least=num_sections
+        )
+    ),
+    "detectable_format:json_format": lambda: judges.json_parses(fenced=True),
+    "detectable_format:title": judges.has_title,
+    "combination:two_responses": lambda: judges.response_count(2),
+    "combination:repeat_prompt": lambda prompt_to_repeat: judges.starts_with(
+        prompt_to_repeat.strip(), ignore_case=True, strip=True
+    ),
+    "startend:end_checker": lambda end_phrase: judges.ends_with(
+        end_phrase.strip(), ignore_case=True, strip=True, strip_quotes=True
+    ),
+    "startend:quotation": judges.is_quoted,
+    "change_case:capital_word_frequency": (
+        lambda capital_frequency, capital_relation: judges.capital_word_count(
+            **limits(capital_relation, capital_frequency)
+        )
+    ),
+    "change_case:english_capital": lambda: english(judges.is_upper_case()),
+    "change_case:english_lowercase": lambda: english(judges.is_lower_case()),
+    "punctuation:no_comma": judges.no_comma,
+}
+"""Every instruction type of IFEval as one of our rules."""
+
+
+def rule_of(instruction: str, kwargs: Mapping[str, Any]) -> Rule:
+    """The rule of one instruction with its parameters."""
+    return RULES[instruction](**{key: value for key, value in kwargs.items() if value is not None})
+
+
+def loose_variants(text: str) -> Iterator[str]:
+    """The answer as it is, and without its first line, its last line and its asterisks."""
+    lines = text.split("\n")
+    cuts = (lines, lines[1:], lines[:-1], lines[1:-1])
+    wholes = [text, *("\n".join(cut).strip() for cut in cuts[1:])]
+    for whole in wholes:
+        yield whole
+        yield whole.replace("*", "")
+
+
+def follows(rule: Rule, text: str) -> bool:
+    """Whether a text that is not blank follows an instruction."""
+    return bool(text.strip()) and rule.check_text(text).outcome == "pass"
+
+
+def verdicts(prompt: Mapping[str, Any], response: str | None) -> dict[str, Any]:
+    """The strict and loose verdicts of one answer, one per instruction."""
+    rules = [
+        rule_of(instruction, kwargs)
+        for instruction, kwargs in zip(prompt["instruction_id_list"], prompt["kwargs"], strict=True)
+    ]
+    text = response or ""
+    variants = list(dict.fromkeys(loose_variants(text)))
+    strict = [follows(rule, text) for rule in rules]
+    loose = [
+        held or any(follows(rule, variant) for variant in variants)
+        for rule, held in zip(rules, strict, strict=True)
+    ]
+    return {"key": prompt["key"], "strict": strict, "loose": loose}
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSONL file, packed with gzip or not."""
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as file
+    ):
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def run(prompts: Path, responses: Path) -> Iterator[dict[str, Any]]:
+    """The verdicts of every answer, in the order of the answers."""
+    known = lines_of(prompts)
+    by_key = {prompt["key"]: prompt for prompt in known}
+    by_text = {prompt["prompt"]: prompt for prompt in known}
+    for answer in lines_of(responses):
+        prompt = by_key.get(answer.get("key")) or by_text.get(answer.get("prompt", ""))
+        if prompt is None:
+            raise SystemExit(f"no prompt has the key {answer.get('key')!r}")
+        yield verdicts(prompt, answer.get("response"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="IFEval with the judges of regauge")
+    parser.add_argument("--prompts", type=Path, required=True)
+    parser.add_argument("--responses", type=Path, required=True)
+    options = parser.parse_args()
+    for line in run(options.prompts, options.responses):
+        sys.stdout.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main()
