@@ -6,7 +6,6 @@ needs is loaded when the first eval is collected.
 
 from __future__ import annotations
 
-import os
 import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,9 +22,11 @@ __all__: list[str] = []
 
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
+_WORKER_OUTPUT = "regauge"
 
 _run_key: pytest.StashKey[PytestRun] = pytest.StashKey()
 _run_id_key: pytest.StashKey[str] = pytest.StashKey()
+_workers_key: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,6 +72,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Give every xdist worker the name of the run."""
     node.workerinput[_WORKER_INPUT] = node.config.stash[_run_id_key]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep what an xdist worker has to say at its end."""
+    said = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
+    if said is not None:
+        node.config.stash.setdefault(_workers_key, []).append(said)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -142,11 +151,13 @@ def pytest_report_teststatus(
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Publish recordings and close the run record."""
-    run = session.config.stash.get(_run_key, None)
-    if run is None and _workers_left_rows(session.config):
-        run = _run(session.config)
+    config = session.config
+    said = config.stash.setdefault(_workers_key, [])
+    run = _run(config) if said else config.stash.get(_run_key, None)
     if run is not None:
-        run.finish(session)
+        report = run.finish(session, workers=said)
+        if report is not None:
+            config.workeroutput[_WORKER_OUTPUT] = report  # type: ignore[attr-defined] # xdist's
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -164,16 +175,3 @@ def _run(config: pytest.Config) -> PytestRun:
 
         run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])
     return run
-
-
-def _workers_left_rows(config: pytest.Config) -> bool:
-    """Whether this process controls xdist workers, and these have judged evals."""
-    if not hasattr(config.option, "dist") or config.option.dist == "no":
-        return False
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        return False
-    run_id = config.stash[_run_id_key]
-    return any(
-        (directory / ".regauge" / "runs" / run_id).is_dir()
-        for directory in (config.rootpath, *config.rootpath.parents)
-    )

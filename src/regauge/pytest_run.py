@@ -14,12 +14,15 @@ import pytest
 
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.project import Project
+from regauge.recordings import describe_process
 from regauge.reports import (
+    RunEnd,
     RunWriter,
     cause_lines,
     git_state,
     missing_lines,
     progress_line,
+    recorded_lines,
     suite_lines,
 )
 from regauge.runner import (
@@ -36,11 +39,17 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from regauge.reports import RunRecord
-    from regauge.runner import Progress, Published
+    from regauge.runner import Progress
 
 __all__ = ["PytestRun"]
 
 _FIXTURE = "result"
+_MARKUP: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "quiet": {"light": True},
+    "good": {"green": True},
+    "bad": {"red": True},
+}
 
 
 class PytestRun:
@@ -55,7 +64,6 @@ class PytestRun:
         self._config = config
         worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._worker_id: str | None = worker["workerid"] if worker else None
-        self._controls_workers = worker is None and getattr(config.option, "dist", "no") != "no"
         try:
             self._project = Project.find(config.rootpath)
             options = resolve_options(
@@ -73,6 +81,8 @@ class PytestRun:
                 options,
                 environ=os.environ,
                 workers=int(worker["workercount"]) if worker else 1,
+                # xdist starts its workers itself, so the run belongs to their parent.
+                run_owner=describe_process(os.getppid()) if worker else None,
             )
         except RegaugeError as error:
             pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
@@ -84,7 +94,7 @@ class PytestRun:
         self._started_at = datetime.now(UTC).replace(microsecond=0)
         self._collected = 0
         self._record: RunRecord | None = None
-        self._published: Published | None = None
+        self._end = RunEnd()
         self._trouble: list[str] = []
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
@@ -160,20 +170,30 @@ class PytestRun:
             report.longrepr = _words(call.excinfo, str(error).splitlines()[0])
             vars(report)["regauge_unmeasured"] = isinstance(error, UnmeasuredError)
 
-    def finish(self, session: pytest.Session) -> None:
-        """Publish recordings and close the run record; the controller joins its workers'."""
+    def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
+        """Publish recordings and close the run record.
+
+        Args:
+            session: Of pytest.
+            workers: What this method returned in xdist's workers, where this process controls
+                them.
+
+        Returns:
+            In a worker, what its controller needs to know; None elsewhere.
+        """
         interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED or bool(session.shouldstop)
+        complete = not (interrupted or session.shouldfail)
         try:
-            self._published = self._session.finish(complete=not (interrupted or session.shouldfail))
+            self._end = self._ended(workers, complete=complete)
         except RegaugeError as error:
             self._trouble.append(str(error))
             session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
         self._writer.close()
         if self._worker_id is not None:
-            return
+            return self._end.to_text()
         self._writer.gather()
         if self._writer.empty:
-            return
+            return None
         self._record = self._writer.finish(
             started_at=self._started_at,
             interrupted=interrupted,
@@ -184,40 +204,56 @@ class PytestRun:
         target = self._config.getoption("--report")
         if target:
             self._writer.export(Path(target))
+        return None
+
+    def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
+        """Publish this process's recordings, and join what workers said of theirs."""
+        answers = self._session.answers
+        missing = (
+            missing_answers(self._session.plan, answers, self._project.settings)
+            if self._session.options.record == "none"
+            else []
+        )
+        end = RunEnd(
+            collected=self._collected,
+            planned=len(self._session.plan.cases),
+            missing=missing,
+            session=answers.session,
+        )
+        for text in workers:
+            end = end.joined(RunEnd.from_text(text))
+        if workers and complete and end.session is not None:
+            answers.end_session(end.session)
+        published = self._session.finish(complete=complete)
+        return end.with_written(
+            {str(self._project.relative(path)): n for path, n in published.written.items()}
+        )
 
     def summarise(self, terminal: pytest.TerminalReporter) -> None:
         """Show the table, what is unmeasured and why, and the command that fixes it."""
-        tones = {"good": {"green": True}, "bad": {"red": True}, "quiet": {"bold": False}}
-        if self._collected and not self._session.plan.cases and self._record is None:
-            if not self._config.option.collectonly and not self._controls_workers:
-                terminal.section("regauge", sep="=")
-                terminal.write_line(
-                    f"nothing was measured: none of the {self._collected} collected cases was"
-                    " selected",
-                    red=True,
-                )
+        if self._config.option.collectonly:
             return
+        if self._end.collected and not self._end.planned:
+            terminal.section("regauge", sep="=")
+            terminal.write_line(
+                f"nothing was measured: none of the {self._end.collected} collected cases was"
+                " selected",
+                red=True,
+            )
         if self._record is None:
             return
         terminal.section("regauge", sep="=")
-        lines = [*suite_lines(self._record.suites), *cause_lines(self._writer.tally.causes())]
+        lines = [
+            *suite_lines(self._record.suites),
+            *cause_lines(self._writer.tally.causes()),
+            *missing_lines(self._end.missing),
+            *recorded_lines(self._end.written),
+        ]
         for line in lines:
-            terminal.write_line(line.text, **tones.get(line.tone, {}))
-        for text in (*self._next_steps(), *self._trouble):
-            terminal.write_line(text)
+            terminal.write_line(line.text, **_MARKUP[line.tone])
+        for text in self._trouble:
+            terminal.write_line(text, red=True)
         terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
-
-    def _next_steps(self) -> Iterator[str]:
-        """What was written, and what needs recording with what it would cost."""
-        if self._published is not None:
-            for path, count in self._published.written.items():
-                where = self._project.relative(path)
-                yield f"recorded: {count} new answers in {where}; commit it with the prompt"
-        if self._session.options.record == "none":
-            missing = missing_answers(
-                self._session.plan, self._session.answers, self._project.settings
-            )
-            yield from (line.text for line in missing_lines(missing))
 
     def _say_progress(self, progress: Progress) -> None:
         """A line on the terminal now and then, while an answer is awaited."""

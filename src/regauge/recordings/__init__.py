@@ -3,6 +3,7 @@
 from regauge.project import RecordMode
 from regauge.recordings._file import RecordingsFile
 from regauge.recordings._needs import Draw, Needs, needs_recording
+from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
 from regauge.recordings._redact import REDACTED, Redactor
 from regauge.recordings._store import Claim, LocalStore
@@ -18,6 +19,7 @@ __all__ = [
     "RecordingKey",
     "RecordingsFile",
     "Redactor",
+    "describe_process",
     "needs_recording",
     "request_summary",
     "utc_now",

@@ -8,18 +8,23 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-__all__ = ["may_live", "me"]
+__all__ = ["describe_process", "may_live", "this_process"]
 
 _FIELD_AFTER_NAME: Final = 19  # starttime is field 22 of /proc/<pid>/stat; the name ends field 2
 
 
-def me() -> str:
-    """This process: host, boot, process id and start time, as one line of text."""
-    return "|".join((_host(), _boot(), str(os.getpid()), _started(os.getpid())))
+def this_process() -> str:
+    """This process, see `describe_process`."""
+    return describe_process(os.getpid())
+
+
+def describe_process(pid: int) -> str:
+    """A process of this host: host, boot, process id and start time, as one line of text."""
+    return "|".join((platform.node().replace("|", ""), _boot(), str(pid), _started(pid)))
 
 
 def may_live(owner: str) -> bool:
-    """Whether the process that `me` described there may still run.
+    """Whether the process that `describe_process` described there may still run.
 
     A process id alone would not do: ids are used again. A process of another host cannot be
     looked at, so it counts as alive; what it holds ends by expiry.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from regauge.recordings._database import explained, open_database
-from regauge.recordings._owner import may_live, me
+from regauge.recordings._owner import may_live, this_process
 from regauge.recordings._recording import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
 
@@ -55,7 +55,7 @@ class LocalStore:
         self._read_only = read_only
         self._database = open_database(path, read_only=read_only)
         self._lock = threading.Lock()
-        self._owner = me()
+        self._owner = this_process()
         # Two stores of one process hold claims of their own.
         self._holder = os.urandom(8).hex()
         self._session = _ANY_SESSION
@@ -87,34 +87,41 @@ class LocalStore:
                 self._database.close()
                 self._database = None
 
-    def begin(self, plan_digest: str, mode: RecordMode) -> int:
+    def begin(self, plan_digest: str, mode: RecordMode, *, owner: str | None = None) -> int:
         """Begin a session, or resume one of the same plan and mode whose process has died.
 
         Sessions that were last touched over a day ago are not resumed: their answers are no longer
         fresh ones.
 
+        Args:
+            plan_digest: What the session is to answer.
+            mode: The record mode.
+            owner: The process the run belongs to, see `describe_process`, when several processes
+                share the run: they all get the same session. By default this process.
+
         Returns:
             The number of the session, for `join` in other processes.
         """
         now = time.time()
+        owner = owner or self._owner
         with self._writing() as database:
             rows = database.execute(
                 "SELECT id, owner FROM sessions WHERE plan = ? AND mode = ? AND finished = 0"
                 " AND touched_at > ? ORDER BY id DESC",
                 (plan_digest, mode, now - _RESUME_WITHIN_S),
             ).fetchall()
-            dead = [int(session) for session, owner in rows if not may_live(owner)]
-            if dead:
-                session = dead[0]
+            open_ones = [int(row[0]) for row in rows if row[1] == owner or not may_live(row[1])]
+            if open_ones:
+                session = open_ones[0]
                 database.execute(
                     "UPDATE sessions SET owner = ?, touched_at = ? WHERE id = ?",
-                    (self._owner, now, session),
+                    (owner, now, session),
                 )
             else:
                 row = database.execute(
                     "INSERT INTO sessions (plan, mode, owner, touched_at) VALUES (?, ?, ?, ?)"
                     " RETURNING id",
-                    (plan_digest, mode, self._owner, now),
+                    (plan_digest, mode, owner, now),
                 ).fetchone()
                 session = int(row[0])
         self.join(session, mode)

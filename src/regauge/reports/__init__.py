@@ -10,8 +10,10 @@ from regauge.reports._console import (
     money,
     progress_line,
     quantity,
+    recorded_lines,
     suite_lines,
 )
+from regauge.reports._end import RunEnd
 from regauge.reports._export import trials_table, write_csv, write_parquet
 from regauge.reports._git import git_state
 from regauge.reports._markdown import escape_markdown, run_markdown
@@ -37,6 +39,7 @@ __all__ = [
     "GitState",
     "JudgeName",
     "Line",
+    "RunEnd",
     "RunRecord",
     "RunWriter",
     "SuiteSummary",
@@ -55,6 +58,7 @@ __all__ = [
     "quantity",
     "read_record",
     "read_rows",
+    "recorded_lines",
     "rows_of",
     "run_markdown",
     "suite_lines",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.reports._schema import SuiteSummary
     from regauge.reports._tally import CauseGroup
@@ -20,6 +20,7 @@ __all__ = [
     "money",
     "progress_line",
     "quantity",
+    "recorded_lines",
     "suite_lines",
 ]
 
@@ -96,6 +97,14 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
             Line(f"  record them: regauge record {one.prompt}"),
         ]
     return lines
+
+
+def recorded_lines(written: Mapping[str, int]) -> list[Line]:
+    """Which committed recordings changed."""
+    return [
+        Line(f"recorded: {count} answers in {path}; commit it with the prompt")
+        for path, count in written.items()
+    ]
 
 
 def progress_line(progress: Progress, budget: Budget) -> str:

@@ -124,7 +124,7 @@ class Answers:
     def begin(self, plan_digest: str) -> None:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
         if self._mode == "all":
-            self._session = self._local().begin(plan_digest, self._mode)
+            self._session = self._local().begin(plan_digest, self._mode, owner=self._run_owner)
 
     def claim(self, key: RecordingKey) -> Claim:
         """Ask to be the only one who asks the model for this answer."""
@@ -152,12 +152,16 @@ class Answers:
         )
         self._publish_later(prompt.name, key)
 
-    def finish(self, *, complete: bool, owns_session: bool = True) -> Published:
+    def end_session(self, session: int) -> None:
+        """Say that a session is complete: the next run of the same plan draws anew."""
+        self._local().finish(session)
+
+    def finish(self, *, complete: bool) -> Published:
         """Write new answers to the committed recordings and close the store.
 
         Args:
-            complete: Whether the run reached its end; one that did not can be resumed.
-            owns_session: Whether no other process of the run still draws.
+            complete: Whether the run reached its end; one that did not can be resumed. A process
+                that shares the run with others leaves the session to their owner.
 
         Raises:
             RecordingError: A file cannot be written; the answers are safe in the local store.
@@ -172,8 +176,8 @@ class Answers:
                 )
                 if file.save():
                     written[file.path] = count
-            if self._session is not None and complete and owns_session:
-                self._local().finish(self._session)
+            if self._session is not None and complete and self._run_owner is None:
+                self.end_session(self._session)
         finally:
             if self._store is not None:
                 self._store.close()

@@ -43,6 +43,7 @@ class EvalSession:
         options: How to run.
         environ: Where API keys are.
         workers: How many processes share the run.
+        run_owner: The process the run belongs to, where processes share it.
     """
 
     def __init__(
@@ -52,10 +53,11 @@ class EvalSession:
         *,
         environ: Mapping[str, str],
         workers: int = 1,
+        run_owner: str | None = None,
     ) -> None:
         self.project = project
         self.options = options
-        self.answers = Answers(project, options.record, environ=environ)
+        self.answers = Answers(project, options.record, environ=environ, run_owner=run_owner)
         self.budget = Budget(options.budget_usd)
         self.progress = Progress()
         self.plan = Plan(cases=())

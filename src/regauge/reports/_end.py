@@ -1,0 +1,61 @@
+"""What one process knows at the end of a run, in a form that workers can hand to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from regauge.runner import MissingAnswers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["RunEnd"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """The end of a run in one process, or in all of them.
+
+    Attributes:
+        collected: Cases of all evals that were collected.
+        planned: Those of them that were selected.
+        missing: What lacks an answer; only in record mode `none`.
+        written: Per recordings file, how many of its lines are new or differ.
+        session: The local store's session of the run, in record mode `all`.
+    """
+
+    collected: int = 0
+    planned: int = 0
+    missing: list[MissingAnswers] = field(default_factory=list[MissingAnswers])
+    written: dict[str, int] = field(default_factory=dict[str, int])
+    session: int | None = None
+
+    def joined(self, other: RunEnd) -> RunEnd:
+        """Of two processes: all plan the same cases, each writes recordings of its own."""
+        return RunEnd(
+            collected=max(self.collected, other.collected),
+            planned=max(self.planned, other.planned),
+            missing=self.missing or other.missing,
+            written=_added(self.written, other.written),
+            session=self.session if other.session is None else other.session,
+        )
+
+    def with_written(self, written: Mapping[str, int]) -> RunEnd:
+        """The same end, with further recordings written."""
+        return replace(self, written=_added(self.written, written))
+
+    def to_text(self) -> str:
+        """As JSON, for another process."""
+        return TypeAdapter(RunEnd).dump_json(self).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> RunEnd:
+        """What `to_text` wrote."""
+        return TypeAdapter(RunEnd).validate_json(text)
+
+
+def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {path: one.get(path, 0) + other.get(path, 0) for path in sorted({*one, *other})}
