@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from regauge.sim._document import plain
@@ -58,10 +59,10 @@ _TEMPLATE_LABEL: Final = re.compile(r"\$labels\.(?P<name>\w+)")
 _LABEL_MATCHER: Final = re.compile(r"[{,]\s*(?P<name>[a-z_]\w*)\s*(?:=~|!~|!=|=)")
 _BY: Final = re.compile(r"\b(?:by|on)\s*\((?P<names>[^)]*)\)")
 _THRESHOLD: Final = re.compile(
-    r"(?P<op>[<>]=?|==|!=)\s*(?P<value>\(?[\d.][\d.\s*e+-]*\)?)\s*(?:\)|and|unless|or|$)",
-    re.MULTILINE,
+    r"(?P<op>[<>]=?|==|!=)\s*(?:bool\s+)?(?P<value>\d+(?:\.\d+)?|\(\s*[\d.]+(?:\s*[*/]\s*[\d.]+)+\s*\))"
 )
 _WINDOW: Final = re.compile(r"\[(?P<window>\d+[smhdw])[:\]]")
+_GROUPING: Final = re.compile(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)")
 _JOB: Final = re.compile(r'job="(?P<job>[^"]+)"')
 _COMMENT: Final = re.compile(r"#[^\n]*")
 
@@ -74,15 +75,21 @@ def _first(document: Document, names: tuple[str, ...]) -> str:
     return ""
 
 
+def _inside_quotes(text: str, at: int) -> bool:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line.count('"') % 2 == 1
+
+
+@lru_cache(maxsize=200)
 def alert_facts(document: Document) -> AlertFacts:
     """The facts of the alert in a document, whatever its labels are called."""
     given = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
     expression = _COMMENT.sub("", given["expression"]).strip()
     metrics: dict[str, None] = {}
     selectors: dict[str, None] = {}
-    bare = re.sub(r"\b(?:by|on|without|ignoring)\s*\([^)]*\)|\"[^\"]*\"(?=\s*,)", " ", expression)
+    bare = _GROUPING.sub(" ", expression)
     for match in _METRIC.finditer(bare):
-        if not _FUNCTIONS.search(match["name"]) and "=" not in bare[match.end() : match.end() + 1]:
+        if not _FUNCTIONS.search(match["name"]) and not _inside_quotes(bare, match.start()):
             metrics[match["name"]] = None
             selectors[match["name"] + (match["selector"] or "")] = None
     texts = given["description"] + given["summary"]
@@ -104,7 +111,7 @@ def alert_facts(document: Document) -> AlertFacts:
         metrics=tuple(metrics),
         selectors=tuple(selectors),
         labels=tuple(label for label in labels if label != "job"),
-        threshold=f"{thresholds[-1]['op']} {thresholds[-1]['value'].strip()}" if thresholds else "",
+        threshold=f"{thresholds[0]['op']} {thresholds[0]['value'].strip()}" if thresholds else "",
         window=window["window"] if window else "",
         job=job["job"] if job else "",
     )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["answer"]
 
 _PROVIDER: Final = "sim"
+_FILTERED: FinishReason = "content_filter"
 
 
 def _identity(layout: Layout) -> str:
@@ -61,9 +62,8 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     layout = lay_out(request.messages)
     instructions = read_instructions(layout, request.response_format)
     refused = asks_for_harm(layout.instructions)
-    if refused:
-        text, reason = REFUSAL, "content_filter"
-    else:
+    text, reason = REFUSAL, _FILTERED
+    if not refused:
         dice = Dice(
             rules=rules,
             document=_identity(layout),

@@ -6,8 +6,9 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from regauge.sim._shapes import is_list, is_object
 from regauge.sim._times import Moment, find_moments
 
 __all__ = ["Document", "Event", "Field", "plain", "read_document"]
@@ -38,15 +39,20 @@ class Document:
         text: The document as it came.
         title: Its title or first heading; empty when it has none.
         fields: Labelled pieces in order.
-        events: Moments with what happened, in order of appearance.
+        lines: The text that events are read from.
         prose: Paragraphs of sentences, markup taken off.
     """
 
     text: str
     title: str
     fields: tuple[Field, ...]
-    events: tuple[Event, ...]
+    lines: str
     prose: tuple[str, ...]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Moments with what happened, in order of appearance; read when first asked for."""
+        return _events(self.lines)
 
     def field(self, name: str) -> str:
         """The value of the first field of that name, ignoring case; empty when there is none."""
@@ -58,6 +64,7 @@ _MARKS: Final = re.compile(
     r"(?<!\w)(?P<mark>[*_]{1,3})(?=\S)(?P<inner>[^*\n]+?)(?<=\S)(?P=mark)(?!\w)"
 )
 _FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_TITLE: Final = re.compile(r"^title:[ \t]*[\"']?(?P<title>.*?)[\"']?[ \t]*$", re.MULTILINE)
 _HEADING: Final = re.compile(r"^(?P<level>#{1,6})[ \t]+(?P<title>.+?)[ \t#]*$")
 _LABELLED: Final = re.compile(
     r"^(?P<indent>[ \t]*)(?:[-*•+][ \t]+)?(?:"
@@ -83,11 +90,11 @@ def plain(text: str) -> str:
 
 
 def _flatten(value: Any, key: str, depth: int, into: list[Field]) -> None:
-    if isinstance(value, dict):
-        for name, inner in cast("dict[str, Any]", value).items():
+    if is_object(value):
+        for name, inner in value.items():
             _flatten(inner, str(name), depth + 1, into)
-    elif isinstance(value, list):
-        members = cast("list[Any]", value)
+    elif is_list(value):
+        members: list[Any] = value
         if all(not isinstance(member, dict | list) for member in members):
             into.append(Field(key=key, value="\n".join(str(m) for m in members), depth=depth))
         else:
@@ -153,7 +160,8 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:
     return title, fields
 
 
-def _events(text: str) -> list[Event]:
+@lru_cache(maxsize=200)
+def _events(text: str) -> tuple[Event, ...]:
     """Each moment with the words of its line, before or after it."""
     events: list[Event] = []
     moments = find_moments(text)
@@ -175,7 +183,7 @@ def _events(text: str) -> list[Event]:
         if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - "At 12:00 it broke"
             label = f"{before} {after}".strip()
         events.append(Event(label=label, moment=moment))
-    return events
+    return tuple(events)
 
 
 def _prose(text: str) -> list[str]:
@@ -207,18 +215,15 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
         fields += labelled if len(parts) < 2 else []  # noqa: PLR2004 - parts are fields already
         prose = tuple(_prose(body))
     if front is not None:
-        head = dict(
-            m.groups()
-            for m in re.finditer(r"^(\w+):[ \t]*[\"']?(.*?)[\"']?$", front["body"], re.MULTILINE)
-        )
-        title = str(head.get("title", "")) or title
+        headline = _FRONT_TITLE.search(front["body"])
+        title = headline["title"] if headline is not None else title
     if not title:
         title = next((f.value for f in fields if f.key.lower() in _TITLE_KEYS and f.value), "")
     return Document(
         text=text,
         title=title,
         fields=tuple(fields),
-        events=tuple(_events(lines)),
+        lines=lines,
         prose=prose,
     )
 

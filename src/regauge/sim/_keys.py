@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.sim._labels import label_names
+from regauge.sim._shapes import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,33 +70,33 @@ def schema_of(response_format: Mapping[str, JSON] | None) -> Mapping[str, Any] |
     if response_format is None or response_format.get("type") != "json_schema":
         return None
     outer: Any = response_format.get("json_schema")
-    inner: Any = outer.get("schema", outer) if hasattr(outer, "get") else None
-    return cast("Mapping[str, Any]", inner) if hasattr(inner, "get") else None
+    inner: Any = outer.get("schema", outer) if is_object(outer) else None
+    return inner if is_object(inner) else None
 
 
 def _kinds(schema: Mapping[str, Any]) -> tuple[str, bool]:
     kinds: Any = schema.get("type", "")
     options: Any = schema.get("anyOf") or schema.get("oneOf")
-    if isinstance(options, list):
-        kinds = [o.get("type", "") for o in cast("list[Any]", options) if isinstance(o, dict)]
-    if isinstance(kinds, list):
-        names = [str(kind) for kind in cast("list[Any]", kinds)]
+    if is_list(options):
+        kinds = [option.get("type", "") for option in options if is_object(option)]
+    if is_list(kinds):
+        names = [str(kind) for kind in kinds]
         return next((k for k in names if k != "null"), ""), "null" in names
     return str(kinds), False
 
 
 def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
     properties: Any = schema.get("properties")
-    if not isinstance(properties, dict) or depth > 5:  # noqa: PLR2004 - deeper is no real schema
+    if not is_object(properties) or depth > 5:  # noqa: PLR2004 - deeper is no real schema
         return []
     keys: list[Key] = []
-    for name, value in cast("dict[str, Any]", properties).items():
-        inner: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    for name, value in properties.items():
+        inner: dict[str, Any] = value if is_object(value) else {}
         kind, nullable = _kinds(inner)
         enum: Any = inner.get("enum", [])
-        values = cast("list[Any]", enum) if isinstance(enum, list) else []
+        values: list[Any] = enum if is_list(enum) else []
         items: Any = inner.get("items")
-        below = cast("dict[str, Any]", items) if isinstance(items, dict) else inner
+        below: dict[str, Any] = items if is_object(items) else inner
         described = str(inner.get("description", ""))
         keys.append(
             Key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["REFUSAL", "asks_for_harm"]
@@ -19,6 +20,7 @@ _HARM: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=500)
 def asks_for_harm(instructions: str) -> bool:
     """Whether the instructions, never the document, ask for something plainly harmful.
 

@@ -226,7 +226,7 @@ _RESOURCES: Final = (
         ),
     ),
     Resource(
-        words="deployment, rollout, generation, statefulset, daemonset, replicaset",
+        words="deployment, rollout, generation, stateful, daemon, set, statefulset, daemonset, replicaset",
         consequence="The service runs with fewer or older replicas than wanted, and a further failure may take it down.",
         commands=(
             "kubectl -n {namespace} rollout status {workload}",

@@ -54,6 +54,11 @@ _DURATION: Final = re.compile(
     r"(?:(?:\s*,?\s*(?:and|und)?\s*)\d+\s*(?:h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|stunden?|minuten?)\b)*",
     re.IGNORECASE,
 )
+# The dear patterns run only where a year, or the name of a month, stands in the text at all.
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_MONTH_WORD: Final = re.compile(
+    r"\b" + _MONTH.replace("?P<month_name>", "?:") + r"(?!\w)", re.IGNORECASE
+)
 _NOON: Final = 12
 
 
@@ -103,7 +108,10 @@ def find_moments(text: str) -> list[Moment]:
     def free(match: re.Match[str]) -> bool:
         return all(match.end() <= start or match.start() >= end for start, end in taken)
 
-    for pattern in (_TIME_FIRST, *_MOMENTS):
+    dated_patterns = _MOMENTS[:3] if _YEAR.search(text) else ()
+    if dated_patterns and _MONTH_WORD.search(text):
+        dated_patterns = (_TIME_FIRST, *_MOMENTS)
+    for pattern in dated_patterns:
         for match in pattern.finditer(text):
             if not free(match):
                 continue

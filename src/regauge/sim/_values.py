@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from regauge.sim._alert_facts import alert_facts, readable
@@ -27,6 +28,11 @@ _NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other
 _LONG_REASON_WORDS: Final = 55
 
 
+@lru_cache(maxsize=200)
+def _are_named(names: tuple[str, ...], text: str) -> bool:
+    return all(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)
+
+
 def choose_label(
     document: Document, instructions: Instructions, dice: Dice, *, key: Key | None = None
 ) -> tuple[str, Ranking]:
@@ -42,9 +48,7 @@ def choose_label(
     name = ranking.names[0]
     if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
         name = ranking.names[1]
-    in_words = all(
-        re.search(rf"\b{re.escape(n)}\b", instructions.text, re.IGNORECASE) for n in ranking.names
-    )
+    in_words = _are_named(ranking.names, instructions.text)
     listed = key is not None and key.in_schema
     clarity = (0.6 if in_words else 0.0) + (0.4 if listed or key is None else 0.2)
     if dice.fails("invented label", clarity):
@@ -57,12 +61,13 @@ def clarity_of_limit(limits: Limits) -> float:
     return 1.0 if limits.emphatic else 0.8
 
 
-def _limits_for(key: Key, instructions: Instructions) -> Limits:
+@lru_cache(maxsize=500)
+def _limits_for(key: Key, text: str) -> Limits:
     own = read_limits(key.description)
     if own != Limits(emphatic=own.emphatic):
         return own
     named = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
-    for sentence in re.split(r"(?<=[.!?])\s|\n", instructions.text):
+    for sentence in re.split(r"(?<=[.!?])\s|\n", text):
         if named.search(sentence):
             found = read_limits(sentence)
             if found != Limits(emphatic=found.emphatic):
@@ -149,7 +154,7 @@ def _misread(document: Document, value: str, pattern: str | None) -> str:
 
 def _value(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
     pattern = instructions.time_format
-    limits = _limits_for(key, instructions)
+    limits = _limits_for(key, instructions.text)
     kind = kind_of(key)
     match kind:
         case "label":
@@ -215,7 +220,7 @@ def json_values(document: Document, instructions: Instructions, dice: Dice) -> d
         elif kind_of(key) == "reason" and key.kind != "object":
             label, ranking = chosen or ("", None)
             values[key.name] = _reason(
-                document, _limits_for(key, instructions), ranking, label, dice
+                document, _limits_for(key, instructions.text), ranking, label, dice
             )
         else:
             values[key.name] = _value(key, document, instructions, dice)

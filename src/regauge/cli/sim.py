@@ -1,0 +1,120 @@
+"""`regauge sim`: serve the simulated model as an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import click
+
+from regauge.errors import RegaugeError
+
+__all__ = ["command"]
+
+
+def _introduce(url: str) -> None:
+    click.echo(
+        f"""Serving the simulated model clerk-1 at {url}
+It is simulated: it follows prompts by rules and is not a language model.
+
+Point regauge at it, in pyproject.toml:
+
+  [tool.regauge.providers.local]
+  base_url = "{url}"
+
+and run with --model local:clerk-1. Ctrl-C stops it."""
+    )
+    sys.stdout.flush()
+
+
+async def _serve(host: str, port: int, options: object) -> None:
+    from regauge.sim.server import SimServerOptions, serve
+
+    assert isinstance(options, SimServerOptions)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    counters = await serve(host, port, options, ready=_introduce, until=stop)
+    statuses = ", ".join(
+        f"{count} x {status}" for status, count in sorted(counters.statuses.items())
+    )
+    faults = ", ".join(f"{count} x {name}" for name, count in sorted(counters.faults.items()))
+    click.echo(
+        f"Stopped after {counters.requests} requests"
+        + (f" (answers: {statuses})" if statuses else "")
+        + (f"; faults injected: {faults}" if faults else "")
+        + f"; at most {counters.in_flight_max} at once."
+    )
+
+
+@click.command(name="sim")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Where to listen; 0 takes a free port.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--latency-ms",
+    type=click.FloatRange(min=0),
+    default=0,
+    show_default=True,
+    help="How long every answer takes.",
+)
+@click.option(
+    "--fault",
+    default="",
+    metavar="NAME=SHARE,...",
+    help="What goes wrong how often: an HTTP status, drop, truncate or timeout.",
+)
+@click.option(
+    "--rate-limit", default=None, metavar="N/s", help="Answer 429 beyond it: 100/s, 600/m, 1000/h."
+)
+@click.option(
+    "--retry-after-s",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="What an injected 429 says in Retry-After.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Another seed fails other requests."
+)
+@click.option(
+    "--api-key",
+    default=None,
+    envvar="REGAUGE_SIM_API_KEY",
+    help="Answer 401 to requests without this key.",
+)
+def command(
+    port: int, host: str, latency_ms: float, fault: str, rate_limit: str | None, retry_after_s: float, seed: int, api_key: str | None,
+) -> None:  # fmt: skip
+    """Serve the simulated model as an OpenAI-compatible endpoint.
+
+    It answers POST /v1/chat/completions, GET /v1/models and GET /healthz, without a key and without
+    a network. The same request gets another draw each time, or the draw of its seed.
+
+    \b
+    Examples:
+      regauge sim --port 8765
+      regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
+      regauge sim --rate-limit 100/s --api-key secret
+    """
+    from regauge.sim.server import SimServerOptions, parse_faults, parse_rate
+
+    try:
+        options = SimServerOptions(
+            latency_s=latency_ms / 1000,
+            faults=parse_faults(fault, seed=seed),
+            rate_limit=parse_rate(rate_limit) if rate_limit is not None else None,
+            api_key=api_key,
+            retry_after_s=retry_after_s,
+        )
+        asyncio.run(_serve(host, port, options))
+    except RegaugeError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
