@@ -83,6 +83,11 @@ def load_version(path: Path, version: Semver) -> Prompt:
             " states this version has that content\n"
             "  fix: commit a prompt together with its bump; `regauge lint` tells when it changed"
         )
+    if entry is not None and not repository.shallow():
+        raise GitError(
+            f"{name}@{version} was released, but never committed, so its text is gone\n"
+            "  fix: commit a prompt and prompts.lock together, right after the bump"
+        )
     known = ", ".join(dict.fromkeys(str(s.stated) for s in found if s.stated is not None))
     message = f"no commit has version {version} of {path}"
     raise repository.missing(message + (f"; there are: {known}" if known else ""))

@@ -107,6 +107,14 @@ def test_a_release_whose_content_was_never_committed_is_an_error(project, greet)
         load_prompt("greet", "1.2.0", root=project.root)
 
 
+def test_a_release_that_was_never_committed_is_an_error(project, greet):
+    change(greet, "good morning", "good night")
+    release(greet, "minor")
+    change(greet, "good night", "good day")
+    with pytest.raises(GitError, match=r"greet@1\.2\.0 was released, but never committed"):
+        load_prompt("greet", "1.2.0", root=project.root)
+
+
 def test_a_shallow_clone_says_so(project, greet, tmp_path):
     clone = tmp_path / "clone"
     command = ["git", "clone", "--quiet", "--depth=1", f"file://{project.root}", str(clone)]

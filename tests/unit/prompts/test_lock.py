@@ -102,7 +102,7 @@ def test_prereleases_promise_no_contract():
 def test_all_broken_lines_of_a_lock_are_told():
     line = str(LOCK.add(prompt("1.0.0")).entries[0])
     text = f"<<<<<<< HEAD\n{line}\n=======\n{line.replace(' ', ' f', 1)}\n{line[:-1]}x\ngreet\n"
-    other = line.replace(" 8", " 9").replace(" d", " e")
+    other = f"greet@1.0.0 {'0' * 64} {'1' * 64}"
     with pytest.raises(LockError) as caught:
         PromptLock.parse(f"{text}greet@1.0 {'0' * 64} {'0' * 64}\n{other}\n", LOCK.path)
     assert str(caught.value) == snapshot("""\
@@ -113,7 +113,9 @@ prompts/prompts.lock:3: this line is no `name@version digest digest`
 prompts/prompts.lock:4: a digest is 64 hexadecimal digits
 prompts/prompts.lock:5: a digest is 64 hexadecimal digits
 prompts/prompts.lock:6: this line is no `name@version digest digest`
-prompts/prompts.lock:7: '1.0' is not a version such as 1.2.3\
+prompts/prompts.lock:7: '1.0' is not a version such as 1.2.3
+prompts/prompts.lock:8: greet@1.0.0 has another digest than on line 2
+  fix: keep the line that was released first, and bump the other's prompt again\
 """)
 
 
