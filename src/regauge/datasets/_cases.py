@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast, get_args
 
 from regauge.datasets._case import GoldenCase, Split, Tier, split_of
-from regauge.datasets._record import is_known
+from regauge.datasets._record import KEYS, is_known
 from regauge.datasets._texts import Texts, file_reference
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> lis
         faults = len(source.faults)
         case_id = _id(record, source, first)
         for key in record.values:
-            is_known(key, source, record.line_of(key))
+            if key not in KEYS:
+                is_known(key, source, record.line_of(key))
         inputs = _inputs(record, source, reading.texts)
         expected = _expected(record, source, reading.texts)
         tier = _word(record, source, "tier", _TIERS, "required")
@@ -136,7 +137,11 @@ def _with_texts(
     where: str, values: Mapping[str, JSON], line: int, source: Source, texts: Texts
 ) -> Mapping[str, JSON]:
     """The same mapping, with the text of a file in place of each `{"file": ...}` value."""
-    found = {key: ref for key, item in values.items() if (ref := file_reference(item)) is not None}
+    found = {
+        key: reference
+        for key, item in values.items()
+        if isinstance(item, dict) and (reference := file_reference(item)) is not None
+    }
     if not found:
         return values
     return {

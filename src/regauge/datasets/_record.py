@@ -12,9 +12,12 @@ from regauge.errors import Fault
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Record", "Source", "decode_lines", "is_known"]
+__all__ = ["KEYS", "Record", "Source", "decode_lines", "is_known"]
 
-_KEYS = ("id", "inputs", "expected", "tags", "tier", "split", "source", "licence", "note")
+# A mapping, since it keeps the order that messages show and is asked for every key of every case.
+KEYS = dict.fromkeys(
+    ("id", "inputs", "expected", "tags", "tier", "split", "source", "licence", "note")
+)
 
 _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -84,12 +87,12 @@ def decode_lines(source: Source) -> str | None:
 
 def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -> bool:
     """Whether a case can have this key; a fault with the nearest known one if not."""
-    if key in _KEYS:
+    if key in KEYS:
         return True
-    shown = {name: name for name in _KEYS}
+    shown = {name: name for name in KEYS}
     if word == "column":
         shown["inputs"] = "inputs.<name>"
-    near = difflib.get_close_matches(key.lower(), _KEYS, n=1)
+    near = difflib.get_close_matches(key.lower(), KEYS, n=1)
     known = f"known {word}s: {', '.join(shown.values())}"
     fix = f"did you mean {shown[near[0]]!r}?" if near else known
     source.fault(line, f"unknown {word} {key!r}", fix)

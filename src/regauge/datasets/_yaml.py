@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_yaml"]
 
-_NODES_MAX = 2_000_000
+_NODES_MAX = 1_000_000
 # Plain words that YAML 1.1 turns into something else than they look like: no, on, 0755, 11:45.
 _SURPRISES = {
     "tag:yaml.org,2002:bool": re.compile(r"(?!(?i:true|false)$)"),
@@ -80,25 +80,25 @@ class _Reader:
 
     def _scalar(self, node: yaml.ScalarNode) -> JSON:
         text: str = node.value
-        surprise = _SURPRISES.get(node.tag)
-        if surprise and surprise.match(text):
-            meant = self._construct(node)
-            self._fault(node, f"{text} reads as {json.dumps(meant)} in YAML", "put it in quotes")
-            return None
         if node.tag == "tag:yaml.org,2002:timestamp":
             self._fault(node, f"{text} reads as a date in YAML", "put it in quotes")
             return None
         try:
             value = self._construct(node)
-        except (yaml.YAMLError, ValueError):
-            self._fault(node, f"the tag {node.tag} has no JSON value")
+        except (yaml.YAMLError, ValueError, LookupError, AttributeError):
+            # What yaml raises depends on how a value does not fit its tag.
+            self._fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
+            return None
+        surprise = _SURPRISES.get(node.tag)
+        if surprise and surprise.match(text):
+            self._fault(node, f"{text} reads as {json.dumps(value)} in YAML", "put it in quotes")
             return None
         if isinstance(value, float) and not math.isfinite(value):
             self._fault(node, f"{text} is no JSON number")
             return None
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        self._fault(node, f"the tag {node.tag} has no JSON value")
+        self._fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
         return None
 
     def _construct(self, node: yaml.ScalarNode) -> object:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from regauge.datasets import load_dataset, split_of
+from regauge.datasets import split_of
 
 GOOD = '{"id": "a", "inputs": {"x": "1"}}\n'
 
@@ -304,17 +303,22 @@ def test_a_file_full_of_faults_does_not_fill_the_screen(error_of):
 
 
 def test_ten_thousand_cases_load_in_half_a_second(load, fixtures_dir):
-    """Measured at 0.25 s on two shared cores; the best of three keeps a busy machine out of it."""
+    """Measured at 0.25 s. Processor time of another process: a busy machine, a debugger and the
+    measuring of coverage do not count."""
     line = json.dumps(
         {"id": "case-N", "inputs": {"name": "x" * 20, "text": "words " * 50}, "expected": {"s": 1}}
     )
     load("\n".join(line.replace("case-N", f"case-{n}") for n in range(10_000)))
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        load_dataset(fixtures_dir / "golden" / "demo.jsonl", fixtures_dir=fixtures_dir)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+    code = (
+        "import sys, pathlib, time; from regauge.datasets import load_dataset;"
+        "folder = pathlib.Path(sys.argv[1]); start = time.process_time();"
+        "load_dataset(folder / 'golden' / 'demo.jsonl', fixtures_dir=folder);"
+        "print(time.process_time() - start)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(fixtures_dir)], capture_output=True, text=True, check=True
+    )
+    assert float(run.stdout) < 0.5
 
 
 def test_reading_a_dataset_loads_nothing_heavy(load, fixtures_dir):
