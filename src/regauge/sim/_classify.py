@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["Evidence", "Ranking", "evidence_of", "rank"]
 
 _PLACEHOLDER: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_WHOLE_WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]+")
 _SELECTOR: Final = re.compile(
     r"\{[^}]*\}|\[[^\]]*\]|(?:\bby|\bon|\bwithout|\bignoring)\s*\([^)]*\)|#[^\n]*"
 )
 _CODE_MARKS: Final = re.compile(r"[{}\[\]()<>=]")
+_COMPARISON: Final = re.compile(r"\w_\w+\S*\s*(?:[<>]|[!=]=)")
 _CODE_SHARE: Final = 0.06
 _CODE_WEIGHT: Final = 0.35  # a word seen only in code says less than one in a sentence
 # Words that most operations documents use, so that they tell little of any one of them.
@@ -41,16 +43,22 @@ _CLAUSE_DECAY: Final = (1.0, 0.4, 0.2, 0.1)
 _DEFAULT_BONUS: Final = 0.2
 _COVERAGE_POWER: Final = 1.3
 _COVERAGE_FLOOR: Final = 0.3
+_FIRST_LISTED_BONUS: Final = 0.06  # without definitions, what is named first comes to mind
 _EXAMPLE_WEIGHT: Final = 1.3
 _NEAR_EXAMPLE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a document offers to a definition: words with weights from 0 to 1, and numbers."""
+    """What a document offers to a definition: words with weights from 0 to 1, and numbers.
+
+    Attributes:
+        spelling: For each stem, the word as the document writes it.
+    """
 
     words: Mapping[str, float]
     quantities: tuple[Quantity, ...]
+    spelling: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,7 @@ class Ranking:
 
     Attributes:
         margin: The best score minus the second, 0 or more.
-        because: Words of the document that the best definition asks for, strongest first.
+        because: Words of the document, as it spells them, that the best definition asks for, strongest first.
     """
 
     names: tuple[str, ...]
@@ -69,23 +77,33 @@ class Ranking:
 
 def is_code(text: str) -> bool:
     """Whether a text is an expression or source rather than prose."""
-    return bool(text) and len(_CODE_MARKS.findall(text)) / len(text) > _CODE_SHARE
+    return bool(text) and (
+        len(_CODE_MARKS.findall(text)) / len(text) > _CODE_SHARE
+        or _COMPARISON.search(text) is not None
+    )
 
 
 @lru_cache(maxsize=1_000)
 def evidence_of(texts: tuple[str, ...]) -> Evidence:
     """The words and numbers of a document's parts; code counts less than prose."""
     words: dict[str, float] = {}
+    spelling: dict[str, str] = {}
     numbers: list[Quantity] = []
     for raw in texts:
         text = _PLACEHOLDER.sub(" ", raw)
         code = is_code(text)
         weight = _CODE_WEIGHT if code else 1.0
         # What stands in braces selects series; it says where a rule looks, not what it finds.
-        for word in stems(_SELECTOR.sub(" ", text) if code else text):
+        bare = _SELECTOR.sub(" ", text) if code else text
+        if not code:
+            for piece in _WHOLE_WORD.findall(text):
+                found = stems(piece)
+                if len(found) == 1:
+                    spelling.setdefault(found[0], piece.lower())
+        for word in stems(bare):
             words[word] = max(words.get(word, 0.0), weight)
         numbers += quantities(text, code=code)
-    return Evidence(words=words, quantities=tuple(dict.fromkeys(numbers)))
+    return Evidence(words=words, quantities=tuple(dict.fromkeys(numbers)), spelling=spelling)
 
 
 def _clause_score(clause: Clause, evidence: Evidence, weights: Mapping[str, float]) -> float:
@@ -189,8 +207,8 @@ def rank(
         if label.is_default and defined:
             scores[index] += _DEFAULT_BONUS
         scores[index] += (0.01 if defined and label.clauses else 0.3) * whims[index]
-        if label.name.lower() in evidence.words and not defined:
-            scores[index] += 0.05
+        if not defined and index == 0:
+            scores[index] += _FIRST_LISTED_BONUS
     order = sorted(range(len(labels)), key=lambda i: (-scores[i], i))
     best = labels[order[0]]
     wanted = {w for c in best.clauses if not c.excludes for w in c.words}
@@ -199,4 +217,10 @@ def rank(
         key=lambda w: (-weights.get(w, 0) * evidence.words[w], w),
     )
     margin = scores[order[0]] - scores[order[1]] if len(order) > 1 else 1.0
-    return Ranking(names=tuple(names[i] for i in order), margin=margin, because=tuple(because[:4]))
+    return Ranking(
+        names=tuple(names[i] for i in order),
+        margin=margin,
+        because=tuple(
+            dict.fromkeys(evidence.spelling[w] for w in because if w in evidence.spelling)
+        )[:4],
+    )

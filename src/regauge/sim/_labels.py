@@ -39,7 +39,7 @@ class Label:
 
 
 _QUOTE: Final = r"[\"'`*“”‘’_]*"
-_ITEM: Final = rf"{_QUOTE}[A-Za-z][\w-]*(?: [\w-]+)?{_QUOTE}"
+_ITEM: Final = rf"{_QUOTE}[A-Za-z][\w-]*(?: (?!or\b|and\b)[\w-]+)?{_QUOTE}"
 _ONE_OF: Final = re.compile(
     r"\b(?:one of|either|choose (?:from|between)|classes|labels?|categories|options|levels|values)"
     rf"(?: (?:the )?(?:following|these|labels?|categories|values|words|of))*\s*(?:are|is|:|=)?\s*[(\[]?"

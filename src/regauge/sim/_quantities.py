@@ -46,6 +46,11 @@ _DURATION: Final = re.compile(
     r"|w|weeks?|months?)(?![\w%])",
     re.IGNORECASE,
 )
+# "2 or 15 minutes": the first number borrows the unit of the second.
+_BORROWED: Final = re.compile(
+    r"(?<![\w.])(?P<first>\d+(?:\.\d+)?)(?=\s*(?:or|and|to|,|-)\s*\d+(?:\.\d+)?\s*(?P<unit>%|percent|[a-z]+))",
+    re.IGNORECASE,
+)
 _HALF: Final = re.compile(r"\bhalf\b", re.IGNORECASE)
 _BRACKETED: Final = re.compile(r"\[[^\]\n]*\]|\{[^}\n]*\}")
 _THRESHOLD: Final = re.compile(r"[<>]=?\s*(?P<number>\d+(?:\.\d+)?)(?![\d.*%\w])")
@@ -96,6 +101,13 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
         Quantity(kind="percent", value=_number(match["number"]))
         for match in _PERCENT.finditer(text)
     ]
+    for match in _BORROWED.finditer(text):
+        unit = match["unit"].lower()
+        size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        if size is not None:
+            found.append(Quantity(kind="seconds", value=float(match["first"]) * size))
+        elif unit in ("%", "percent"):
+            found.append(Quantity(kind="percent", value=float(match["first"])))
     if _HALF.search(text):
         found.append(Quantity(kind="percent", value=50.0))
     for match in _DURATION.finditer(text):

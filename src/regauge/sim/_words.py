@@ -107,7 +107,7 @@ def stems(text: str) -> tuple[str, ...]:
         if low in STOPWORDS or piece[0].isdigit():
             continue
         root = stem(low)
-        if len(root) < 2:
+        if len(root) < 2 or root in STOPWORDS:
             continue
         found.append(root)
         if negated:
