@@ -2,6 +2,8 @@
 # They need python3 (3.11 or newer) with venv, and git.
 
 PYTHON ?= python3
+# What to test in place of the checkout: make test WHEEL=dist/regauge-0.1.0-py3-none-any.whl
+WHEEL ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -54,5 +56,6 @@ $(STAMP): requirements.lock pyproject.toml
 		|| { echo "regauge needs Python 3.11 or newer; say which: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		$(if $(WHEEL),$(WHEEL),--no-build-isolation --editable .)
 	@touch $@

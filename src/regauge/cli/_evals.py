@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 from typing import TYPE_CHECKING
 
 import click
@@ -31,6 +32,13 @@ class _Driver:
         self.met: set[str] = set()
         self.faults: list[str] = []
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Silence pytest: the command says what there is to say."""
+        name = "terminalreporter"
+        config.pluginmanager.unregister(name=name)
+        config.pluginmanager.register(pytest.TerminalReporter(config, io.StringIO()), name)
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what could not be collected."""
         if report.failed:
@@ -55,9 +63,14 @@ class _Driver:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Do what the command is about; no test runs."""
         del session
-        if not self.faults and self._evals is not None:
+        if not self.faults and not self.unknown and self._evals is not None:
             self._act(self._evals)
         return True
+
+    @property
+    def unknown(self) -> list[str]:
+        """Prompts that were named and have no eval."""
+        return sorted(self._prompts - self.met)
 
 
 def with_evals(
@@ -91,19 +104,18 @@ def with_evals(
         str(path),
         f"--rootdir={project.root}",
         "-p",
-        "no:terminal",
-        "-p",
         "no:cacheprovider",
+        # Nothing is asserted, and what is imported already cannot be rewritten.
+        "--assert=plain",
         *serial,
         *options,
     ]
     code = pytest.main(arguments, plugins=[driver])
     if driver.faults:
         raise UnmeasuredError("\n".join(driver.faults))
-    unknown = sorted(set(prompts) - driver.met)
-    if unknown:
+    if driver.unknown:
         known = ", ".join(sorted(driver.met)) or "none"
-        raise UsageError(f"no eval of prompt {unknown[0]!r}; there are evals of: {known}")
+        raise UsageError(f"no eval of prompt {driver.unknown[0]!r}; there are evals of: {known}")
     if not driver.met:
         raise UsageError(f"there are no evals in {project.relative(path)}")
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._stale import lint_recordings
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from regauge.errors import Fault
 
-__all__ = ["command", "further_checks"]
+__all__ = ["command"]
 
 _EPILOG = """\
 \b
@@ -29,11 +28,6 @@ Examples:
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 """
-
-
-def further_checks() -> Sequence[Callable[[Project], list[Fault]]]:
-    """The checks that follow those of prompt files and lock."""
-    return ()
 
 
 @click.command(name="lint", epilog=_EPILOG)
@@ -47,17 +41,17 @@ def further_checks() -> Sequence[Callable[[Project], list[Fault]]]:
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(against: str, *, strict: bool, as_json: bool) -> None:
-    """Check every prompt file and prompts.lock.
+    """Check every prompt file, prompts.lock and the recordings of evals.
 
     Errors: files that do not load, versions that are missing, were not released or changed after
     their release, a contract that changed without a major version, lines of the lock that changed
-    or vanished, declared inputs that nobody uses, schemas that are none. Warnings: keys that
-    nobody reads, braces that hold no input, sentences that are said twice.
+    or vanished, declared inputs that nobody uses, schemas that are none, recordings that no eval
+    asks for any more. Warnings: keys that nobody reads, braces that hold no input, sentences that
+    are said twice.
     """
     project = Project.find()
     faults = lint_prompts(project, against=against)
-    for check in further_checks():
-        faults += check(project)
+    faults += lint_recordings(project, project.root / "evals")
     warnings = lint_warnings(project)
     count = len(prompt_files(project.prompts_dir))
     if not count:

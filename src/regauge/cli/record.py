@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._evals import with_evals
+from regauge.cli._stale import stale_files
 from regauge.errors import UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_lines, progress_line
-from regauge.runner import Progress, missing_answers, needed_keys
+from regauge.runner import missing_answers
 
 if TYPE_CHECKING:
-    from regauge.runner import EvalSession
+    from regauge.runner import EvalSession, Progress
 
 __all__ = ["command"]
 
@@ -70,7 +71,7 @@ def command(
 
     def act(evals: EvalSession) -> None:
         if prune:
-            _prune(evals, project, dry_run=dry_run)
+            _prune(evals, project, prompts, dry_run=dry_run)
         elif dry_run:
             _estimate(evals, project)
         else:
@@ -109,15 +110,14 @@ def _draw(evals: EvalSession) -> list[str]:
     return [f"{count} answers missing: {message}" for message, count in failures.most_common()]
 
 
-def _prune(evals: EvalSession, project: Project, *, dry_run: bool) -> None:
+def _prune(
+    evals: EvalSession, project: Project, prompts: tuple[str, ...], *, dry_run: bool
+) -> None:
     """Drop what no eval needs, file by file."""
-    for path in sorted(project.recordings_dir.glob("*.jsonl")):
-        file = evals.answers.file(path.stem)
-        cases = [case for case in evals.plan.cases if case.suite.prompt.name == path.stem]
-        keep = needed_keys(file, cases)
-        stale = len(file.unused(keep))
+    for found in stale_files(evals, project, prompts):
+        stale, total = found.stale, len(found.file)
         if stale and not dry_run:
-            file.prune(keep)
-            file.save()
+            found.file.prune(found.needed)
+            found.file.save()
         verb = "would remove" if dry_run else "removed"
-        click.echo(f"{project.relative(path)}: {verb} {stale} of {stale + len(keep)} recordings")
+        click.echo(f"{project.relative(found.file.path)}: {verb} {stale} of {total} recordings")

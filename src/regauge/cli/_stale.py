@@ -1,0 +1,81 @@
+"""Recordings that no eval asks for any more: found for `lint`, removed by `record --prune`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.cli._evals import with_evals
+from regauge.errors import Fault, RegaugeError
+from regauge.runner import needed_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from regauge.project import Project
+    from regauge.recordings import RecordingKey, RecordingsFile
+    from regauge.runner import EvalSession
+
+__all__ = ["StaleFile", "lint_recordings", "stale_files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleFile:
+    """The recordings of one prompt, and which of them are still needed."""
+
+    file: RecordingsFile
+    needed: set[RecordingKey]
+
+    @property
+    def stale(self) -> int:
+        """How many recordings no eval asks for."""
+        return len(self.file) - len(self.needed)
+
+
+def stale_files(
+    evals: EvalSession, project: Project, prompts: Sequence[str] = ()
+) -> Iterator[StaleFile]:
+    """Every recordings file of a project, or of some prompts.
+
+    Raises:
+        RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered: what it
+            would ask for is then unknown, and nothing of the file counts as stale.
+    """
+    for path in sorted(project.recordings_dir.glob("*.jsonl")):
+        if prompts and path.stem not in prompts:
+            continue
+        cases = [case for case in evals.plan.cases if case.suite.prompt.name == path.stem]
+        for planned in cases:
+            if planned.error is not None:
+                raise planned.error
+        file = evals.answers.file(path.stem)
+        yield StaleFile(file=file, needed=needed_keys(file, cases))
+
+
+def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
+    """One fault per recordings file that holds answers to requests nobody makes any more."""
+    faults: list[Fault] = []
+
+    def check(evals: EvalSession) -> None:
+        faults.extend(
+            Fault(
+                path=found.file.path,
+                line=None,
+                message=f"{found.stale} of {len(found.file)} recordings answer requests that no"
+                " eval makes any more",
+                fix="regauge record --prune",
+            )
+            for found in stale_files(evals, project)
+            if found.stale
+        )
+
+    if not evals_path.exists() or not project.recordings_dir.is_dir():
+        return faults
+    try:
+        with_evals(project, evals_path, check, options=["--record=none"])
+    except RegaugeError as error:
+        faults.append(
+            Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{error}")
+        )
+    return faults
