@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
 
 import yaml
@@ -20,7 +20,7 @@ from regauge.prompts._prompt import Prompt
 from regauge.prompts._reader import Entries, Reader
 from regauge.prompts._response import read_response_format
 from regauge.prompts._suggest import did_you_mean
-from regauge.prompts._template import compile_template, odd_braces
+from regauge.prompts._template import compile_template, first_lines, odd_braces
 from regauge.prompts._types import Message, Role
 from regauge.prompts._yaml import compose, line_of, scalar_tag
 
@@ -48,6 +48,8 @@ TOP_KEYS = (
     "changelog",
 )
 _ROLES: tuple[Role, ...] = get_args(Role)
+# A text full of braces is in another template language; a few warnings say so.
+_ODD_MAX = 20
 _MESSAGES_FIX = "write `- role: user` and `content: ...` for each message"
 
 
@@ -190,12 +192,13 @@ def _note_variables(
 ) -> None:
     """Note the line of each variable's first use, and warn of braces that hold no name."""
     for message, node in messages:
-        for _, name in compile_template(message.content).slots:
-            if f"variables.{name}" not in lines:
-                pattern = re.compile(rf"\{{\{{[ \t]*{re.escape(name)}[ \t]*\}}\}}")
-                lines[f"variables.{name}"] = _line_in(text, node, pattern)
-        for odd in dict.fromkeys(odd_braces(message.content)):
-            line = _line_in(text, node, re.compile(re.escape(odd)))
+        used = compile_template(message.content).slots
+        # A text with YAML escapes in its placeholders has the line of the message alone.
+        seen = first_lines(text, node.start_mark.index, node.end_mark.index) if used else {}
+        for _, name in used:
+            lines.setdefault(f"variables.{name}", seen.get(name, line_of(node)))
+        for odd in islice(dict.fromkeys(odd_braces(message.content)), _ODD_MAX):
+            line = _line_of_text(text, node, odd)
             fix = "write {{name}} for an input; see the reference for literal braces"
             inner = odd.strip("{} ")
             if odd.startswith("{{{{"):
@@ -205,10 +208,10 @@ def _note_variables(
             reader.warn(line, message_text, fix)
 
 
-def _line_in(text: str, node: yaml.Node, pattern: re.Pattern[str]) -> int:
-    """The line of the first match inside a node's text as the file has it."""
-    match = pattern.search(text, node.start_mark.index, node.end_mark.index)
-    return line_of(node) if match is None else text.count("\n", 0, match.start()) + 1
+def _line_of_text(text: str, node: yaml.Node, wanted: str) -> int:
+    """The line of a text inside a node, as the file has it."""
+    at = text.find(wanted, node.start_mark.index, node.end_mark.index)
+    return line_of(node) if at < 0 else text.count("\n", 0, at) + 1
 
 
 def _refuse_undeclared(

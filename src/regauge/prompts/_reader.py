@@ -148,7 +148,9 @@ class Reader:
     def _refuse_size(self, node: yaml.Node, what: str) -> None:
         if not self._refused_size:
             self._refused_size = True
-            self.fault(node, f"{what}: aliases make the file hold over {_VALUES_MAX:,} values")
+            self.fault(
+                node, f"{what}: the file holds over {_VALUES_MAX:,} values, aliases resolved"
+            )
 
     def _scalar(self, node: yaml.Node, what: str) -> JSON:
         value = str(node.value)

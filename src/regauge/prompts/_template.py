@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = ["NAME", "Template", "compile_template", "input_text", "odd_braces"]
+__all__ = ["NAME", "Template", "compile_template", "first_lines", "input_text", "odd_braces"]
 
 # A dot or a hyphen is a letter like any other: nothing is looked up inside a value.
 NAME = re.compile(r"[^\W\d][\w.\-]*")
@@ -71,6 +71,22 @@ def compile_template(text: str) -> Template:
     return Template(tuple(pieces), tuple(slots))
 
 
+def first_lines(text: str, start: int, end: int) -> dict[str, int]:
+    r"""By name: the line of its first placeholder between two offsets, the first line being 1.
+
+    >>> first_lines("{{ a }}\n{{b}} {{a}}", 0, 20)
+    {'a': 1, 'b': 2}
+    """
+    lines: dict[str, int] = {}
+    line, counted = 1, 0
+    for match in _PLACEHOLDER.finditer(text, start, end):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if match["name"]:
+            lines.setdefault(match["name"], line)
+    return lines
+
+
 def odd_braces(text: str) -> Iterator[str]:
     """What looks like a placeholder to a reader but is plain text to a template.
 
@@ -81,7 +97,7 @@ def odd_braces(text: str) -> Iterator[str]:
         start, end = match.span()
         if _PLACEHOLDER.fullmatch(match[0]) is None:
             yield match[0]
-        elif text[:start].endswith("{{") and text.startswith("}}", end):
+        elif text.endswith("{{", 0, start) and text.startswith("}}", end):
             yield "{{" + match[0] + "}}"
 
 

@@ -141,3 +141,61 @@ def test_any_note_survives(note):
     prompt = bumped(f"version: 1.0.0\n{MESSAGES}", note=note).prompt
     said = " ".join(note.split())
     assert [entry.text for entry in prompt.changelog] == ([said] if said else [])
+
+
+COMMENT = st.sampled_from(["", "# a comment: with - marks\n", "\n", "  # indented {{x}}\n"])
+KEYS = st.permutations(
+    [
+        "name: 'Ünï: 🙂' # title\n",
+        "description: >-\n  folded\n\n  text\n",
+        "x-mine: {a: [1, 2], version: 9.9.9}\n",
+        "messages:\n- role: user\n  content: |2\n      version: 0.0.1\n    Say {{x}}\n",
+        "evaluators:\n  - name: a\n    string: {contains: x}\n",
+    ]
+)
+VERSION = st.sampled_from(
+    [
+        "",
+        "version: 1.0.0\n",
+        'version:   "1.0.0" # v\n',
+        "'version': !!str 1.0.0\n",
+        '"version": 1.0.0\n',
+    ]
+)
+CHANGELOG = st.sampled_from(
+    [
+        "",
+        "changelog:\n",
+        "changelog: [] # none\n",
+        "changelog:\n- {version: 1.0.0, text: a}\n",
+        "changelog:\n    # first\n    -   text: a\n        version: 1.0.0\n    # last\n",
+    ]
+)
+
+
+@given(
+    keys=KEYS,
+    version=VERSION,
+    changelog=CHANGELOG,
+    comments=st.lists(COMMENT, min_size=8, max_size=8),
+    at=st.tuples(st.integers(0, 5), st.integers(0, 6)),
+    newline=st.sampled_from(["\n", "\r\n"]),
+    note=st.sampled_from(["", "plain words", "quoted: 'it' # \"too\"", "- 1.0", "true"]),
+)
+def test_a_bump_only_ever_adds_lines_and_changes_the_version(
+    *, keys, version, changelog, comments, at, newline, note
+):
+    keys = list(keys)
+    keys.insert(at[0], version)
+    keys.insert(at[1], changelog)
+    text = "".join(c + k for c, k in zip([*comments], [*keys, ""], strict=True))
+    text = text.replace("\n", newline)
+    edited = bumped(text, "minor", note).prompt.source
+    added = [line for line in edited.split(newline) if line not in text.split(newline)]
+    kept = [line for line in edited.split(newline) if line in text.split(newline)]
+    assert len(added) <= 5
+    missing = [line for line in text.split(newline) if line not in kept]
+    assert all("version" in line or line.startswith("changelog") for line in missing)
+    assert len(missing) <= 2
+    if newline == "\r\n":
+        assert edited.count("\n") == edited.count("\r\n")

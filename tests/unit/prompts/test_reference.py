@@ -1,0 +1,59 @@
+"""The reference of prompt files: what it shows is what happens, in the order it is shown."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs/reference/prompt-files.md"
+BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS
+ENVIRONMENT = {
+    "GIT_AUTHOR_NAME": "Ann",
+    "GIT_AUTHOR_EMAIL": "ann@example.org",
+    "GIT_AUTHOR_DATE": "2025-06-30T12:00:00Z",
+    "GIT_COMMITTER_NAME": "Ann",
+    "GIT_COMMITTER_EMAIL": "ann@example.org",
+}
+
+
+def run(command: str) -> str:
+    words = shlex.split(command)
+    if words[0] == "regauge":
+        words[:1] = [sys.executable, "-m", "regauge"]
+    done = subprocess.run(
+        words,
+        env=os.environ | ENVIRONMENT,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.stdout
+
+
+def test_every_example_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    Path("prompts").mkdir()
+    names: dict[str, object] = {}
+    checker = doctest.OutputChecker()
+    for kind, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        if kind == "yaml":
+            Path("prompts/urgency.prompt.yml").write_text(body, encoding="utf-8")
+        elif kind == "python":
+            example = doctest.DocTestParser().get_doctest(body, names, PAGE.name, None, 0)
+            runner = doctest.DocTestRunner(checker, optionflags=FLAGS)
+            runner.run(example, clear_globs=False)
+            names |= example.globs
+            assert runner.failures == 0
+        else:
+            for part in body.split("$ ")[1:]:
+                command, _, expected = part.partition("\n")
+                shown = run(command)
+                assert checker.check_output(expected, shown, FLAGS), f"$ {command}\n{shown}"
