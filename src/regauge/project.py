@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from dataclasses import dataclass
@@ -169,18 +170,25 @@ class Project:
                 _setting_fault(self.pyproject, text, item["loc"], item["msg"])
                 for item in error.errors()
             ]
-            raise ConfigError(faults) from error
+            raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
 
 
 def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem: str) -> Fault:
     """The fault of one setting, with the line its key stands on where that can be found."""
-    names = [str(part) for part in where]
-    keys = [name for name in names if re.search(rf"\b{re.escape(name)}\b", text)]
-    line = None
-    if keys:
-        pattern = re.compile(rf"^\s*(\[.*\b{re.escape(keys[-1])}\b.*\]|{re.escape(keys[-1])}\s*=)")
-        lines = text.splitlines()
-        line = next((n for n, content in enumerate(lines, 1) if pattern.match(content)), None)
+    key = next(str(part) for part in reversed(where) if isinstance(part, str))
+    begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
+    line = next((n for n, found in enumerate(text.splitlines(), 1) if begins.match(found)), None)
+    fix = ""
     if problem == "Extra inputs are not permitted":
         problem = "no such setting"
-    return Fault(path=path, line=line, message=f"tool.regauge.{'.'.join(names)}: {problem}")
+        near = difflib.get_close_matches(key, _SETTING_NAMES, n=1)
+        fix = f"did you mean {near[0]!r}?" if near else "remove it"
+    name = ".".join(str(part) for part in ("tool", "regauge", *where))
+    return Fault(
+        path=path, line=line, message=f"{name}: {problem.removeprefix('Value error, ')}", fix=fix
+    )
+
+
+_SETTING_NAMES = sorted(
+    {name for table in (Settings, EndpointSettings, PriceSettings) for name in table.model_fields}
+)

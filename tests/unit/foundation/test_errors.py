@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from inline_snapshot import snapshot
+
+from regauge.errors import (
+    DatasetError,
+    Fault,
+    MissingRecordingError,
+    ProviderError,
+    RegaugeError,
+    UnmeasuredError,
+)
+
+
+def subclasses(root: type[RegaugeError]) -> set[type[RegaugeError]]:
+    direct = set(root.__subclasses__())
+    return direct | {below for child in direct for below in subclasses(child)}
+
+
+def test_every_error_has_an_exit_code_and_what_is_unmeasured_has_three():
+    for error in subclasses(RegaugeError):
+        assert error.exit_code in {2, 3}
+        if issubclass(error, UnmeasuredError):
+            assert error.exit_code == 3
+
+
+def test_all_faults_of_a_file_stand_in_one_message_with_places_and_fixes():
+    error = DatasetError(
+        [
+            Fault(path=Path("a.jsonl"), line=3, message="no id", fix="give it one"),
+            Fault(path=Path("a.jsonl"), line=None, message="empty"),
+        ]
+    )
+    assert str(error) == snapshot("""\
+a.jsonl:3: no id
+  fix: give it one
+a.jsonl: empty\
+""")
+
+
+def test_a_missing_recording_names_case_trial_and_command():
+    error = MissingRecordingError(prompt="triage", case="disk full", trial=2, stale=True)
+    assert str(error) == snapshot("""\
+the recorded answer is for an older request: case 'disk full' of prompt 'triage', trial 2
+  record it: pytest evals --record=missing -k 'disk full'\
+""")
+    assert (error.prompt, error.case, error.trial, error.stale) == ("triage", "disk full", 2, True)
+
+
+def test_facts_of_a_provider_error_are_attributes():
+    error = ProviderError("down", kind="connection", attempts=6)
+    assert (error.kind, error.status, error.attempts, str(error)) == ("connection", None, 6, "down")

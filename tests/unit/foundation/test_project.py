@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inline_snapshot import snapshot
+
+from regauge.errors import ConfigError
+from regauge.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def configured(root: Path, text: str) -> Project:
+    (root / "pyproject.toml").write_text(text)
+    return Project.find(root)
+
+
+def faults(root: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        configured(root, text).settings  # noqa: B018 - reading it is what raises
+    return [str(fault).replace(str(root), "ROOT") for fault in caught.value.faults]
+
+
+def test_a_project_is_the_nearest_directory_upwards_with_a_tool_table(tmp_path: Path):
+    deep = tmp_path / "evals" / "deep"
+    deep.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.regauge]\ntrials = 3\n")
+    project = Project.find(deep)
+    assert project.root == tmp_path
+    assert project.settings.trials == 3
+
+
+def test_a_directory_with_prompts_is_a_project_without_any_settings(tmp_path: Path):
+    (tmp_path / "prompts").mkdir()
+    project = Project.find(tmp_path / "prompts")
+    assert project.root == tmp_path
+    assert project.settings.concurrency == "auto"
+    assert project.golden_dir == tmp_path / "fixtures" / "golden"
+
+
+def test_a_place_that_belongs_to_no_project_is_its_own(tmp_path: Path):
+    assert Project.find(tmp_path).root == tmp_path
+
+
+def test_all_faults_of_the_settings_are_told_at_once_with_their_lines(tmp_path: Path):
+    found = faults(
+        tmp_path,
+        "[tool.regauge]\nmodle = 'sim:clerk-1'\ntrials = 0\nredact = ['(']\n"
+        "[tool.regauge.providers.local]\ntimeout_s = -1\n",
+    )
+    assert found == snapshot(
+        [
+            """\
+ROOT/pyproject.toml:2: tool.regauge.modle: no such setting
+  fix: did you mean 'model'?\
+""",
+            "ROOT/pyproject.toml:3: tool.regauge.trials: Input should be greater than or equal to 1",
+            "ROOT/pyproject.toml:4: tool.regauge.redact.0: not a regular expression: missing ), unterminated subpattern at position 0",
+            "ROOT/pyproject.toml:6: tool.regauge.providers.local.timeout_s: Input should be greater than 0",
+        ]
+    )
+
+
+def test_a_file_that_is_not_toml_is_one_fault(tmp_path: Path):
+    (fault,) = faults(tmp_path, "[tool.regauge\n")
+    assert fault.startswith("ROOT/pyproject.toml: not TOML: ")
+
+
+def test_paths_are_told_relative_to_the_project(tmp_path: Path):
+    project = Project(root=tmp_path)
+    assert str(project.relative(tmp_path / "prompts" / "a.prompt.yml")) == "prompts/a.prompt.yml"
+    assert project.relative(tmp_path.parent) == tmp_path.parent
