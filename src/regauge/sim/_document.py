@@ -122,6 +122,7 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:
     title = ""
     fields: list[Field] = []
     key, indent, body = "", -1, list[str]()
+    stops_at_blank = False
 
     def close() -> None:
         if key:
@@ -153,7 +154,11 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:
         ):
             close()
             key = plain(labelled["bold"] or labelled["plain"]).rstrip(":")
+            stops_at_blank = not bold and bool(labelled["value"])
             indent, body = len(labelled["indent"]), [labelled["value"]] if labelled["value"] else []
+        elif key and not line.strip() and stops_at_blank and body:
+            close()
+            key = ""
         elif key:
             body.append(line)
     close()
@@ -182,7 +187,7 @@ def _events(text: str) -> tuple[Event, ...]:
         label = before if before and (whole_line or not after) else f"{before} {after}".strip()
         if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - "At 12:00 it broke"
             label = f"{before} {after}".strip()
-        events.append(Event(label=label, moment=moment))
+        events.append(Event(label=label.replace("_", " "), moment=moment))
     return tuple(events)
 
 
@@ -219,6 +224,7 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
         title = headline["title"] if headline is not None else title
     if not title:
         title = next((f.value for f in fields if f.key.lower() in _TITLE_KEYS and f.value), "")
+        title = title.partition("\n")[0]
     return Document(
         text=text,
         title=title,

@@ -49,6 +49,10 @@ _KEY_LIST: Final = re.compile(
     r"(?P<list>[\"'`]?[A-Za-z_]\w*[\"'`]?(?:\s*(?:,\s*and|,|and|&)\s*[\"'`]?[A-Za-z_]\w*[\"'`]?)+)",
     re.IGNORECASE,
 )
+_KEY_SENTENCE: Final = re.compile(
+    r"\b(?:keys?|fields?|properties|attributes)\b[^.\n]*", re.IGNORECASE
+)
+_QUOTED_KEY: Final = re.compile(r"[\"'`](?P<name>[A-Za-z_]\w*)[\"'`](?:\s*\((?P<note>[^)\n]*)\))?")
 _KEY_HEAD: Final = re.compile(
     r"\b(?:keys?|fields?|properties)\b[^\n]*:[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
@@ -113,6 +117,15 @@ def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
     return keys
 
 
+def _notes_on_quoted(text: str) -> dict[str, str]:
+    """Keys in quotes after the word `key` or `field`, with what stands behind in brackets."""
+    return {
+        match["name"]: match["note"] or ""
+        for sentence in _KEY_SENTENCE.finditer(text)
+        for match in _QUOTED_KEY.finditer(sentence[0])
+    }
+
+
 def _names_in_words(text: str) -> list[str]:
     """Keys that the words ask for: an object shown, a list of keys, or bullets below a head."""
     names: dict[str, None] = {}
@@ -122,6 +135,8 @@ def _names_in_words(text: str) -> list[str]:
         for name in re.findall(r"[A-Za-z_]\w*", match["list"]):
             if name.lower() not in _COLONLESS:
                 names[name] = None
+    if not names:
+        names.update(dict.fromkeys(_notes_on_quoted(text)))
     for head in _KEY_HEAD.finditer(text):
         block = re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
         names.update(dict.fromkeys(m["name"] for m in _KEY_BULLET.finditer(block)))
@@ -136,6 +151,7 @@ def read_keys(
     if not wants_json and schema is None:
         return ()
     told = {m["name"]: m for m in reversed(list(_KEY_BULLET.finditer(text)))}
+    notes = _notes_on_quoted(text)
     by_name = {key.name: key for key in (_schema_keys(schema) if schema else ())}
     if not by_name:
         by_name = {name: Key(name=name) for name in _names_in_words(text)}
@@ -143,6 +159,7 @@ def read_keys(
     for name, key in by_name.items():
         bullet = told.get(name)
         words = f"{bullet['note'] or ''} {bullet['text']}".strip() if bullet is not None else ""
+        words = words or notes.get(name, "")
         enum = key.enum
         if not enum and not key.in_schema and words:
             enum = (

@@ -373,6 +373,9 @@ _GENERAL: Final = Resource(
     remedies=("revert the last change if it fits in time", "restart the affected process once its state has been kept", "call the team that owns the service"),
 )  # fmt: skip
 
+_NAMED_SCORE: Final = 1.0
+_LABEL_SCORE: Final = 0.4
+
 
 def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     """The kinds of thing that an alert is about, the most likely first; never empty."""
@@ -383,6 +386,8 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     scored: list[tuple[float, int]] = []
     for index, resource in enumerate(_RESOURCES):
         score = sum(weights.get(word, 0.0) for word in set(stems(resource.words.replace(",", " "))))
-        if score > 1:
-            scored.append((-score, index))
-    return (*(_RESOURCES[index] for _, index in sorted(scored)[:2]), _GENERAL)
+        scored.append((-score, index))
+    scored.sort()
+    # A word of the name or the summary names the thing; else a label of the alert has to do.
+    floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else _LABEL_SCORE
+    return (*(_RESOURCES[index] for score, index in scored[:2] if -score >= floor), _GENERAL)
