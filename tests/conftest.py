@@ -1,0 +1,238 @@
+"""Small projects with evals in them, for tests that run pytest in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fakes import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from _pytest.pytester import Pytester, RunResult
+
+pytest_plugins = ["pytester"]
+
+SYSTEM = "Say how severe the alert is. Answer with JSON: the keys severity and reason."
+PRICES = 'prices = { "clerk" = { input_per_million = 1.0, output_per_million = 2.0 } }\n'
+EVAL = """\
+from regauge import golden
+from regauge.judges import min_chars
+
+def agrees(output, case):
+    return case.expected["ok"]
+
+@golden("triage", judges=[min_chars(1), agrees])
+def test_triage(result):
+    result.check()
+"""
+
+
+def case(number: int, *, ok: bool = True, **more: Any) -> dict[str, Any]:
+    """A golden case that the judge `agrees` passes if it is `ok`, whatever the answer is."""
+    text = f"critical: disk {number} is full"
+    return {"id": f"disk-{number:03}", "inputs": {"text": text}, "expected": {"ok": ok}} | more
+
+
+class EvalProject:
+    """A project in a directory of its own.
+
+    Args:
+        pytester: Where it is, and what runs pytest there.
+        base_url: Of the provider `local`; without one the simulated model answers.
+    """
+
+    case = staticmethod(case)
+
+    def __init__(self, pytester: Pytester, *, base_url: str | None = None) -> None:
+        self.root = pytester.path
+        self._pytester = pytester
+        self._base_url = base_url or "http://127.0.0.1:9/v1"
+        self._model = "local:clerk" if base_url else "sim:clerk-1"
+        self.settings()
+        self.prompt()
+        self.golden([case(number) for number in range(5)])
+        self.eval(EVAL)
+
+    def write(self, path: str, text: str) -> Path:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        return target
+
+    def settings(self, regauge: str = "", *, provider: str = PRICES, pytest: str = "") -> None:
+        """pyproject.toml; `regauge` and `provider` are lines of the tables of that name."""
+        self.write(
+            "pyproject.toml",
+            "[tool.pytest.ini_options]\n"
+            'addopts = ["-p", "regauge", "--import-mode=importlib"]\n'
+            f'filterwarnings = ["error"]\n{pytest}\n'
+            f"[tool.regauge]\n{regauge}\n"
+            f'[tool.regauge.providers.local]\nbase_url = "{self._base_url}"\n{provider}',
+        )
+
+    def prompt(
+        self,
+        *,
+        name: str = "triage",
+        model: str | None = None,
+        system: str = SYSTEM,
+        user: str = "{{text}}",
+        version: str = "1.0.0",
+    ) -> Path:
+        return self.write(
+            f"prompts/{name}.prompt.yml",
+            f"name: Triage\nversion: {version}\nmodel: {model or self._model}\nmessages:\n"
+            f"  - role: system\n    content: '{system}'\n"
+            f"  - role: user\n    content: '{user}'\n",
+        )
+
+    def golden(self, cases: Iterable[Any], *, name: str = "triage") -> Path:
+        lines = "".join(f"{json.dumps(one)}\n" for one in cases)
+        return self.write(f"fixtures/golden/{name}.jsonl", lines)
+
+    def eval(self, text: str, *, name: str = "test_triage") -> Path:
+        return self.write(f"evals/{name}.py", text)
+
+    def judged_by(
+        self, judges: str, *, more: str = "", options: str = "", body: str = "result.check()"
+    ) -> Path:
+        """An eval of `triage` with the judges given; `more` stands above it."""
+        return self.eval(
+            "from regauge import Verdict, golden\nfrom regauge.judges import *\n"
+            f"{more}\n\n@golden('triage', judges=[{judges}]{options})\n"
+            f"def test_triage(result):\n    {body}\n"
+        )
+
+    def run(self, *arguments: str) -> RunResult:
+        """`pytest evals` with arguments, to its end."""
+        parallel = ["-p", "xdist"] if any(word.startswith("-n") for word in arguments) else []
+        return self._pytester.runpytest_subprocess("evals", *parallel, *arguments, timeout=120)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """`pytest evals` with arguments, not waited for."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "evals", *arguments],
+            cwd=self.root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`regauge` with arguments, to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "regauge", *arguments],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def recordings(self, name: str = "triage") -> list[dict[str, Any]]:
+        path = self.root / "fixtures" / "recordings" / f"{name}.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The run records, the oldest first."""
+        paths = sorted(self.root.glob(".regauge/runs/*/run.json"))
+        return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The trials of the only run, or of the latest one."""
+        path = sorted(self.root.glob(".regauge/runs/*/trials.jsonl"))[-1]
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def plain(self, text: str) -> str:
+        """`text` without what differs from run to run: paths, times, run ids, ports."""
+        text = text.replace(str(self.root.resolve()), "ROOT").replace(str(self.root), "ROOT")
+        text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN", text)
+        text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
+        text = re.sub(r"in \d+\.\d+s", "in TIME", text)
+        text = re.sub(r"\([0-9a-f]{12}\)", "(DIGEST)", text)
+        return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+    def complaint(self, result: RunResult) -> str:
+        """What a run says went wrong: its output without the frame that pytest puts around."""
+        kept = [
+            line
+            for line in self.plain(result.stdout.str() + result.stderr.str()).splitlines()
+            if line
+            and not re.match(
+                r"(=|!|platform|cachedir|hypothesis|rootdir|configfile|plugins|asyncio:|collected)",
+                line,
+            )
+        ]
+        return "\n".join(kept)
+
+
+def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment of the outer run decide nothing."""
+    for name in tuple(os.environ):
+        if name in {"CI", "PYTEST_ADDOPTS", "COLUMNS"} or name.startswith(
+            ("PYTEST_XDIST", "OPENAI_", "COV_CORE")
+        ):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "200")
+    # The plugins of this repository's tests take seconds to load, in every process.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    # The machine has few cores; a thread per core for each small process only costs time.
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """An endpoint that answers as the text asks."""
+    with Endpoint() as served:
+        yield served
+
+
+@pytest.fixture
+def project(pytester: Pytester, monkeypatch: pytest.MonkeyPatch) -> EvalProject:
+    """A project with one prompt, five golden cases and one eval; the simulated model answers."""
+    _quiet_environment(monkeypatch)
+    return EvalProject(pytester)
+
+
+@pytest.fixture
+def live(pytester: Pytester, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> EvalProject:
+    """The same project, with `endpoint` to answer."""
+    _quiet_environment(monkeypatch)
+    return EvalProject(pytester, base_url=endpoint.base_url)
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    """Wait for something to become true, with a deadline."""
+
+    def wait(holds: Callable[[], bool], *, within_s: float = 30) -> None:
+        until = time.monotonic() + within_s
+        while not holds():
+            assert time.monotonic() < until, "waited too long"
+            time.sleep(0.005)
+
+    return wait
+
+
+@pytest.fixture
+def kill() -> Callable[[subprocess.Popen[str]], None]:
+    """End a process as a power cut would: it cannot tidy up."""
+
+    def end(process: subprocess.Popen[str]) -> None:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+
+    return end

@@ -1,0 +1,234 @@
+"""Evals are ordinary pytest items: what pytest and its plugins do with items, they do here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+
+def test_each_case_is_one_item_that_can_be_selected_by_its_id(project: EvalProject):
+    result = project.run("-v", "-k", "disk-001 or disk-003")
+    assert result.ret == 0
+    result.assert_outcomes(passed=2, deselected=3)
+    result.stdout.fnmatch_lines(
+        ["*::test_triage?disk-001? PASSED*", "*::test_triage?disk-003? PASSED*"]
+    )
+    assert [row["case"] for row in project.rows()] == ["disk-001", "disk-003"]
+    assert [line["case"] for line in project.recordings()] == ["disk-001", "disk-003"]
+
+
+def test_collecting_asks_nobody_and_opens_nothing(live: EvalProject, endpoint: Endpoint):
+    result = live.run("--collect-only", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["evals/test_triage.py::test_triage?disk-004?", "", "5 tests*"])
+    assert endpoint.total == 0
+    assert not (live.root / ".regauge").exists()
+    assert not (live.root / "fixtures" / "recordings").exists()
+    assert "regauge" not in result.stdout.str()
+
+
+def test_stopping_at_the_first_failure_stops_spending(live: EvalProject, endpoint: Endpoint):
+    endpoint.latency_s = 0.02
+    live.golden(live.case(number, ok=number != 18) for number in range(100))
+    result = live.run("-x")
+    assert result.ret == 1
+    result.assert_outcomes(passed=18, failed=1)
+    assert endpoint.total <= 50
+    assert not endpoint.twice
+    # What was paid for beyond the failure is kept for the next run.
+    assert len(live.recordings()) >= 19
+
+
+def test_failed_cases_run_again_alone(project: EvalProject):
+    project.golden(project.case(number, ok=number != 3) for number in range(5))
+    project.run().assert_outcomes(passed=4, failed=1)
+    again = project.run("--lf", "-v")
+    again.assert_outcomes(failed=1)
+    assert [row["case"] for row in project.rows()] == ["disk-003"]
+
+
+def test_unmeasured_cases_count_as_failed_for_a_run_of_the_last_failures(project: EvalProject):
+    project.run("-k", "not disk-004").assert_outcomes(passed=4)
+    assert project.run("--record=none").ret == 1
+    assert project.run("--lf").parseoutcomes() == {"passed": 1}
+    assert [row["case"] for row in project.rows()] == ["disk-004"]
+
+
+def test_junit_files_carry_what_was_measured(project: EvalProject):
+    project.golden(
+        [
+            project.case(0),
+            project.case(1, ok=False),
+            project.case(2, ok=False, tier="tracked"),
+            project.case(3, inputs={"other": "x"}),
+        ]
+    )
+    assert project.run("--junitxml=junit.xml").ret == 1
+    suite = ET.parse(project.root / "junit.xml").getroot()[0]
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == snapshot(
+        {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
+    )
+    # The order and names of the xunit2 schema: properties first, then one outcome.
+    assert [[child.tag for child in case] for case in suite] == snapshot(
+        [
+            ["properties"],
+            ["properties", "failure"],
+            ["properties", "skipped"],
+            ["properties", "error"],
+        ]
+    )
+    assert all(set(case.attrib) == {"classname", "name", "time"} for case in suite)
+    named = {one.get("name"): one.get("value") for one in suite[1][0]}
+    assert float(named.pop("regauge.latency_s") or "") >= 0
+    assert str(named.pop("regauge.prompt")).startswith("triage@1.0.0 (")
+    assert named == snapshot(
+        {
+            "regauge.case": "disk-001",
+            "regauge.tier": "required",
+            "regauge.model": "sim:clerk-1",
+            "regauge.trials": "1",
+            "regauge.passed": "0",
+            "regauge.cost_usd": "0.0",
+            "regauge.source": "live",
+            "regauge.score.min_chars(1)": "1.0",
+            "regauge.score.agrees": "0.0",
+        }
+    )
+    assert suite[1][1].get("message") == snapshot("agrees: agrees says false")
+    assert suite[2][1].get("message") == snapshot("tracked case: agrees: agrees says false")
+
+
+def test_fixtures_and_captured_output_work_as_in_any_test(project: EvalProject):
+    project.golden([project.case(0), project.case(1, ok=False)])
+    project.write(
+        "evals/conftest.py",
+        "import pytest\n\n@pytest.fixture\ndef shelf():\n    return []\n\n"
+        "@pytest.fixture(autouse=True)\ndef before():\n    print('before')\n",
+    )
+    project.eval(
+        "import pytest\nfrom regauge import golden\n\n"
+        "def agrees(output, case):\n    return case.expected['ok']\n\n"
+        "@pytest.mark.parametrize('word', ['a', 'b'])\n"
+        "@golden('triage', judges=[agrees])\n"
+        "def test_triage(result, shelf, tmp_path, word):\n"
+        "    assert shelf == []\n    shelf.append(word)\n"
+        "    print('looked at', result.case.id, word, result.output != '')\n"
+        "    (tmp_path / 'seen').write_text(word)\n    result.check()\n"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["*Captured stdout*", "looked at disk-001 a True"])
+    result.stdout.no_fnmatch_line("looked at disk-000*")
+    assert project.records()[0]["suites"][0]["cases"] == 4
+
+
+def test_methods_and_several_evals_of_one_prompt_share_answers(
+    live: EvalProject, endpoint: Endpoint
+):
+    live.eval(
+        "from regauge import golden\nfrom regauge.judges import min_chars, max_chars\n\n"
+        "class TestTriage:\n"
+        "    @golden('triage', judges=[min_chars(1)])\n"
+        "    def test_long(self, result):\n        result.check()\n\n"
+        "    @golden('triage', judges=[max_chars(500)])\n"
+        "    def test_short(self, result):\n        result.check()\n"
+    )
+    live.run().assert_outcomes(passed=10)
+    assert endpoint.total == 5
+    assert len(live.recordings()) == 5
+
+
+def test_two_workers_come_to_what_one_process_does(live: EvalProject, endpoint: Endpoint):
+    endpoint.latency_s = 0.02
+    live.golden(live.case(number, ok=number % 7 != 0) for number in range(40))
+    together = live.run("-n2")
+    together.assert_outcomes(passed=34, failed=6)
+    assert together.ret == 1
+    assert endpoint.total == 40
+    assert not endpoint.twice
+    (record,) = live.records()
+    assert record["status"] == "finished"
+    counts = {key: record["suites"][0][key] for key in ("cases", "passed", "failed", "trials")}
+    assert counts == {"cases": 40, "passed": 34, "failed": 6, "trials": 40}
+    rows = {row["node"]: row["outcome"] for row in live.rows()}
+    assert len(live.recordings()) == 40
+    assert "recorded: 40 answers" in together.stdout.str()
+
+    alone = live.run("--record=none")
+    alone.assert_outcomes(passed=34, failed=6)
+    assert {row["node"]: row["outcome"] for row in live.rows()} == rows
+    assert endpoint.total == 40
+
+
+def test_two_workers_record_anew_without_paying_twice(live: EvalProject, endpoint: Endpoint):
+    live.golden(live.case(number) for number in range(20))
+    live.run("-n2", "--record=all").assert_outcomes(passed=20)
+    assert endpoint.total == 20
+    assert not list(live.root.glob(".regauge/runs/*/trials.*.jsonl"))
+    endpoint.forget()
+    # The session is finished: the next run draws anew, and does not take these answers.
+    live.run("--record=all", "-k", "disk-000 or disk-001").assert_outcomes(passed=2)
+    assert endpoint.total == 2
+
+
+def test_two_workers_say_what_needs_recording(project: EvalProject):
+    result = project.run("-n2", "--record=none")
+    assert result.ret == 1
+    assert result.parseoutcomes() == {"unmeasured": 5}
+    result.stdout.fnmatch_lines(["needs recording: triage, 5 cases", "*regauge record triage"])
+
+
+def test_the_order_of_items_does_not_matter(live: EvalProject, endpoint: Endpoint):
+    live.write(
+        "evals/conftest.py",
+        "import random\n\ndef pytest_collection_modifyitems(items):\n"
+        "    random.Random(7).shuffle(items)\n",
+    )
+    live.golden(live.case(number) for number in range(30))
+    live.run().assert_outcomes(passed=30)
+    assert endpoint.total == 30
+    cases = [row["case"] for row in live.rows()]
+    assert cases != sorted(cases)
+    stored = [line["case"] for line in live.recordings()]
+    assert stored == sorted(stored)
+
+
+def test_async_evals_run_where_pytest_asyncio_is_installed(project: EvalProject):
+    project.settings(pytest='asyncio_default_fixture_loop_scope = "function"')
+    project.judged_by(
+        "Slow()",
+        more=(
+            "import asyncio, pytest\n\nclass Slow:\n    name = 'slow'\n    digest = 'd'\n"
+            "    async def judge(self, completion, case):\n"
+            "        await asyncio.sleep(0)\n"
+            "        return Verdict(outcome='pass', score=1.0, reason='fine')\n\n"
+            "@pytest.mark.asyncio\n@golden('triage', judges=[Slow()])\n"
+            "async def test_async(result):\n    await asyncio.sleep(0)\n    result.check()\n"
+        ),
+    )
+    project.run("-p", "asyncio").assert_outcomes(passed=10)
+
+
+def test_the_plugin_loads_by_itself_beside_other_plugins(project: EvalProject, monkeypatch):
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    project.settings(pytest='asyncio_default_fixture_loop_scope = "function"')
+    text = (project.root / "pyproject.toml").read_text()
+    # deepeval's own plugin takes seconds to load and reads `.env`.
+    project.write("pyproject.toml", text.replace('"-p", "regauge"', '"-p", "no:deepeval"'))
+    project.golden([project.case(0)])
+    result = project.run()
+    result.assert_outcomes(passed=1)
+
+
+def test_a_run_without_evals_is_left_alone(project: EvalProject):
+    project.eval("def test_plain():\n    pass\n")
+    result = project.run()
+    result.assert_outcomes(passed=1)
+    assert "regauge ==" not in result.stdout.str()
+    assert not (project.root / ".regauge").exists()
