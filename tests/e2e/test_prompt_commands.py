@@ -1,6 +1,6 @@
 """`regauge show`, `log`, `diff`, `bump` and `lint` as processes, in a real git repository."""
 
-# ruff: noqa: E501  # output stands here as people see it
+# output stands here as people see it
 
 from __future__ import annotations
 

@@ -94,6 +94,30 @@ def test_a_version_that_is_an_alias_cannot_be_edited():
         bumped(f"x-v: &v 1.0.0\nversion: *v\n{MESSAGES}")
 
 
+def test_a_changelog_that_is_an_alias_cannot_be_edited():
+    text = f"x-log: &l [{{version: 1.0.0, text: a}}]\nversion: 1.0.0\nchangelog: *l\n{MESSAGES}"
+    with pytest.raises(PromptError, match="the changelog is an alias"):
+        bumped(text, note="b")
+
+
+def test_a_version_with_escapes_cannot_be_edited():
+    with pytest.raises(PromptError, match="written with escapes"):
+        bumped(f'version: "1.0.\\x30"\n{MESSAGES}')
+
+
+def test_an_empty_version_is_filled_in():
+    assert bumped(f"version:\n{MESSAGES}").prompt.source == f"version: 0.1.0\n{MESSAGES}"
+
+
+def test_there_must_be_a_version_that_can_be_released():
+    with pytest.raises(UsageError, match="states no version"):
+        bumped(MESSAGES, None)
+    text = f"version: 1.5.0\n{MESSAGES}"
+    older = text.replace("1.5.0", "1.0.0").replace("Say", "Tell")
+    with pytest.raises(UsageError, match=r"states version 1\.0\.0, older than 1\.5\.0"):
+        bumped(older, None, lock=released(text))
+
+
 def test_a_file_in_braces_cannot_get_new_keys():
     with pytest.raises(PromptError, match="braces"):
         bumped("{messages: [{role: user, content: Hi}]}")

@@ -1,6 +1,6 @@
 """`lint` sees what loading a single file does not."""
 
-# ruff: noqa: E501  # output stands here as people see it
+# output stands here as people see it
 
 from __future__ import annotations
 
@@ -75,6 +75,16 @@ def test_lines_removed_from_the_lock_are_found_through_git(project):
     assert "good@1.0.0 was removed; HEAD~1 has it" in found(project, against="HEAD~1")
     with pytest.raises(GitError, match="git knows no commit 'nope'"):
         found(project, against="nope")
+
+
+def test_a_broken_lock_is_told_with_the_files(project):
+    project.write("bare", GOOD.partition("\n")[2])
+    (project.prompts / "prompts.lock").write_text("<<<<<<< HEAD\n")
+    assert "prompts/prompts.lock:1: this line is no" in found(project)
+    assert "bare.prompt.yml:1: has no version" in found(project)
+    project.commit("broken lock")
+    (project.prompts / "prompts.lock").unlink()
+    assert "prompts.lock" not in found(project)
 
 
 def test_sentences_that_are_said_twice_are_warned_of(project):

@@ -1,6 +1,6 @@
 """`prompts.lock` is only ever added to."""
 
-# ruff: noqa: E501  # output stands here as people see it
+# output stands here as people see it
 
 from __future__ import annotations
 
@@ -133,3 +133,11 @@ def test_a_lock_that_is_not_there_has_no_entries(tmp_path):
     assert lock.entries == ()
     lock.add(prompt("1.0.0")).save()
     assert PromptLock.load(lock.path).of("greet")[0].digest == prompt("1.0.0").digest
+
+
+def test_a_lock_that_is_no_text_is_told(tmp_path):
+    (tmp_path / "prompts.lock").write_bytes(b"\xff\xfe")
+    with pytest.raises(LockError, match="cannot be read"):
+        PromptLock.load(tmp_path / "prompts.lock")
+    with pytest.raises(LockError, match="a prompt without a version cannot be released"):
+        LOCK.add(prompt(""))

@@ -1,6 +1,6 @@
 """What a prompt file may say, and what is said about one that does not."""
 
-# ruff: noqa: E501  # output stands here as people see it
+# output stands here as people see it
 
 from __future__ import annotations
 
@@ -128,6 +128,47 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
             f"evaluators: [{{name: a, string: {{}}, llm: {{}}}}]\n{MESSAGES}",
             "one key beside `name`",
         ),
+        (f"version: [1]\n{MESSAGES}", ":1: version must be a text, not a list"),
+        (f"version: new\n{MESSAGES}", "write three numbers, such as 1.0.0"),
+        (f"inputs: [[x]]\n{MESSAGES}", "an input must be a mapping of keys, not a list"),
+        (f"inputs: [{{description: x}}]\n{MESSAGES}", "an input has no 'name'"),
+        (f"inputs: [{{name: x, required: maybe}}]\n{MESSAGES}", "must be true or false"),
+        (f"inputs: x\n{MESSAGES}", ":1: inputs must be a list, not a text"),
+        (f"changelog: [x]\n{MESSAGES}", "an entry of changelog must be a mapping"),
+        (f"changelog: [{{version: 1, text: x}}]\n{MESSAGES}", "'1' is no semantic version"),
+        (
+            f"changelog: [{{version: 1.0.0, text: x}}, {{version: 1.0.0, text: y}}]\n{MESSAGES}",
+            "changelog has version 1.0.0 twice",
+        ),
+        (f"testData: [x]\n{MESSAGES}", ":1: a row of testData must be a mapping"),
+        (f"testData: {{a: b}}\n{MESSAGES}", ":1: testData must be a list, not a mapping"),
+        (f"evaluators: [x]\n{MESSAGES}", ":1: an evaluator must be a mapping"),
+        (f"modelParameters: [x]\n{MESSAGES}", ":1: modelParameters must be a mapping"),
+        (f"modelParameters: {{seed: 1.5}}\n{MESSAGES}", "seed must be a whole number"),
+        (f"modelParameters: {{maxTokens: 0}}\n{MESSAGES}", "maxTokens must be at least 1"),
+        (f"modelParameters: {{reasoning_effort: 1}}\n{MESSAGES}", "must be a text"),
+        (f"modelParameters: {{stop: [1]}}\n{MESSAGES}", "must be a text or a list of texts"),
+        (f"responseFormat: [x]\n{MESSAGES}", ":1: responseFormat must be a mapping"),
+        (f"responseFormat: {{a: b}}\n{MESSAGES}", ":1: responseFormat has no `type`"),
+        (f"responseFormat: json\n{MESSAGES}", "responseFormat 'json' is unknown"),
+        (f"responseFormat: {{type: json_schema, json_schema: x}}\n{MESSAGES}", "is not JSON"),
+        (f"responseFormat: json_schema\njsonSchema: [x]\n{MESSAGES}", ":2: jsonSchema must be"),
+        (
+            f"responseFormat: json_schema\njsonSchema: '{{\"a\": NaN}}'\n{MESSAGES}",
+            "jsonSchema is not JSON: JSON has no NaN",
+        ),
+        (
+            (
+                "responseFormat: {type: json_schema, json_schema: {a: b}}\n"
+                f"jsonSchema: {{c: d}}\n{MESSAGES}"
+            ),
+            ":2: jsonSchema and responseFormat give two schemas",
+        ),
+        (f"<<: x\n{MESSAGES}", "`<<` merges a mapping or a list of mappings"),
+        (f"<<: {{<<: {{}}}}\n{MESSAGES}", "`<<` may not merge a mapping that itself uses `<<`"),
+        (f"testData: [{{a: {'[' * 120}{']' * 120}}}]\n{MESSAGES}", "deeper than 100 levels"),
+        ("prompt: Say hi\nmodel: {name: x}", ":1: there are no `messages`: `prompt` is another"),
+        ("a: *b", ":1: not YAML: found undefined alias 'b'"),
         (f"changelog: {{1.0.0: x}}\n{MESSAGES}", ":1: changelog must be a list, not a mapping"),
     ],
 )
@@ -255,6 +296,32 @@ prompts/greet.prompt.yml:7: {{ x | upper }} holds no name of an input, so it sta
 prompts/greet.prompt.yml:8: {{{{y}}}} is {{y}} between two literal pairs of braces
   fix: write {{name}} for an input; see the reference for literal braces\
 """)
+
+
+def test_null_says_nothing():
+    keys = (
+        "name",
+        "model",
+        "version",
+        "inputs",
+        "changelog",
+        "testData",
+        "evaluators",
+        "jsonSchema",
+    )
+    text = "".join(f"{key}:\n" for key in (*keys, "modelParameters", "responseFormat"))
+    prompt = parse(f"{text}{MESSAGES}")
+    assert prompt == parse(MESSAGES)
+    assert parse(f"modelParameters: {{seed: null}}\n{MESSAGES}").parameters == {}
+    listed = parse(f"modelParameters: {{stop: [a, b], logprobs: true}}\n{MESSAGES}").parameters
+    assert listed == {"stop": ["a", "b"], "logprobs": True}
+
+
+def test_a_directory_and_a_missing_file_are_no_prompt(tmp_path):
+    with pytest.raises(PromptError, match="this is a directory"):
+        load_prompt(tmp_path)
+    with pytest.raises(PromptError, match="there is no such prompt file"):
+        load_prompt(tmp_path / "x.prompt.yml")
 
 
 def test_a_file_that_is_not_utf_8_is_refused_with_the_line(tmp_path):
