@@ -1,7 +1,5 @@
 """`regauge show`, `log`, `diff`, `bump` and `lint` as processes, in a real git repository."""
 
-# output stands here as people see it
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """`lint` sees what loading a single file does not."""
 
-# output stands here as people see it
-
 from __future__ import annotations
 
 import pytest

@@ -1,7 +1,5 @@
 """`prompts.lock` is only ever added to."""
 
-# output stands here as people see it
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a prompt file may say, and what is said about one that does not."""
 
-# output stands here as people see it
-
 from __future__ import annotations
 
 import contextlib
