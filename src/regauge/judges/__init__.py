@@ -22,6 +22,15 @@ from regauge.judges.rules._counts import (
     word_count,
 )
 from regauge.judges.rules._edges import ends_with, starts_with
+from regauge.judges.rules._facts import (
+    finish_reason_is,
+    max_cost_usd,
+    max_latency_s,
+    max_tokens,
+    tool_call_count,
+    tool_calls_match,
+    tools_called,
+)
 from regauge.judges.rules._fields import field, field_equals, field_in, has_keys
 from regauge.judges.rules._form import (
     has_postscript,
@@ -34,7 +43,7 @@ from regauge.judges.rules._form import (
 )
 from regauge.judges.rules._json_values import contains_json, json_matches_schema, json_parses
 from regauge.judges.rules._language import is_language
-from regauge.judges.rules._likeness import similarity
+from regauge.judges.rules._likeness import edit_distance, similarity
 from regauge.judges.rules._marks import (
     bullet_count,
     capital_word_count,
@@ -45,8 +54,13 @@ from regauge.judges.rules._marks import (
     placeholder_count,
     text_count,
 )
+from regauge.judges.rules._markup import contains_html, contains_xml, html_parses, xml_parses
+from regauge.judges.rules._meaning import near_in_meaning
+from regauge.judges.rules._meteor import meteor
+from regauge.judges.rules._overlap import bleu, chrf, gleu, rouge_l, rouge_n
 from regauge.judges.rules._paragraphs import paragraph_count, paragraph_starts_with, response_count
 from regauge.judges.rules._patterns import matches
+from regauge.judges.rules._refusal import is_refusal
 from regauge.judges.rules._secrets import no_secrets
 from regauge.judges.rules._sections import has_sections
 from regauge.judges.rules._text import contains, contains_all, contains_any, equals, not_contains
@@ -65,12 +79,17 @@ __all__ = [
     "all_of",
     "any_of",
     "as_judge",
+    "bleu",
     "bullet_count",
     "capital_word_count",
+    "chrf",
     "contains",
     "contains_all",
     "contains_any",
+    "contains_html",
     "contains_json",
+    "contains_xml",
+    "edit_distance",
     "ends_with",
     "equals",
     "expected",
@@ -78,15 +97,19 @@ __all__ = [
     "field",
     "field_equals",
     "field_in",
+    "finish_reason_is",
+    "gleu",
     "graded",
     "has_keys",
     "has_postscript",
     "has_sections",
     "has_title",
     "highlight_count",
+    "html_parses",
     "is_language",
     "is_lower_case",
     "is_quoted",
+    "is_refusal",
     "is_upper_case",
     "json_matches_schema",
     "json_parses",
@@ -95,9 +118,14 @@ __all__ = [
     "match_count",
     "matches",
     "max_chars",
+    "max_cost_usd",
+    "max_latency_s",
+    "max_tokens",
     "max_words",
+    "meteor",
     "min_chars",
     "min_words",
+    "near_in_meaning",
     "no_comma",
     "no_secrets",
     "not_",
@@ -111,10 +139,16 @@ __all__ = [
     "passed",
     "placeholder_count",
     "response_count",
+    "rouge_l",
+    "rouge_n",
     "rule",
     "sentence_count",
     "similarity",
     "starts_with",
     "text_count",
+    "tool_call_count",
+    "tool_calls_match",
+    "tools_called",
     "word_count",
+    "xml_parses",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["capital_words", "sentences_in"]
+__all__ = ["capital_words", "sentences_in", "tokens"]
 
 # A mark that may end a sentence, before white space or before a closing mark.
 _END = re.compile(r"[.?!](?=[)\";}\]*:@'({\[!?]|\s+\S)")
@@ -21,9 +21,9 @@ _TITLE_WORDS = """
 mr mrs ms dr prof rev hon gen col capt lt sgt cmdr sen rep gov pres messrs mme mlle adm maj
 """
 _ABBREVIATED_WORDS = """
-st jr sr vs inc ltd co corp bros e.g i.e a.m p.m u.s u.k u.n d.c ph.d m.d b.a m.a cf al fig figs
-approx dept est jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun ave
-blvd rd mt ft tel ext min max vol nos
+st jr sr vs inc ltd co corp bros e.g i.e a.m p.m u.s u.k u.n d.c ph.d m.d b.a m.a cf al figs
+approx dept est jan feb mar apr jun jul aug sep sept oct nov dec tue wed thu fri ave
+blvd rd mt ft tel ext vol nos
 """
 # Words that begin with a capital only where a sentence begins.
 _OPENING_WORDS = """
@@ -49,7 +49,7 @@ def _opens(word: str) -> bool | None:
     bare = word.strip(".,;:!?\"'“”\u2018\u2019()[]*_")
     if not bare:
         return False
-    if bare[0].isupper() and bare.lower() in _OPENERS:
+    if bare[0].isupper() and re.split("['\u2019]", bare.lower())[0] in _OPENERS:
         return True
     return False if bare[0].islower() else None
 
@@ -98,11 +98,28 @@ def _sentences(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-_APART = re.compile(r"\.{2,}|--|[;@#$%&?!*()\[\]{}<>\"`«»“”„\u2018\u2019]|[:,](?!\d)")
+_APART = re.compile(r"\.{2,}|--|[;\u2012-\u2015@#$%&?!*()\[\]{}<>\"`«»“”„\u2018\u2019]|[:,](?!\d)")
 _CLITIC = re.compile(
     r"(?i)\b(CAN)(NOT)\b|\b(GIM|LEM)(ME)\b|\b(GON|WAN)(NA)\b|\b(GOT)(TA)\b|\b(D)('YE)\b"
     r"|(?<=[^' ])('(?:S|M|D|LL|RE|VE))(?=\s|$)|(?<=\S)(N'T)(?=\s|$)"
 )
+
+
+def tokens(text: str) -> list[str]:
+    """The words and marks of a text, each on its own.
+
+    Punctuation and brackets stand apart from words, hyphens and slashes do not. A period stands
+    apart at the end of the text only, so that `3.50` and `e.g.` stay whole. `don't` is `do`,
+    `n't`; `it's` is `it`, `'s`.
+
+    >>> tokens("It's $3.50 (net), isn't it?")
+    ['It', "'s", '$', '3.50', '(', 'net', ')', ',', 'is', "n't", 'it', '?']
+    """
+    spaced = _APART.sub(r" \g<0> ", text.rstrip())
+    if spaced.endswith(".") and not spaced.endswith(".."):
+        spaced = spaced[:-1] + " ."
+    spaced = _CLITIC.sub(lambda found: " " + " ".join(filter(None, found.groups())) + " ", spaced)
+    return spaced.split()
 
 
 def capital_words(text: str) -> list[str]:
@@ -114,6 +131,4 @@ def capital_words(text: str) -> list[str]:
     >>> capital_words("I SAID: read the API-DOCS (v2), NOW!")
     ['I', 'SAID', 'API-DOCS', 'NOW']
     """
-    spaced = _APART.sub(r" \g<0> ", text)
-    spaced = _CLITIC.sub(lambda found: " " + " ".join(filter(None, found.groups())) + " ", spaced)
-    return [word for word in spaced.split() if word.isupper()]
+    return [word for word in tokens(text) if word.isupper()]

@@ -108,7 +108,7 @@ def json_matches_schema(
     fail: $.severity: 'high' is not one of ['critical', 'info']
     """
     loaded = _schema(schema)
-    validator = _validator(loaded, formats=formats)
+    validator = schema_validator(loaded, formats=formats)
 
     def check(answer: Answer) -> Verdict:
         value = answer.json
@@ -116,31 +116,37 @@ def json_matches_schema(
             return failed(
                 f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
             )
-        return _schema_verdict(validator, value)
+        return schema_verdict(validator, value)
 
     return on_answer(field, check)
 
 
-def _validator(schema: JSON, *, formats: bool) -> Any:
+def schema_validator(schema: JSON, *, formats: bool, kind: str = "json_matches_schema") -> Any:
+    """A validator of a JSON Schema, draft 2020-12.
+
+    Raises:
+        UsageError: It is not a schema.
+    """
     import jsonschema
     import referencing
     from jsonschema.exceptions import SchemaError
 
     # The stubs of jsonschema know no schema that is read from a file.
-    kind: Any = jsonschema.Draft202012Validator
+    draft: Any = jsonschema.Draft202012Validator
     try:
-        kind.check_schema(schema)
+        draft.check_schema(schema)
     except SchemaError as error:
         raise UsageError(
-            f"not a JSON Schema: {error.json_path}: {quote(error.message, 200)}"
+            f"{kind}: not a JSON Schema: {error.json_path}: {quote(error.message, 200)}"
         ) from error
-    checker = kind.FORMAT_CHECKER if formats else None
+    checker = draft.FORMAT_CHECKER if formats else None
     # An empty registry keeps the validator from fetching references over the network.
     empty: Any = referencing.Registry
-    return kind(schema, format_checker=checker, registry=empty())
+    return draft(schema, format_checker=checker, registry=empty())
 
 
-def _schema_verdict(validator: Any, value: JSON) -> Verdict:
+def schema_verdict(validator: Any, value: JSON) -> Verdict:
+    """Whether a value satisfies a schema, with the path of the fault that matters most."""
     import jsonschema.exceptions
     from referencing.exceptions import Unresolvable
 
@@ -182,7 +188,7 @@ def contains_json(
     >>> print(contains_json().check_text('Here it is: {"severity": "info"}. Done.'))
     pass: contains '{"severity": "info"}'
     """
-    validator = _validator(_schema(schema), formats=True) if schema is not None else None
+    validator = schema_validator(_schema(schema), formats=True) if schema is not None else None
 
     def check(text: str) -> Verdict:
         first: Verdict | None = None
@@ -191,7 +197,7 @@ def contains_json(
                 continue
             if validator is None:
                 return passed(f"contains {value_text(value)}")
-            verdict = _schema_verdict(validator, value)
+            verdict = schema_verdict(validator, value)
             if verdict.outcome == "pass":
                 return passed(f"contains {value_text(value)}, which satisfies the schema")
             first = first or verdict

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._evidence import number, quote, shown
+from regauge.judges._evidence import number, plural, quote, shown
 from regauge.judges._rule import Check, on_answer, rule
-from regauge.judges._types import Verdict, graded
+from regauge.judges._types import Verdict, failed, graded, passed
 from regauge.judges.rules._text import normaliser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["similarity"]
+__all__ = ["edit_distance", "reference_text", "share", "similarity"]
 
 Measure = Literal["ratio", "partial", "words"]
 
@@ -97,6 +97,45 @@ def similarity(
             code="not_similar",
             expected=shown(wanted),
             actual=shown(text),
+        )
+
+    return on_answer(field, check)
+
+
+@rule(codes=("not_similar",))
+def edit_distance(
+    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_most: int = 5,
+    field: str | None = None,
+) -> Check:
+    """The Levenshtein distance to a reference: how many characters are inserted, deleted, changed.
+
+    The score is 1 - d / n, with d the distance and n the length of the longer text.
+
+    Args:
+        to: The reference; by default the case's `expected`.
+        at_most: The greatest distance that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(edit_distance("kubectl get pods", at_most=1).check_text("kubectl get pod"))
+    pass (0.94): 1 edit from 'kubectl get pods', at most 1 wanted
+    """
+    if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
+        raise UsageError(f"edit_distance: at_most is a whole number from 0 up, not {at_most!r}")
+
+    def check(answer: Answer) -> Verdict:
+        from rapidfuzz.distance import Levenshtein
+
+        wanted = reference_text(answer, to, "edit_distance")
+        text = answer.text or ""
+        distance = Levenshtein.distance(text, wanted)
+        score = 1 - distance / (max(len(text), len(wanted)) or 1)
+        reason = f"{plural(distance, 'edit')} from {quote(wanted)}, at most {at_most} wanted"
+        if distance <= at_most:
+            return passed(reason, score=score, actual=distance)
+        return failed(
+            reason, code="not_similar", score=score, expected=shown(wanted), actual=shown(text)
         )
 
     return on_answer(field, check)

@@ -104,7 +104,7 @@ def match_count(
     pass: 2 matches of '\\d+', exactly 2 wanted
     """
     compiled = compiled_pattern(
-        pattern, ignore_case=ignore_case, multiline=multiline, dotall=False, kind="match_count"
+        pattern, ignore_case=ignore_case, multiline=multiline, kind="match_count"
     )
 
     def count(text: str) -> int:

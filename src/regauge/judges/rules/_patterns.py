@@ -20,6 +20,7 @@ def matches(
     ignore_case: bool = False,
     multiline: bool = False,
     dotall: bool = False,
+    ascii_only: bool = False,
     timeout_s: float = 1.0,
     field: str | None = None,
 ) -> Check:
@@ -34,6 +35,7 @@ def matches(
         ignore_case: Lower case and upper case are alike.
         multiline: `^` and `$` match at every line.
         dotall: `.` matches line ends too.
+        ascii_only: `\d`, `\w`, `\s` and `\b` know ASCII alone.
         timeout_s: How long one search may take, in seconds.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -41,7 +43,12 @@ def matches(
     pass: matches 'SEV-[123]': 'This is SEV-2.'
     """
     compiled = compiled_pattern(
-        pattern, ignore_case=ignore_case, multiline=multiline, dotall=dotall, kind="matches"
+        pattern,
+        ignore_case=ignore_case,
+        multiline=multiline,
+        dotall=dotall,
+        ascii_only=ascii_only,
+        kind="matches",
     )
     search = compiled.fullmatch if whole else compiled.search
 
@@ -62,7 +69,13 @@ def matches(
 
 
 def compiled_pattern(
-    pattern: str, *, ignore_case: bool, multiline: bool, dotall: bool, kind: str
+    pattern: str,
+    *,
+    ignore_case: bool,
+    kind: str,
+    multiline: bool = False,
+    dotall: bool = False,
+    ascii_only: bool = False,
 ) -> Any:
     import regex  # type: ignore[import-untyped]  # it brings no types
 
@@ -70,6 +83,7 @@ def compiled_pattern(
         (regex.IGNORECASE if ignore_case else 0)
         | (regex.MULTILINE if multiline else 0)
         | (regex.DOTALL if dotall else 0)
+        | (regex.ASCII if ascii_only else 0)
     )
     try:
         return regex.compile(pattern, flags)
