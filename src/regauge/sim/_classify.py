@@ -27,6 +27,7 @@ _SELECTOR: Final = re.compile(
 )
 _CODE_MARKS: Final = re.compile(r"[{}\[\]()<>=]")
 _COMPARISON: Final = re.compile(r"\w_\w+\S*\s*(?:[<>]|[!=]=)")
+_CODE_MARKS_MIN: Final = 3
 _CODE_SHARE: Final = 0.06
 _CODE_WEIGHT: Final = 0.35  # a word seen only in code says less than one in a sentence
 # Words that most operations documents use, so that they tell little of any one of them.
@@ -77,9 +78,9 @@ class Ranking:
 
 def is_code(text: str) -> bool:
     """Whether a text is an expression or source rather than prose."""
-    return bool(text) and (
-        len(_CODE_MARKS.findall(text)) / len(text) > _CODE_SHARE
-        or _COMPARISON.search(text) is not None
+    marks = len(_CODE_MARKS.findall(text))
+    return (marks >= _CODE_MARKS_MIN and marks / len(text) > _CODE_SHARE) or (
+        _COMPARISON.search(text) is not None
     )
 
 

@@ -1,0 +1,197 @@
+"""The pieces that the simulated model is made of."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regauge.sim
+from regauge.prompts import Message
+from regauge.sim._classify import is_code
+from regauge.sim._http import _BadRequestError, _Incomplete, parse
+from regauge.sim._keys import read_keys
+from regauge.sim._labels import label_names, read_labels
+from regauge.sim._layout import lay_out
+from regauge.sim._limits import read_limits, read_sections
+from regauge.sim._quantities import quantities
+from regauge.sim._rules import CLERK_1, Dice
+from regauge.sim._times import find_moments, write_moment
+
+MODULES = sorted(m.name for m in pkgutil.iter_modules(regauge.sim.__path__, "regauge.sim."))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_run(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def user(text):
+    return lay_out([Message(role="user", content=text)])
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("Summarise this.\n\n<report>\nBody\n</report>\n\nAnswer briefly.", "Body"),
+        ("Summarise this:\n```\nBody\n```", "Body"),
+        ('Summarise the text.\n"""\nBody\n"""', "Body"),
+        ("Summarise the report.\n\nReport:\nBody\n\nAnswer with JSON only.", "Body"),
+        ("Summarise: Body of a text", "Body of a text"),
+        ("Return JSON.\n\nThe pod restarted.\n\nAnswer in one sentence.", "The pod restarted."),
+    ],
+)
+def test_a_user_message_alone_is_split_into_instructions_and_document(text, document):
+    layout = user(text)
+    assert layout.document.strip() == document
+    assert document not in layout.instructions
+
+
+def test_earlier_turns_are_examples():
+    layout = lay_out(
+        [
+            Message(role="system", content="Label it."),
+            Message(role="user", content="disk full"),
+            Message(role="assistant", content="critical"),
+            Message(role="user", content="all fine"),
+        ]
+    )
+    assert [(s.input, s.output) for s in layout.shots] == [("disk full", "critical")]
+    assert layout.document == "all fine"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Labels:\n- red: stop\n- green: go",
+        "Use exactly one of: red, green.",
+        'Answer "red" or "green".',
+        "Classes are `red` | `green`",
+    ],
+)
+def test_labels_are_found_however_they_are_listed(text):
+    assert label_names(text) == ("red", "green")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- red: the pump is broken\n- green: everything else",
+        "* **red** — the pump is broken\n* **green** — everything else",
+        "| red | the pump is broken |\n| green | everything else |",
+        "### red\n\nthe pump is broken\n\n### green\n\neverything else",
+        "Choose red when the pump is broken. Choose green for everything else.",
+    ],
+)
+def test_definitions_are_found_however_they_are_written(text):
+    red, green = read_labels(text, ("red", "green"))
+    assert any("pump" in clause.words for clause in red.clauses)
+    assert not any("pump" in clause.words for clause in green.clauses)
+
+
+def test_limits_are_read_in_several_wordings():
+    for text in (
+        "at most 80 words",
+        "no more than 80 words",
+        "80 words or fewer",
+        "under 80 words",
+        "max. 80 words",
+    ):
+        assert read_limits(text).words_max == 80, text
+    assert read_limits("three bullet points").bullets == 3
+    assert read_limits("in two sentences").sentences_max == 2
+    assert read_limits("at least 30 words").words_max is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use these headings:\n\n## Meaning\n## Impact",
+        "Sections:\n- Meaning: what\n- Impact: whom",
+        "with the sections Meaning and Impact.",
+        "Start with `## Meaning`, then `## Impact`.",
+    ],
+)
+def test_sections_are_read_in_several_wordings(text):
+    assert [section.name for section in read_sections(text)] == ["Meaning", "Impact"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Return JSON like {"title": "...", "impact": "..."}.',
+        "Return JSON with the keys title and impact.",
+        "Return JSON with these keys:\n- title: the title\n- impact: the impact",
+        'Return JSON with the fields "title" and "impact".',
+    ],
+)
+def test_keys_are_read_in_several_wordings(text):
+    assert [key.name for key in read_keys(text, None, wants_json=True)] == ["title", "impact"]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2024-02-03 9:05", "2024-02-03 09:05"),
+        ("2024-02-03T09:05:33Z", "2024-02-03 09:05"),
+        ("2024-02-03 1605", "2024-02-03 16:05"),
+        ("2024/02/03 11.56", "2024-02-03 11:56"),
+        ("3 February 2024 at 4:05 pm", "2024-02-03 16:05"),
+        ("February 3rd, 2024, 09:05 UTC", "2024-02-03 09:05"),
+        ("03.02.2024 um 09:05 Uhr", "2024-02-03 09:05"),
+        ("3. Februar 2024, 09:05", "2024-02-03 09:05"),
+        ("14:40 on 3 February 2024", "2024-02-03 14:40"),
+    ],
+)
+def test_times_are_read_in_many_formats(text, written):
+    assert write_moment(find_moments(f"It began {text} or so.")[0], "YYYY-MM-DD HH:MM") == written
+
+
+def test_thresholds_of_expressions_are_shares_and_durations():
+    def values(text):
+        return [(q.kind, round(q.value, 3)) for q in quantities(text, code=True)]
+
+    assert values("a_bytes / b_bytes < 0.03") == [("percent", 3)]
+    assert values("a * 100 / b > 90") == [("percent", 90)]
+    assert values("cert_ttl_seconds < 604800") == [("seconds", 604800)]
+    assert ("seconds", 14400) in values("predict_linear(a_bytes[6h], 4*60*60) < 0")
+    assert is_code("cert_ttl_seconds < 604800")
+    assert not is_code("The disk is full (again).")
+
+
+@given(clarity=st.floats(0, 1), other=st.floats(0, 1), heat=st.floats(0, 2), more=st.floats(0, 2))
+def test_failure_is_likelier_with_less_clarity_more_heat_and_more_text(clarity, other, heat, more):
+    def p(clarity, heat, tokens=100):
+        return Dice(
+            rules=CLERK_1, document="d", draw=0, temperature=heat, tokens=tokens
+        ).probability(clarity)
+
+    low, high = sorted((clarity, other))
+    assert p(low, heat) >= p(high, heat)
+    cold, hot = sorted((heat, more))
+    assert p(clarity, hot) >= p(clarity, cold)
+    assert p(clarity, heat, 9000) >= p(clarity, heat)
+    assert 0 < p(clarity, heat) <= 0.95
+
+
+def test_the_clearest_instruction_fails_once_in_two_hundred():
+    def fails(document):
+        return Dice(rules=CLERK_1, document=str(document), draw=0, temperature=0, tokens=100).fails(
+            "x", 1.0
+        )
+
+    assert 0.002 <= sum(fails(n) for n in range(20_000)) / 20_000 <= 0.008
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_request_or_incomplete_or_bad(data):
+    try:
+        request, used = parse(data)
+    except (_Incomplete, _BadRequestError):
+        return
+    assert request.method is not None
+    assert used <= len(data)
