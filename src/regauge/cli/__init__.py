@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from regauge.errors import RegaugeError
+from regauge.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,5 +70,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
     except RegaugeError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(printable(f"error: {error}"), err=True)
         sys.exit(error.exit_code)

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import click
 
-__all__ = ["echo", "printable", "short"]
+from regauge.printable import printable
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def printable(text: str) -> str:
-    r"""Text without the characters that move a cursor or change a title.
-
-    >>> printable("a\x1b[31mb\r\n")
-    'a\\x1b[31mb\n'
-    """
-    text = text.replace("\r\n", "\n")
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+__all__ = ["echo", "short"]
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -78,7 +80,7 @@ def cause_lines(groups: Sequence[CauseGroup]) -> list[Line]:
         )
         lines.append(Line(f"  {named}", "quiet"))
         if group.kind != "MissingRecordingError":  # `needs recording` says that better
-            lines.extend(Line(f"  {text}") for text in group.message.splitlines())
+            lines.extend(Line(f"  {text}") for text in printable(group.message).splitlines())
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -124,10 +125,8 @@ class Tally:
         suite.add(row)
         cause = row["cause"]
         if cause is not None:
-            # Missing recordings differ in the case they name, and are still one cause.
-            same = "" if cause["kind"] == "MissingRecordingError" else cause["message"]
             group = self._causes.setdefault(
-                (row["prompt"], cause["kind"], same),
+                (row["prompt"], cause["kind"], _without_case(cause, row["case"])),
                 CauseGroup(row["prompt"], cause["kind"], cause["message"]),
             )
             group.cases.add(row["case"])
@@ -139,6 +138,13 @@ class Tally:
     def causes(self) -> list[CauseGroup]:
         """What is unmeasured, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
+
+
+def _without_case(cause: Mapping[str, str], case: str) -> str:
+    """What causes that differ only in the case they name have in common."""
+    if cause["kind"] == "MissingRecordingError":
+        return ""
+    return re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])
 
 
 def _percentile(ordered: list[float], share: float) -> float | None:

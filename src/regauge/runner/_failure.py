@@ -7,6 +7,8 @@ import shlex
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from regauge.printable import printable
+
 if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.runner._result import EvalResult
@@ -51,12 +53,12 @@ def describe_failure(result: EvalResult) -> str:
         if completion.finish_reason not in {"stop", "unknown"}:
             lines.append(f"  finish reason: {completion.finish_reason}")
     lines.append(f"  again: pytest {shlex.quote(result.where)}")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def one_line(text: str, limit: int = _VALUE_CHARS_MAX) -> str:
     """`text` on one line, cut at `limit` characters with a mark of the cut."""
-    folded = " ".join(text.split())
+    folded = printable(" ".join(text.split()))
     return folded if len(folded) <= limit else f"{folded[: limit - 1]}…"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import Fault, PromptError, UsageError
-from regauge.judges import as_judge
+from regauge.judges import RuleFactory, as_judge
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._providers import endpoint_of
@@ -115,10 +115,7 @@ def bind(
 
 def _judges(given: Sequence[JudgeLike], where: str) -> tuple[Judge, ...]:
     """The judges of an eval; plain functions become judges, and every name is unique."""
-    judges = tuple(
-        cast("Judge", judge) if hasattr(judge, "judge") else as_judge(cast("JudgeFunction", judge))
-        for judge in given
-    )
+    judges = tuple(_judge(judge, where) for judge in given)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -127,6 +124,23 @@ def _judges(given: Sequence[JudgeLike], where: str) -> tuple[Judge, ...]:
             " apart\n  fix: remove one, or give it a name of its own with .named(...)"
         )
     return judges
+
+
+def _judge(given: JudgeLike, where: str) -> Judge:
+    if hasattr(given, "judge"):
+        return cast("Judge", given)
+    if isinstance(given, RuleFactory):
+        raise UsageError(
+            f"{where}: {given.kind} makes a judge, it is none itself\n"
+            f"  fix: call it: {given.kind}{given.form}"
+        )
+    if not callable(given):
+        raise UsageError(
+            f"{where}: {given!r} is no judge\n"
+            "  fix: give a judge of regauge.judges, such as max_words(40), or a function"
+            " (output, case) -> bool | float | Verdict"
+        )
+    return as_judge(cast("JudgeFunction", given))
 
 
 def _place(function: Callable[..., Any]) -> str:
