@@ -153,7 +153,8 @@ class EvalProject:
 
     def rows(self) -> list[dict[str, Any]]:
         """The trials of the only run, or of the latest one."""
-        path = sorted(self.root.glob(".regauge/runs/*/trials.jsonl"))[-1]
+        paths = self.root.glob(".regauge/runs/*/trials.jsonl")
+        path = max(paths, key=lambda path: path.stat().st_mtime_ns)
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def plain(self, text: str) -> str:
@@ -167,16 +168,13 @@ class EvalProject:
 
     def complaint(self, result: RunResult) -> str:
         """What a run says went wrong: its output without the frame that pytest puts around."""
-        kept = [
-            line
-            for line in self.plain(result.stdout.str() + result.stderr.str()).splitlines()
-            if line
-            and not re.match(
-                r"(=|!|platform|cachedir|hypothesis|rootdir|configfile|plugins|asyncio:|collected)",
-                line,
-            )
-        ]
-        return "\n".join(kept)
+        text = self.plain(result.stdout.str() + result.stderr.str())
+        frame = re.compile(
+            r"=|!|platform |rootdir: |configfile: |plugins: |collect|evals/.*%\]"
+            r"|prompt  |triage  |recorded: |run RUN"
+        )
+        kept = [re.sub(r"^_+ | _+$", "", line) for line in text.splitlines()]
+        return "\n".join(line for line in kept if line and not frame.match(line))
 
 
 def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:

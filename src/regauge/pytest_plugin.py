@@ -85,7 +85,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one item per golden case of an eval."""
     if hasattr(metafunc.function, _EVAL):
-        _run(metafunc.config).parametrize(metafunc)
+        _run_of_eval(metafunc).parametrize(metafunc)
 
 
 @pytest.fixture
@@ -165,6 +165,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     run = terminalreporter.config.stash.get(_run_key, None)
     if run is not None:
         run.summarise(terminalreporter)
+
+
+def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:
+    """The run of this process; what keeps it from being made is said once, and ends collection."""
+    from regauge.errors import RegaugeError
+
+    try:
+        return _run(metafunc.config)
+    except RegaugeError as error:
+        metafunc.definition.session.shouldstop = "regauge cannot run"
+        raise pytest.Collector.CollectError(str(error)) from error
 
 
 def _run(config: pytest.Config) -> PytestRun:

@@ -58,34 +58,34 @@ class PytestRun:
     Args:
         config: Of pytest.
         run_id: The name of the run, which xdist's workers share.
+
+    Raises:
+        RegaugeError: A setting or an option makes no sense.
     """
 
     def __init__(self, config: pytest.Config, *, run_id: str) -> None:
         self._config = config
         worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._worker_id: str | None = worker["workerid"] if worker else None
-        try:
-            self._project = Project.find(config.rootpath)
-            options = resolve_options(
-                self._project.settings,
-                os.environ,
-                record=config.getoption("--record"),
-                trials=config.getoption("--trials"),
-                concurrency=config.getoption("--concurrency"),
-                model=config.getoption("--model"),
-                budget_usd=config.getoption("--budget-usd"),
-                fail_fast=bool(config.getoption("maxfail")),
-            )
-            self._session = EvalSession(
-                self._project,
-                options,
-                environ=os.environ,
-                workers=int(worker["workercount"]) if worker else 1,
-                # xdist starts its workers itself, so the run belongs to their parent.
-                run_owner=describe_process(os.getppid()) if worker else None,
-            )
-        except RegaugeError as error:
-            pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+        self._project = Project.find(config.rootpath)
+        options = resolve_options(
+            self._project.settings,
+            os.environ,
+            record=config.getoption("--record"),
+            trials=config.getoption("--trials"),
+            concurrency=config.getoption("--concurrency"),
+            model=config.getoption("--model"),
+            budget_usd=config.getoption("--budget-usd"),
+            fail_fast=bool(config.getoption("maxfail")),
+        )
+        self._session = EvalSession(
+            self._project,
+            options,
+            environ=os.environ,
+            workers=int(worker["workercount"]) if worker else 1,
+            # xdist starts its workers itself, so the run belongs to their parent.
+            run_owner=describe_process(os.getppid()) if worker else None,
+        )
         self._writer = RunWriter(
             self._project.state_dir / "runs" / run_id,
             redact=self._session.answers.redact,
@@ -168,7 +168,11 @@ class PytestRun:
             report.longrepr = _words(call.excinfo, error.short)
         elif isinstance(error, RegaugeError):
             report.longrepr = _words(call.excinfo, str(error).splitlines()[0])
-            vars(report)["regauge_unmeasured"] = isinstance(error, UnmeasuredError)
+            if isinstance(error, UnmeasuredError):
+                vars(report)["regauge_unmeasured"] = True
+                # A mark such as xfail forgives failures; what was not measured did not fail.
+                report.outcome = "failed"
+                vars(report).pop("wasxfail", None)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
         """Publish recordings and close the run record.

@@ -1,0 +1,263 @@
+"""What makes a case pass, fail or stay unmeasured, and what a reader is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+
+
+def test_judges_decide_where_the_body_does_not_ask_them(project: EvalProject):
+    project.golden([project.case(0), project.case(1, ok=False)])
+    project.judged_by(
+        "agrees", more="def agrees(output, case): return case.expected['ok']", body="pass"
+    )
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert "agrees says false" in result.stdout.str()
+
+
+def test_an_assertion_of_the_body_is_absolute(project: EvalProject):
+    project.golden([project.case(0, tier="tracked")])
+    project.judged_by("min_chars(1)", body="assert result.case.id == 'other'")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*assert result.case.id == 'other'", "E *AssertionError*"])
+
+
+def test_a_failed_case_says_everything_needed_to_act(live: EvalProject):
+    live.golden([live.case(0, expected={"severity": "none"})])
+    live.judged_by("json_parses(), field_equals('severity')")
+    result = live.run()
+    result.assert_outcomes(failed=1)
+    said = live.plain(result.stdout.str())
+    shown = said[said.index("triage@1.0.0 (") : said.index("= regauge =")].splitlines()[:-1]
+    assert "\n".join(shown) == snapshot("""\
+triage@1.0.0 (DIGEST) · case disk-000 · failed · fixtures/golden/triage.jsonl:1
+  ✗ field_equals(severity): severity is 'critical', not 'none'
+      expected: none
+      actual:   critical
+  ✓ json_parses
+  answer (clerk, live):
+    {"severity": "critical", "reason": "it says so itself"}
+  again: pytest 'evals/test_triage.py::test_triage[disk-000]'\
+""")
+    assert "FAILED evals/test_triage.py::test_triage[disk-000] - field_equals(severity): " in said
+
+
+def test_plain_functions_judge_by_truth_by_score_or_by_verdict(project: EvalProject):
+    project.golden([project.case(0)])
+    project.judged_by(
+        "yes, half, word",
+        more=(
+            "def yes(output, case):\n    return True\n"
+            "def half(output, case):\n    return 0.5\n"
+            "def word(output, case):\n"
+            "    return Verdict(outcome='pass', score=0.75, reason='as it should be')"
+        ),
+    )
+    project.run().assert_outcomes(passed=1)
+    (row,) = project.rows()
+    assert [
+        (one["judge"], one["outcome"], one["score"], one["reason"]) for one in row["verdicts"]
+    ] == snapshot(
+        [
+            ("yes", "pass", 1.0, "yes says true"),
+            ("half", "pass", 0.5, "half gives 0.5, 0.5 wanted"),
+            ("word", "pass", 0.75, "as it should be"),
+        ]
+    )
+
+
+def test_a_judge_that_breaks_leaves_the_case_unmeasured(project: EvalProject):
+    project.judged_by("breaks", more="def breaks(output, case):\n    return 1 / 0")
+    result = project.run()
+    assert result.ret == 1
+    assert result.parseoutcomes() == {"unmeasured": 5}
+    said = project.complaint(result)
+    assert said == snapshot("""\
+unmeasured: 5 cases of triage (JudgeError)
+  disk-000, disk-001, disk-002, disk-003, disk-004
+  breaks raised ZeroDivisionError on case 'disk-000': division by zero
+    defined at ROOT/evals/test_triage.py:3\
+""")
+    (suite,) = project.records()[0]["suites"]
+    assert (suite["unmeasured"], suite["failed"], suite["passed"]) == (5, 0, 0)
+    # The answers were paid for, so they are kept.
+    assert len(project.recordings()) == 5
+
+
+def test_an_async_judge_that_breaks_leaves_the_case_unmeasured(project: EvalProject):
+    project.golden([project.case(0)])
+    project.judged_by(
+        "Broken()",
+        more=(
+            "class Broken:\n    name = 'broken'\n    digest = 'd'\n"
+            "    async def judge(self, completion, case):\n        raise KeyError('gone')\n"
+        ),
+    )
+    result = project.run()
+    assert result.parseoutcomes() == {"unmeasured": 1}
+    assert "judge broken broke: KeyError: 'gone'" in result.stdout.str()
+
+
+def test_judges_without_an_opinion_leave_the_case_unmeasured(project: EvalProject):
+    project.golden([project.case(0)])
+    more = (
+        "def shrugs(output, case):\n"
+        "    return Verdict(outcome='abstain', score=0.0, reason='cannot tell')\n"
+    )
+    project.judged_by("shrugs", more=more)
+    result = project.run()
+    assert result.parseoutcomes() == {"unmeasured": 1}
+    assert "every judge abstained: shrugs" in result.stdout.str()
+
+    project.judged_by("shrugs, min_chars(1)", more=more)
+    project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+def test_a_tracked_case_informs_and_does_not_block(project: EvalProject, workers):
+    project.golden([project.case(0), project.case(1, ok=False, tier="tracked")])
+    result = project.run("-rx", *workers)
+    assert result.ret == 0
+    result.assert_outcomes(passed=1, xfailed=1)
+    result.stdout.fnmatch_lines(["XFAIL *disk-001* - tracked case: agrees: agrees says false"])
+    (suite,) = project.records()[0]["suites"]
+    assert (suite["passed"], suite["failed"], suite["tracked_failed"]) == (1, 0, 1)
+
+
+def test_an_unmeasured_case_blocks_whatever_its_tier_and_marks(project: EvalProject):
+    project.golden([project.case(0, tier="tracked")])
+    assert project.run("--record=none").parseoutcomes() == {"unmeasured": 1}
+    project.eval(
+        "import pytest\nfrom regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        "@pytest.mark.xfail(reason='not good yet', strict=False)\n"
+        "@golden('triage', judges=[min_chars(1)])\ndef test_triage(result):\n    result.check()\n"
+    )
+    result = project.run("--record=none")
+    assert result.parseoutcomes() == {"unmeasured": 1}
+    assert result.ret == 1
+
+
+@pytest.mark.parametrize(("pass_rate", "outcome"), [(0.5, "passed"), (0.6, "failed")])
+def test_a_share_of_the_trials_must_pass(project: EvalProject, pass_rate: float, outcome: str):
+    project.golden([project.case(0)])
+    project.judged_by(
+        "every_other",
+        options=f", pass_rate={pass_rate}",
+        more=(
+            "import itertools\nturn = itertools.count()\n"
+            "def every_other(output, case):\n    return next(turn) % 2 == 0\n"
+        ),
+    )
+    result = project.run("--trials=4")
+    assert result.parseoutcomes() == {outcome: 1}
+    assert [row["outcome"] for row in project.rows()] == ["passed", "failed"] * 2
+    assert [line["trial"] for line in project.recordings()] == [0, 1, 2, 3]
+    if outcome == "failed":
+        assert "passed 2 of 4 trials, 3 needed" in result.stdout.str()
+        assert "✗ every_other in 2 of 4 trials" in result.stdout.str()
+
+
+def test_mistakes_in_an_eval_are_said_without_a_traceback(project: EvalProject):
+    project.eval("def test_plain(result):\n    result.check()\n", name="test_a_no_golden")
+    project.judged_by("")
+    result = project.run("--continue-on-collection-errors")
+    assert result.ret == 1
+    assert project.complaint(result) == snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:5: the eval has no judges, so nothing would be measured
+  fix: give golden(..., judges=[...]) at least one
+ERROR at setup of test_plain
+evals/test_a_no_golden.py::test_plain asks for `result` but is no eval
+  fix: decorate it with @golden("<prompt>", judges=[...])
+ERROR evals/test_triage.py
+ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py::test_plain asks for `result` but is no eval\
+""")
+
+
+@pytest.mark.parametrize(
+    ("eval_", "words"),
+    [
+        (
+            "@golden('triage', judges=[min_chars(1), min_chars(1)])\ndef test_a(result): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:4: two judges are called 'min_chars(1)', and their verdicts could not be told apart
+  fix: remove one, or give it a name of its own with .named(...)
+ERROR evals/test_triage.py\
+"""),
+        ),
+        (
+            "@golden('triage', judges=[min_chars(1)])\ndef test_a(): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+evals/test_triage.py::test_a: an eval takes the argument `result`
+  fix: def test_a(result): result.check()
+ERROR evals/test_triage.py\
+"""),
+        ),
+        (
+            "@golden('triage', judges=[min_chars(1)], pass_rate=0)\ndef test_a(result): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:4: pass_rate must be above 0 and at most 1, not 0
+ERROR evals/test_triage.py\
+"""),
+        ),
+        (
+            "@golden('triage', judges=[min_chars(1)], trials=0)\ndef test_a(result): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:4: trials must be at least 1, not 0
+ERROR evals/test_triage.py\
+"""),
+        ),
+        (
+            "@golden('triage', judges=[7])\ndef test_a(result): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:4: 7 is no judge
+  fix: give a judge of regauge.judges, such as max_words(40), or a function (output, case) -> bool | float | Verdict
+ERROR evals/test_triage.py\
+"""),
+        ),
+        (
+            "@golden('triage', judges=['min_chars'])\ndef test_a(result): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:4: 'min_chars' is no judge
+  fix: give a judge of regauge.judges, such as max_words(40), or a function (output, case) -> bool | float | Verdict
+ERROR evals/test_triage.py\
+"""),
+        ),
+        (
+            "@golden('triage', judges=[min_chars])\ndef test_a(result): pass",
+            snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/evals/test_triage.py:4: min_chars makes a judge, it is none itself
+  fix: call it: min_chars(n, *, field=None)
+ERROR evals/test_triage.py\
+"""),
+        ),
+    ],
+    ids=[
+        "judges of one name",
+        "no result",
+        "pass_rate",
+        "trials",
+        "no judge",
+        "name of a judge",
+        "not called",
+    ],
+)
+def test_an_eval_that_makes_no_sense_is_refused(project: EvalProject, eval_: str, words: str):
+    project.eval(f"from regauge import golden\nfrom regauge.judges import min_chars\n\n{eval_}\n")
+    result = project.run()
+    assert result.ret == 2
+    assert project.complaint(result) == words
