@@ -9,7 +9,7 @@ __all__ = ["Breaker", "Trip"]
 
 # Failures at once are one event: every request in flight sees the same restart of a server.
 _IN_A_ROW: Final = 8
-_COLD_GRACE_S: Final = 3.0
+_COLD_GRACE_S: Final = 2.0
 _WARM_GRACE_S: Final = 30.0
 # These do not pass by waiting; a second request would hear the same.
 _FINAL_KINDS: Final = frozenset({"authentication", "quota"})
@@ -33,7 +33,7 @@ class Trip:
 class Breaker:
     """What is known about the health of one provider; time comes in from outside, in seconds.
 
-    It trips on a refused key, on 8 failed connections in a row over 3 seconds (30 seconds where
+    It trips on a refused key, on 8 failed connections in a row over 2 seconds (30 seconds where
     there were answers before), and on three requests given up where nothing ever answered.
     An answer mends it.
     """

@@ -239,11 +239,12 @@ class Completion:
                 cost_usd=given.get("cost_usd"),
                 attempts=given.get("attempts", 1),
             )
+            known = completion.finish_reason in _FINISH_REASONS
         except KeyError as error:
             raise ValueError(f"the completion has no {error}") from error
         except TypeError as error:
             raise ValueError(f"the completion cannot be read: {error}") from error
-        if completion.finish_reason not in _FINISH_REASONS:
+        if not known:
             raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
         if not (completion.text is None or type(completion.text) is str):
             raise ValueError("the text of the completion is neither text nor null")

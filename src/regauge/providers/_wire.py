@@ -77,7 +77,7 @@ def body_of(
     """
     parameters = request.parameters
     for name, fix in _NOT_PARAMETERS.items():
-        if parameters.get(name, 1) not in (1, False, None):
+        if parameters.get(name) not in (None, name == "n"):
             raise ProviderError(
                 f"{request.origin or 'the prompt'}: `{name}` is not a parameter regauge can send\n"
                 f"  fix: {fix}",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from regauge.errors import ProviderError
 from regauge.providers._breaker import Breaker
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import OPENAI_URL, Endpoint
@@ -35,10 +34,7 @@ __all__ = ["Calls", "OpenAIProvider"]
 _TIMEOUT_S: Final = 60.0
 # Failures after which it is plain that somebody is there and reads what is sent.
 _ANSWERS: Final = frozenset({"bad-request", "not-found", "permission"})
-_OTHER_LIMIT: Final = {
-    "max_tokens": "max_completion_tokens",
-    "max_completion_tokens": "max_tokens",
-}
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
 _ENCODE: Final = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
@@ -92,7 +88,7 @@ class OpenAIProvider:
         self._limit = AdaptiveLimit(window_for(concurrency))
         self._breaker = Breaker()
         self._opened: AsyncOpenAI | None = None
-        self._respelt: set[str] = set()
+        self._limit_names: dict[str, str] = {}
         self.calls = Calls()
 
     @property
@@ -197,27 +193,27 @@ class OpenAIProvider:
             )
 
     async def _post(self, request: CompletionRequest, ledger: Ledger) -> bytes:
+        # One limit, two names: which one a model takes is between it and us.
+        usual = _LIMITS[self._endpoint.url == OPENAI_URL]
+        name = self._limit_names.get(request.model, usual)
         try:
-            return await self._send(request, ledger)
+            return await self._send(request, ledger, limit_key=name)
         except AttemptError as error:
-            # One limit, two names: which one a model takes is between it and us.
-            used = self._limit_key(request.model)
-            if error.param not in {used, _OTHER_LIMIT[used]} or request.model in self._respelt:
+            if error.param not in _LIMITS or "max_tokens" not in request.parameters:
                 raise
-            self._respelt.add(request.model)
-        return await self._send(request, ledger)
+        other = _LIMITS[name == "max_tokens"]
+        content = await self._send(request, ledger, limit_key=other)
+        # Remembered once it worked, so that a limit wrong under both names is not.
+        self._limit_names[request.model] = other
+        return content
 
-    def _limit_key(self, model: str) -> str:
-        key = "max_completion_tokens" if self._endpoint.url == OPENAI_URL else "max_tokens"
-        return _OTHER_LIMIT[key] if model in self._respelt else key
-
-    async def _send(self, request: CompletionRequest, ledger: Ledger) -> bytes:
+    async def _send(self, request: CompletionRequest, ledger: Ledger, *, limit_key: str) -> bytes:
         import httpx2
         import openai
 
         body = body_of(
             request,
-            limit_key=self._limit_key(request.model),
+            limit_key=limit_key,
             vary_seed=self._settings.vary_seed,
         )
         client = self._client()

@@ -1,0 +1,197 @@
+"""Retries, the breaker, prices and estimates: decisions without a clock or a network."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.project import PriceSettings
+from regauge.prompts import Message
+from regauge.providers import (
+    CompletionRequest,
+    Usage,
+    approximate_tokens,
+    cost_of,
+    estimate_requests,
+    price_of,
+)
+from regauge.providers._breaker import Breaker
+from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
+from regauge.providers._retry import Ledger, wait_s
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+chances = st.floats(0, 1)
+
+
+def failure(kind="server", *, transient=True, retry_after_s=None):
+    return AttemptError("no", kind=kind, transient=transient, retry_after_s=retry_after_s)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e99"}, 3600),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:30 GMT"}, 30),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:30 -0000"}, 30),
+        ({"retry-after": "Thu, 01 Jan 2025 12:00:30 GMT"}, 0),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(headers, seconds):
+    assert retry_after_s(headers, now=NOW) == seconds
+
+
+@given(st.text())
+def test_retry_after_of_any_text_is_a_sane_number_or_none(value):
+    seconds = retry_after_s({"retry-after": value, "retry-after-ms": value}, now=NOW)
+    assert seconds is None or 0 <= seconds <= 3600
+
+
+@given(st.text())
+def test_an_error_body_of_any_text_is_read(body):
+    assert len(read_refusal(body).message) <= 303
+
+
+@given(st.integers(1, 100), chances, st.none() | st.floats(0, 3600))
+def test_a_wait_is_never_shorter_than_asked_for_nor_much_longer(attempt, chance, asked):
+    wait = wait_s(attempt, asked, chance=chance)
+    assert 0 < wait <= (8 if asked is None else max(asked, 8) + 1)
+    assert asked is None or wait >= asked
+
+
+@given(st.lists(st.sampled_from(["server", "timeout", "rate-limit"]), max_size=60), chances)
+def test_a_ledger_ends_by_attempts_or_by_the_deadline(kinds, chance):
+    ledger = Ledger(max_attempts=4, deadline_s=30)
+    for kind in kinds:
+        ledger.attempts += 1
+        if ledger.wait_after(failure(kind), chance=chance) is None:
+            break
+    assert ledger.attempts <= 4
+    assert ledger.spent_s <= 30
+
+
+def test_rate_limits_that_name_a_time_use_up_the_deadline_only():
+    ledger = Ledger(max_attempts=2, deadline_s=10)
+    waits = 0
+    while ledger.wait_after(failure("rate-limit", retry_after_s=1), chance=0) is not None:
+        waits += 1
+        ledger.attempts += 1
+    assert waits >= 5
+
+
+def test_a_lasting_failure_and_a_stranger_end_it_at_once():
+    ledger = Ledger(max_attempts=9, deadline_s=99)
+    assert ledger.wait_after(failure(transient=False), chance=0) is None
+    assert ledger.wait_after(ValueError(), chance=0) is None
+
+
+def fail(breaker, *times, kind="connection", gave_up=False):
+    for now in times:
+        breaker = breaker.after_failure(now, kind=kind, message="m", gave_up=gave_up)
+    return breaker
+
+
+def test_failures_of_one_moment_do_not_trip():
+    assert fail(Breaker(), *[1.0] * 64).trip is None
+
+
+def test_lasting_failures_trip_a_provider_that_never_answered():
+    breaker = fail(Breaker(), *[n / 3 for n in range(10)])
+    assert breaker.trip is not None
+    assert breaker.trip.kind == "connection"
+
+
+def test_a_provider_that_answered_gets_more_patience():
+    warm = Breaker().after_answer()
+    assert fail(warm, *range(20)).trip is None
+    assert fail(warm, *range(40)).trip is not None
+
+
+def test_a_refused_key_trips_at_once_and_an_answer_mends():
+    breaker = fail(Breaker(), 0.0, kind="authentication")
+    assert breaker.trip is not None
+    assert breaker.after_answer().trip is None
+
+
+def test_three_requests_given_up_without_any_answer_trip():
+    assert fail(Breaker(), 1, 2, kind="server", gave_up=True).trip is None
+    assert fail(Breaker(), 1, 2, 3, kind="server", gave_up=True).trip is not None
+    assert fail(Breaker().after_answer(), 1, 2, 3, kind="server", gave_up=True).trip is None
+    assert fail(Breaker(), 1, 2, 3, kind="malformed", gave_up=True).trip is None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1.9)), max_size=50))
+def test_two_seconds_of_anything_do_not_trip(events):
+    breaker = Breaker()
+    for answered, now in sorted(events, key=lambda event: event[1]):
+        breaker = breaker.after_answer() if answered else fail(breaker, now)
+    assert breaker.trip is None
+
+
+PRICES = {
+    "gpt-9": PriceSettings(input_per_million=2, output_per_million=8),
+    "gpt-9-mini": PriceSettings(
+        input_per_million=1, output_per_million=4, cached_input_per_million=0.1
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "reported", "found"),
+    [
+        ("gpt-9", None, "gpt-9"),
+        ("gpt-9-2031-02-03", None, "gpt-9"),
+        ("gpt-9-mini-20310203", None, "gpt-9-mini"),
+        ("alias", "gpt-9-mini", "gpt-9-mini"),
+        ("alias", "gpt-9-2031-02-03", "gpt-9"),
+        ("alias", None, None),
+        ("gpt-9-max", "gpt-9-max", None),
+    ],
+)
+def test_a_price_is_found_by_name_without_its_date(model, reported, found):
+    assert price_of(PRICES, model, reported=reported) == (PRICES[found] if found else None)
+
+
+def test_cached_input_costs_its_own_price_or_that_of_input():
+    usage = Usage(input_tokens=1000, output_tokens=10, cached_input_tokens=400)
+    assert cost_of(usage, PRICES["gpt-9"]) == pytest.approx(2000e-6 + 80e-6)
+    assert cost_of(usage, PRICES["gpt-9-mini"]) == pytest.approx(600e-6 + 40e-6 + 40e-6)
+    assert cost_of(usage, None) is None
+
+
+def request(text="x" * 401, **parameters):
+    message = Message(role="user", content=text)
+    return CompletionRequest(
+        model="gpt-9", provider="p", messages=(message,), parameters=parameters
+    )
+
+
+def test_an_estimate_counts_four_characters_per_token():
+    assert approximate_tokens(request()) == 101
+    estimate = estimate_requests(
+        [request(), request(max_tokens=50)], price=lambda _: PRICES["gpt-9"]
+    )
+    assert (estimate.requests, estimate.input_tokens, estimate.output_tokens) == (2, 202, 350)
+    assert estimate.cost_usd == pytest.approx((202 * 2 + 350 * 8) / 1e6)
+
+
+def test_an_estimate_uses_earlier_answers_but_no_more_than_the_limit():
+    estimate = estimate_requests(
+        [request(), request(max_tokens=5)], price=lambda _: None, answer_tokens=20
+    )
+    assert estimate.output_tokens == 25
+    assert estimate.cost_usd is None
+
+
+def test_nothing_to_ask_costs_nothing():
+    assert estimate_requests([], price=lambda _: None).cost_usd == 0

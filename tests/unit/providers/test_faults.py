@@ -1,0 +1,299 @@
+"""Every way an endpoint can fail, over real HTTP: what is tried again, and what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from regauge.errors import ProviderError
+from regauge.project import EndpointSettings
+from regauge.providers.openai import OpenAIProvider
+
+
+def error_of(talk) -> ProviderError:
+    (error,) = talk.results
+    assert isinstance(error, ProviderError), error
+    return error
+
+
+def refusal(message="no", code=None, param=None):
+    return {"error": {"message": message, "type": "x", "code": code, "param": param}}
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 504, 529])
+def test_a_passing_fault_is_tried_again(kit, status):
+    talk = kit.talk([kit.Reply(status=status, document=refusal())])
+    assert talk.completion.attempts == 2
+    assert sum(talk.provider.calls.failures.values()) == 1
+    assert talk.provider.calls.answered == 1
+
+
+def test_a_dropped_connection_is_tried_again(kit):
+    talk = kit.talk([kit.Reply(drop=True), kit.Reply(drop=True)])
+    assert talk.completion.attempts == 3
+    assert talk.provider.calls.failures == {"connection": 2}
+
+
+def test_a_body_that_breaks_off_is_tried_again(kit):
+    assert kit.talk([kit.Reply(cut=20)]).completion.attempts == 2
+
+
+def test_json_that_breaks_off_is_tried_again(kit):
+    talk = kit.talk([kit.Reply(raw=b'{"choices": [{"message": {"con')])
+    assert talk.completion.attempts == 2
+    assert talk.provider.calls.failures == {"malformed": 1}
+
+
+def test_an_answer_without_choices_is_tried_again_and_then_malformed(kit):
+    empty = kit.chat() | {"choices": []}
+    assert kit.talk([kit.Reply(document=empty)]).completion.attempts == 2
+    error = error_of(kit.talk([kit.Reply(document=empty)] * 2, max_attempts=2))
+    assert (error.kind, error.attempts) == ("malformed", 2)
+
+
+@pytest.mark.parametrize("body", [b"<!doctype html><p>Welcome", b"OK", b"[1]", b'"text"'])
+def test_what_is_no_completion_is_malformed_at_once(kit, body):
+    talk = kit.talk([kit.Reply(raw=body)], max_attempts=1)
+    error = error_of(talk)
+    assert error.kind == "malformed"
+    assert talk.endpoint.base_url in str(error)
+
+
+def test_a_web_page_points_at_the_base_url(kit):
+    error = error_of(kit.talk([kit.Reply(raw=b"<html><title>nginx</title>")]))
+    assert error.attempts == 1
+    assert "web page" in str(error)
+    assert "base_url" in str(error)
+
+
+def test_an_error_under_status_200_is_read_as_an_error(kit):
+    gateway = {"error": {"message": "upstream is overloaded", "code": 502}}
+    talk = kit.talk([kit.Reply(document=gateway)])
+    assert talk.completion.attempts == 2
+    limited = {"error": {"message": "slow down", "code": 429}}
+    assert kit.talk([kit.Reply(document=limited)]).provider.calls.failures == {"rate-limit": 1}
+
+
+def test_a_slow_server_is_a_timeout(kit):
+    began = time.perf_counter()
+    talk = kit.talk([kit.Reply(wait_s=0.8)], timeout_s=0.1)
+    assert talk.completion.attempts == 2
+    assert talk.provider.calls.failures == {"timeout": 1}
+    error = error_of(kit.talk([kit.Reply(wait_s=0.5)], timeout_s=0.1, max_attempts=1))
+    assert error.kind == "timeout"
+    assert time.perf_counter() - began < 3
+
+
+def test_a_server_that_drips_meets_the_timeout_too():
+    async def main():
+        async def drip(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+            try:
+                while True:
+                    writer.write(b" ")
+                    await writer.drain()
+                    await asyncio.sleep(0.05)
+            except ConnectionError:
+                pass
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(drip, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        settings = EndpointSettings(
+            base_url=f"http://127.0.0.1:{port}/v1", timeout_s=0.3, max_attempts=1
+        )
+        provider = OpenAIProvider(settings, name="local", environ={})
+        try:
+            with pytest.raises(ProviderError) as caught:
+                await provider.complete(kit_ask())
+            assert caught.value.kind == "timeout"
+        finally:
+            await provider.aclose()
+            server.close()
+            await asyncio.sleep(0.1)
+
+    from regauge.prompts import Message
+    from regauge.providers import CompletionRequest
+
+    def kit_ask():
+        message = Message(role="user", content="?")
+        return CompletionRequest(model="m", provider="local", messages=(message,), parameters={})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "bad-request"),
+        (401, "authentication"),
+        (402, "quota"),
+        (403, "permission"),
+        (404, "not-found"),
+        (413, "bad-request"),
+        (422, "bad-request"),
+        (501, "bad-request"),
+    ],
+)
+def test_a_lasting_fault_is_asked_once(kit, status, kind):
+    talk = kit.talk([kit.Reply(status=status, document=refusal("because"))] * 2)
+    error = error_of(talk)
+    assert (error.kind, error.status, error.attempts) == (kind, status, 1)
+    assert "because" in str(error)
+    assert len(talk.endpoint.bodies) == 1
+
+
+def test_no_quota_left_is_not_a_rate_limit(kit):
+    document = refusal("You exceeded your current quota", code="insufficient_quota")
+    error = error_of(kit.talk([kit.Reply(status=429, document=document)]))
+    assert (error.kind, error.attempts) == ("quota", 1)
+
+
+def test_a_refused_key_names_the_variable(kit):
+    reply = kit.Reply(status=401, document=refusal("Incorrect API key"))
+    error = error_of(kit.talk([reply], api_key_env="MY_KEY", environ={"MY_KEY": "wrong-key-1"}))
+    assert "MY_KEY" in str(error)
+    assert "wrong-key-1" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "param", "message", "words"),
+    [
+        ({"temperature": 0}, "temperature", "Unsupported value: 'temperature'", "`temperature`"),
+        ({"temperature": 0}, None, "'temperature' is not supported with this model", "`temperat"),
+        ({"top_p": 1}, "top_p", "no", "`topP` (or top_p)"),
+        ({}, "response_format", "Invalid schema", "responseFormat"),
+        ({}, None, "`response_format` is unavailable", "responseFormat"),
+    ],
+)
+def test_a_rejected_parameter_names_the_prompt_file_and_the_fix(
+    kit, parameters, param, message, words
+):
+    reply = kit.Reply(status=400, document=refusal(message, param=param))
+    error = error_of(kit.talk([reply], kit.ask(parameters=parameters)))
+    assert error.kind == "bad-request"
+    assert str(error).startswith("prompts/alert.prompt.yml: ")
+    assert words in str(error).partition("fix:")[2]
+
+
+def test_a_limit_rejected_under_both_names_names_the_prompt_file(kit):
+    def script(_, body):
+        used = "max_tokens" if "max_tokens" in body else "max_completion_tokens"
+        return kit.Reply(status=400, document=refusal(f"{used} too large", param=used))
+
+    talk = kit.talk(script, kit.ask(parameters={"max_tokens": 10**9}))
+    assert len(talk.endpoint.bodies) == 2
+    assert "`maxCompletionTokens` (or max_completion_tokens)" in str(error_of(talk))
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"<h1>Bad Gateway</h1>", b'{"detail": [1]}'])
+def test_an_error_body_of_any_kind_is_no_crash(kit, body):
+    error = error_of(kit.talk([kit.Reply(status=400, raw=body)]))
+    assert error.kind == "bad-request"
+
+
+def test_a_rate_limit_is_waited_out_for_as_long_as_it_says(kit):
+    began = time.perf_counter()
+    reply = kit.Reply(status=429, document=refusal(), headers={"Retry-After": "0.4"})
+    talk = kit.talk([reply])
+    assert talk.completion.attempts == 2
+    assert time.perf_counter() - began >= 0.4
+    assert talk.provider.calls.failures == {"rate-limit": 1}
+
+
+def test_retry_after_may_be_a_date(kit):
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    began = time.perf_counter()
+    talk = kit.talk([kit.Reply(status=429, document=refusal(), headers={"Retry-After": soon})])
+    assert talk.completion.attempts == 2
+    assert time.perf_counter() - began >= 0.9
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(kit):
+    reply = kit.Reply(status=429, document=refusal("wait"), headers={"Retry-After": "90"})
+    began = time.perf_counter()
+    error = error_of(kit.talk([reply], deadline_s=1))
+    assert (error.kind, error.attempts) == ("rate-limit", 1)
+    assert time.perf_counter() - began < 1
+
+
+def test_one_429_holds_everybody_back(kit):
+    times = []
+
+    def script(number, _):
+        times.append(time.perf_counter())
+        if number == 0:
+            return kit.Reply(status=429, document=refusal(), headers={"Retry-After": "0.5"})
+        return kit.Reply()
+
+    talk = kit.talk(script, *[kit.ask(trial=n) for n in range(6)], concurrency=1)
+    assert all(not isinstance(result, BaseException) for result in talk.results)
+    assert times[1] - times[0] >= 0.5
+
+
+def test_a_fifth_of_429_loses_no_request(kit):
+    def script(number, _):
+        if number % 5 == 4:
+            return kit.Reply(status=429, document=refusal(), headers={"Retry-After": "0.01"})
+        return kit.Reply(wait_s=0.005)
+
+    talk = kit.talk(script, *[kit.ask(trial=n) for n in range(200)], max_attempts=2)
+    assert all(not isinstance(result, BaseException) for result in talk.results)
+    assert talk.provider.calls.answered == 200
+
+
+def test_a_server_that_is_down_fails_a_whole_run_soon_and_with_one_message(kit):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+    async def main():
+        provider = OpenAIProvider(EndpointSettings(base_url=url), name="local", environ={})
+        requests = [kit.ask(trial=n) for n in range(200)]
+        results = await asyncio.gather(
+            *[provider.complete(request) for request in requests], return_exceptions=True
+        )
+        await provider.aclose()
+        return results
+
+    began = time.perf_counter()
+    errors = asyncio.run(main())
+    assert time.perf_counter() - began < 15
+    assert {(type(error).__mro__[1], error.kind) for error in errors} == {
+        (ProviderError, "connection")
+    }
+    (message,) = {str(error) for error in errors}
+    assert "cannot be reached" in message
+    assert "base_url of provider 'local'" in message
+
+
+def test_a_refused_key_fails_a_whole_run_at_once(kit):
+    reply = kit.Reply(status=401, document=refusal("Incorrect API key"))
+    requests = [kit.ask(trial=n) for n in range(100)]
+    talk = kit.talk(lambda *_: reply, *requests, concurrency=4)
+    assert {error.kind for error in talk.results} == {"authentication"}
+    assert len(talk.endpoint.bodies) <= 8
+
+
+def test_a_cancelled_request_gives_its_place_back(kit):
+    async def main():
+        async with kit.endpoint(lambda *_: kit.Reply(wait_s=0.2)) as served:
+            settings = EndpointSettings(base_url=served.base_url)
+            provider = OpenAIProvider(settings, name="local", environ={}, concurrency=1)
+            tasks = [asyncio.create_task(provider.complete(kit.ask(trial=n))) for n in range(3)]
+            await asyncio.sleep(0.1)
+            tasks[0].cancel()
+            tasks[1].cancel()
+            completion = await asyncio.wait_for(tasks[2], 5)
+            await asyncio.gather(*tasks[:2], return_exceptions=True)
+            await provider.aclose()
+            return completion
+
+    assert asyncio.run(main()).text == "yes"
