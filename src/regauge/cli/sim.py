@@ -90,10 +90,17 @@ async def _serve(host: str, port: int, options: object) -> None:
     envvar="REGAUGE_SIM_API_KEY",
     help="Answer 401 to requests without this key.",
 )
-def command(
-    port: int, host: str, latency_ms: float, fault: str, rate_limit: str | None, retry_after_s: float, seed: int, api_key: str | None,
-) -> None:  # fmt: skip
-    """Serve the simulated model as an OpenAI-compatible endpoint.
+def command(  # noqa: PLR0917 - click passes every option by name
+    port: int,
+    host: str,
+    latency_ms: float,
+    fault: str,
+    rate_limit: str | None,
+    retry_after_s: float,
+    seed: int,
+    api_key: str | None,
+) -> None:
+    r"""Serve the simulated model as an OpenAI-compatible endpoint.
 
     It answers POST /v1/chat/completions, GET /v1/models and GET /healthz, without a key and without
     a network. The same request gets another draw each time, or the draw of its seed.

@@ -68,7 +68,8 @@ class Ranking:
 
     Attributes:
         margin: The best score minus the second, 0 or more.
-        because: Words of the document, as it spells them, that the best definition asks for, strongest first.
+        because: Words of the document, as it spells them, that the best definition asks for,
+            strongest first.
     """
 
     names: tuple[str, ...]

@@ -34,7 +34,8 @@ _ONLY_LABEL: Final = re.compile(
     r"\b(?:only|just|nothing but|single word|one word|exactly one|nothing else)\b", re.IGNORECASE
 )
 _ONLY_TEXT: Final = re.compile(
-    r"\bonly\b|\bnothing else\b|\bno (?:other|introduction|preamble|text)\b|\bstart (?:directly|with)\b|\bwithout (?:any )?(?:introduction|preamble)",
+    r"\bonly\b|\bnothing else\b|\bno (?:other|introduction|preamble|text)\b|\bstart (?:directly"
+    r"|with)\b|\bwithout (?:any )?(?:introduction|preamble)",
     re.IGNORECASE,
 )
 _EXACT: Final = re.compile(
@@ -47,7 +48,7 @@ _LOOSE_HEADINGS: Final = ("Details", "Notes", "Further information", "Next steps
 
 def _as_json(document: Document, instructions: Instructions, dice: Dice) -> str:
     values = json_values(document, instructions, dice)
-    text = json.dumps(values, ensure_ascii=False, indent=2 if len(values) > 2 else None)  # noqa: PLR2004
+    text = json.dumps(values, ensure_ascii=False, indent=2 if len(values) > 2 else None)  # noqa: PLR2004 - a small count that says itself
     clarity = instructions.format_clarity
     if dice.fails("code fence", clarity):
         text = f"```json\n{text}\n```"

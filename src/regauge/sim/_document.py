@@ -117,7 +117,7 @@ def _from_json(text: str) -> list[Field] | None:
     return fields
 
 
-def _from_lines(text: str) -> tuple[str, list[Field]]:
+def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step for each shape of line or message
     """The title and the labelled pieces of a text written for people."""
     title = ""
     fields: list[Field] = []
@@ -142,7 +142,7 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:
             continue
         if row is not None and not _RULE_ROW.match(line):
             cells = [plain(cell) for cell in row["cells"].split("|")]
-            if len(cells) == 2:  # noqa: PLR2004 - a table of two columns is a list of fields
+            if len(cells) == 2:  # noqa: PLR2004 - a small count that says itself
                 fields.append(Field(key=cells[0], value=cells[1]))
         labelled = _LABELLED.match(line) if not _TIME_STARTS.match(line) else None
         deeper = len(line) - len(line.lstrip()) > max(indent, 0) and indent >= 0
@@ -179,13 +179,13 @@ def _events(text: str) -> tuple[Event, ...]:
         if index + 1 < len(moments) and moments[index + 1].start < line_end:
             line_end = moments[index + 1].start
         before = plain(text[line_start : moment.start]).strip(" -*•|>:,;([\"'{")
-        after = plain(text[moment.end : line_end]).strip(" -*•|>:–—,;)]\"'}.")
+        after = plain(text[moment.end : line_end]).strip(" -*•|>:–—,;)]\"'}.")  # noqa: RUF001 - texts in the wild hold this character
         before = " ".join(before.split()[-_EVENT_WORDS:])
         before = re.sub(r"\b(?:at|on|by|from|since|until|um|am|gegen)$", "", before).strip(' ,:;"')
         after = " ".join(after.split()[:_EVENT_WORDS])
         whole_line = text.rfind("\n", 0, moment.start) + 1 == line_start
         label = before if before and (whole_line or not after) else f"{before} {after}".strip()
-        if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - "At 12:00 it broke"
+        if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - a small count that says itself
             label = f"{before} {after}".strip()
         events.append(Event(label=label.replace("_", " "), moment=moment))
     return tuple(events)
@@ -197,7 +197,7 @@ def _prose(text: str) -> list[str]:
         if block.lstrip().startswith(("#", "|", "```")) or _FRONT_MATTER.match(block):
             continue
         cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", block))
-        if len(cleaned.split()) > 2:  # noqa: PLR2004 - a sentence needs three words
+        if len(cleaned.split()) > 2:  # noqa: PLR2004 - a small count that says itself
             paragraphs.append(cleaned)
     return paragraphs
 
@@ -213,11 +213,11 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
         fields += as_json
         lines = "\n".join(f"{field.key}: {field.value}" for field in as_json)
         title = next((f.value for f in as_json if f.key.lower() in _TITLE_KEYS), "")
-        prose = tuple(plain(f.value) for f in as_json if len(f.value.split()) > 3)  # noqa: PLR2004
+        prose = tuple(plain(f.value) for f in as_json if len(f.value.split()) > 3)  # noqa: PLR2004 - a small count that says itself
     else:
         lines = body
         title, labelled = _from_lines(body)
-        fields += labelled if len(parts) < 2 else []  # noqa: PLR2004 - parts are fields already
+        fields += labelled if len(parts) < 2 else []  # noqa: PLR2004 - a small count that says itself
         prose = tuple(_prose(body))
     if front is not None:
         headline = _FRONT_TITLE.search(front["body"])

@@ -28,12 +28,14 @@ _REASON_NAME: Final = re.compile(
     r"reason|rationale|explanation|justification|evidence|why", re.IGNORECASE
 )
 _START: Final = re.compile(
-    r"\b(?:fault occurs?|occurr(?:s|ed)|first (?:detected|seen|noticed|alert|report\w*)|began|begins?|beginn|start(?:s|ed)?|"
+    r"\b(?:fault occurs?|occurr(?:s|ed)|first (?:detected|seen|noticed|alert|report\w*)|began"
+    r"|begins?|beginn|start(?:s|ed)?|"
     r"onset|triggered|opened|created|detected|aufgetreten|erkannt|fires?d?|went down|paged)\b",
     re.IGNORECASE,
 )
 _END: Final = re.compile(
-    r"\b(?:resolved|resolves|closed|recovered|all clear|ended|ends?|restored|back to normal|behoben|gelöst|ende|"
+    r"\b(?:resolved|resolves|closed|recovered|all clear|ended|ends?|restored|back to normal"
+    r"|behoben|gelöst|ende|"
     r"over|finished|mitigated|fixed)\b",
     re.IGNORECASE,
 )
@@ -56,10 +58,11 @@ _BOLD: Final = re.compile(r"\*\*|__")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _LABELLED_SIMILARITY: Final = 0.5
 _SENTENCE_SIMILARITY: Final = 0.34
+_LONG_STEM: Final = 4
 _KEY_STEMS: Final = 0.6
 
 
-def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line per kind reads best
+def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line for each kind reads best
     """What sort of value a key wants, by its name, its type and its description."""
     if len(key.enum) > 1:
         return "label"
@@ -107,8 +110,8 @@ def _similarity(key: Key, label: str) -> float:
     shared = sum(
         1
         for word in given
-        if word in wanted or any(word.startswith(w) for w in wanted if len(w) > 4)
-    )  # noqa: PLR2004
+        if word in wanted or any(word.startswith(w) for w in wanted if len(w) > _LONG_STEM)
+    )
     by_name = shared / len(given)
     told = set(stems(key.description))
     return by_name + (0.25 * len(given & told) / len(given) if shared else 0.0)
@@ -138,7 +141,7 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
         found = [e for e in events if _START.search(e.label)]
         if not found or (events and events[0].moment.clock is None and events[0] in found):
             found = found or events
-        labelled = [e for e in found if len(e.label.split()) <= 4]  # noqa: PLR2004 - a label, not a story
+        labelled = [e for e in found if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
         found = labelled or found
     elif ends:
         hits = [e for e in events if _END.search(e.label)]
@@ -147,7 +150,7 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
             for e in hits
             if re.match(r"\W*(?:incident\s+)?(?:was\s+)?resolved\b", e.label, re.IGNORECASE)
         ]
-        labelled = [e for e in hits if len(e.label.split()) <= 4]  # noqa: PLR2004
+        labelled = [e for e in hits if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
         found = (
             strict
             or [

@@ -98,7 +98,8 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
             share = math.nan
         if not equals or not 0 <= share <= 1:
             raise UsageError(
-                f"{piece!r} is not a fault with a share\n  fix: write NAME=SHARE with a share from 0 to 1, such as 429=0.2"
+                f"{piece!r} is not a fault with a share\n  fix: write NAME=SHARE with a share "
+                f"from 0 to 1, such as 429=0.2"
             )
         name = name.strip()
         if name.isdecimal() and int(name) in _STATUSES:
@@ -107,7 +108,8 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
             shares.append((_NAMED[name], share))
         else:
             raise UsageError(
-                f"{name!r} is no fault\n  fix: use an HTTP status from 400 to 599, drop, truncate or timeout"
+                f"{name!r} is no fault\n  fix: use an HTTP status from 400 to 599, drop, "
+                f"truncate or timeout"
             )
     if sum(share for _, share in shares) > 1 + 1e-9:
         raise UsageError(f"the shares of {text!r} add up to more than 1")

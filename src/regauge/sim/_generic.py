@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from regauge.sim._alert_facts import alert_facts
 from regauge.sim._extract import lines_of
-from regauge.sim._runbook import is_alert, loose_runbook
+from regauge.sim._runbook import loose_runbook
 from regauge.sim._summarise import summarise
 from regauge.sim._values import clarity_of_limit, over_limit
 from regauge.sim._words import sentences, split_name, stems
@@ -22,7 +22,8 @@ __all__ = ["generic_text"]
 _TRANSLATE: Final = re.compile(r"\btranslat(?:e|ion)\b", re.IGNORECASE)
 _RUNBOOK: Final = re.compile(r"\b(?:runbook|playbook|operating procedure)\b", re.IGNORECASE)
 _CODE: Final = re.compile(
-    r"\b(?:terraform|hcl|python|bash|shell script|javascript|typescript|sql|dockerfile|kubernetes manifest|yaml)\b",
+    r"\b(?:terraform|hcl|python|bash|shell script|javascript|typescript|sql|dockerfile"
+    r"|kubernetes manifest|yaml)\b",
     re.IGNORECASE,
 )
 _CODE_VERB: Final = re.compile(r"\b(?:write|generate|create|produce|draft|give)\b", re.IGNORECASE)
@@ -37,6 +38,21 @@ _QUESTION: Final = re.compile(r"[^.!?\n]*\?")
 _REWRITE: Final = re.compile(r"\b(?:rewrite|rephrase|proofread|correct|improve)\b", re.IGNORECASE)
 _SHOUT: Final = re.compile(r"\b(?:all )?(?:upper ?case|capital letters|capitals)\b", re.IGNORECASE)
 _WHISPER: Final = re.compile(r"\b(?:all )?lower ?case\b", re.IGNORECASE)
+_TERRAFORM: Final = {
+    "bucket": "aws_s3_bucket",
+    "vpc": "aws_vpc",
+    "subnet": "aws_subnet",
+    "databas": "aws_db_instance",
+    "rol": "aws_iam_role",
+    "group": "aws_security_group",
+    "instanc": "aws_instance",
+}
+_NO_TRANSLATION: Final = (
+    "I cannot translate: this is a simulated model that works with the words of the document it is"
+    " given."
+)
+_QUESTION_WORDS: Final = 3
+_TOPIC_WORD_CHARS: Final = 4
 _BULLETS_SHOWN: Final = 5
 
 
@@ -45,16 +61,22 @@ def _snippet(text: str, wanted: str) -> str:
     name = "_".join(nouns[2:4]) or "example"
     low = wanted.lower()
     if low in ("terraform", "hcl"):
-        kinds = {"bucket": "aws_s3_bucket", "s3": "aws_s3_bucket", "vpc": "aws_vpc", "subnet": "aws_subnet", "databas": "aws_db_instance", "rds": "aws_db_instance", "rol": "aws_iam_role", "group": "aws_security_group", "instanc": "aws_instance"}  # fmt: skip
-        kind = next((kinds[w] for w in nouns if w in kinds), "null_resource")
-        return f'```hcl\nresource "{kind}" "{name}" {{\n  # values that the request leaves open stay variables\n  tags = {{\n    Name = var.name\n  }}\n}}\n\nvariable "name" {{\n  type = string\n}}\n```'
+        kind = next((_TERRAFORM[w] for w in nouns if w in _TERRAFORM), "null_resource")
+        lines = [f'resource "{kind}" "{name}" {{', "  tags = {", "    Name = var.name", "  }", "}"]
+        lines += ["", 'variable "name" {', "  type = string", "}"]
+        return _fenced("hcl", lines)
     if "yaml" in low or "manifest" in low:
-        return f"```yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name.replace('_', '-')}\ndata: {{}}\n```"
+        meta = ["metadata:", f"  name: {name.replace('_', '-')}", "data: {}"]
+        return _fenced("yaml", ["apiVersion: v1", "kind: ConfigMap", *meta])
     if "sql" in low:
-        return f"```sql\nSELECT *\nFROM {name}\nLIMIT 100;\n```"
+        return _fenced("sql", ["SELECT *", f"FROM {name}", "LIMIT 100;"])
     if "python" in low:
-        return f'```python\ndef {name}(value: str) -> str:\n    """Written by a simulated model: the body is yours."""\n    return value\n```'
-    return f'```bash\n#!/usr/bin/env bash\nset -euo pipefail\necho "{name}"\n```'
+        return _fenced("python", [f"def {name}(value: str) -> str:", "    return value"])
+    return _fenced("bash", ["#!/usr/bin/env bash", "set -euo pipefail", f'echo "{name}"'])
+
+
+def _fenced(language: str, lines: list[str]) -> str:
+    return "\n".join((f"```{language}", *lines, "```"))
 
 
 def _best_sentences(document: Document, question: str, most: int) -> list[str]:
@@ -100,28 +122,20 @@ def _question(document: Document, instructions: Instructions, question: str) -> 
 
 def _without_document(instructions: Instructions) -> str:
     """Nothing was given to work on: a short text that takes up the words of the request."""
-    asked = [w for w in split_name(instructions.text) if len(w) > 3][:24]  # noqa: PLR2004
+    asked = [w for w in split_name(instructions.text) if len(w) >= _TOPIC_WORD_CHARS]
     topic = " ".join(asked[:12]).lower() or "your request"
     return (
-        f"Here is what a simulated model can say to this: {topic}. It follows the rules of a prompt on a document,"
+        f"Here is what a simulated model can say to this: {topic}. It follows the rules of a "
+        f"prompt on a document,"
         " and no document was given."
     )
 
 
-def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
-    text = instructions.text
-    if _TRANSLATE.search(text):
-        return "I cannot translate: this is a simulated model that works with the words of the document it is given."
-    code = _CODE.search(text)
-    if code is not None and _CODE_VERB.search(text):
-        return _snippet(f"{text} {document.text}", code[0])
-    if not document.text.strip():
-        return _without_document(instructions)
-    if _RUNBOOK.search(text) or (
-        is_alert(alert_facts(document)) and alert_facts(document).expression
-    ):
+def _task(text: str, document: Document, instructions: Instructions) -> str | None:
+    """What a request in plain words asks for, when it is one of the usual things."""
+    if _RUNBOOK.search(text) or alert_facts(document).expression:
         return loose_runbook(document)
-    questions = [q.strip() for q in _QUESTION.findall(text) if len(q.split()) > 2]  # noqa: PLR2004
+    questions = [q.strip() for q in _QUESTION.findall(text) if len(q.split()) >= _QUESTION_WORDS]
     if questions or _YES_NO.search(text):
         return _question(document, instructions, questions[-1] if questions else text)
     if _TITLE.search(text.strip()) and document.title:
@@ -130,10 +144,25 @@ def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
         return _listed(document, instructions)
     if _REWRITE.search(text):
         return " ".join(s for p in document.prose for s in sentences(p)) or document.text
+    return None
+
+
+def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
+    text = instructions.text
+    if _TRANSLATE.search(text):
+        return _NO_TRANSLATION
+    code = _CODE.search(text)
+    if code is not None and _CODE_VERB.search(text):
+        return _snippet(f"{text} {document.text}", code[0])
+    if not document.text.strip():
+        return _without_document(instructions)
+    usual = _task(text, document, instructions)
+    if usual is not None:
+        return usual
     limits = instructions.limits
     if limits.words_max is not None and dice.fails("too long text", clarity_of_limit(limits)):
         told = summarise(document, limits, words=4 * limits.words_max)
-        return " ".join(told.split()[: over_limit(document, limits.words_max, dice)])
+        return " ".join(told.split()[: over_limit(limits.words_max, dice)])
     return summarise(document, limits)
 
 

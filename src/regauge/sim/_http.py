@@ -107,7 +107,7 @@ def parse(data: bytes) -> tuple[HttpRequest, int]:
         raise _Incomplete
     lines = data[:head_end].decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - a request line
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - a small count that says itself
         raise _BadRequestError
     headers: dict[str, str] = {"": words[2]}
     for line in lines[1:]:

@@ -69,22 +69,29 @@ _JSON_ASKED: Final = re.compile(
     re.IGNORECASE,
 )
 _ONLY: Final = re.compile(
-    r"\bonly\b[^.\n]{0,40}\bjson\b|\bjson\b[^.\n]{0,40}\bonly\b|\bnothing else\b|\bno (?:other|extra|additional|further) (?:text|words|output|prose)\b"
-    r"|\bno prose\b|\bno (?:markdown|code fence|explanation|commentary|preamble)\b|\bwithout (?:any )?(?:markdown|prose|explanation|commentary|code fence|additional|other|extra)"
-    r"|\bno text (?:before|around|outside)\b|\bdo not (?:add|write|include|wrap|use) (?:any )?(?:other|extra|additional|explanation|markdown|prose|code|text)",
+    r"\bonly\b[^.\n]{0,40}\bjson\b|\bjson\b[^.\n]{0,40}\bonly\b|\bnothing else\b|\bno (?:other"
+    r"|extra|additional|further) (?:text|words|output|prose)\b"
+    r"|\bno prose\b|\bno (?:markdown|code fence|explanation|commentary|preamble)\b|\bwithout "
+    r"(?:any )?(?:markdown|prose|explanation|commentary|code fence|additional|other|extra)"
+    r"|\bno text (?:before|around|outside)\b|\bdo not (?:add|write|include|wrap|use) (?:any "
+    r")?(?:other|extra|additional|explanation|markdown|prose|code|text)",
     re.IGNORECASE,
 )
 _LABEL_ONLY: Final = re.compile(
     r"\b(?:only|just|nothing but|single word|one word|exactly one)\b", re.IGNORECASE
 )
 _NULL_RULE: Final = re.compile(
-    r"\bnull\b|\b(?:do not|don't|never) (?:guess|invent|make up|infer|assume|fabricate)\b|\bnot (?:stated|mentioned|given|known|reported)\b"
+    r"\bnull\b|\b(?:do not|don't|never) (?:guess|invent|make up|infer|assume|fabricate)\b"
+    r"|\bnot (?:stated|mentioned|given|known|reported)\b"
     r"|\bempty string if\b|\bunknown if\b|\bleave (?:it )?(?:empty|out|blank)\b",
     re.IGNORECASE,
 )
 _FORBIDDEN: Final = re.compile(
-    r"\b(?:do not|don't|never|must not|avoid|without)\s+(?:ever\s+)?(?:mention(?:ing)?|us(?:e|ing)|say(?:ing)?|includ(?:e|ing)|writ(?:e|ing)|output|contain(?:ing)?)?"
-    r"\s*(?:the\s+)?(?:words?|phrases?|terms?|names?)?\s*(?P<list>[\"'`“][^\"'`”\n]{1,60}[\"'`”](?:\s*(?:,|or|and|, or)\s*[\"'`“][^\"'`”\n]{1,60}[\"'`”])*)",
+    r"\b(?:do not|don't|never|must not|avoid|without)\s+(?:ever\s+)?(?:mention(?:ing)?|us(?:e"
+    r"|ing)|say(?:ing)?|includ(?:e|ing)|writ(?:e|ing)|output|contain(?:ing)?)?"
+    r"\s*(?:the\s+)?(?:words?|phrases?|terms?"
+    r"|names?)?\s*(?P<list>[\"'`“][^\"'`”\n]{1,60}[\"'`”](?:\s*(?:,|or|and|, "
+    r"or)\s*[\"'`“][^\"'`”\n]{1,60}[\"'`”])*)",
     re.IGNORECASE,
 )
 _NO_MARKDOWN: Final = re.compile(
@@ -92,7 +99,8 @@ _NO_MARKDOWN: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_LINKS: Final = re.compile(
-    r"\b(?:no|without|do not (?:include|copy|add|use)|never (?:include|copy))\s+(?:any )?(?:links?|urls?)\b",
+    r"\b(?:no|without|do not (?:include|copy|add|use)|never (?:include|copy))\s+(?:any "
+    r")?(?:links?|urls?)\b",
     re.IGNORECASE,
 )
 

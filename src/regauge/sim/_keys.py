@@ -57,10 +57,12 @@ _KEY_HEAD: Final = re.compile(
     r"\b(?:keys?|fields?|properties)\b[^\n]*:[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
 _KEY_BULLET: Final = re.compile(
-    r"^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[\"'`*]*(?P<name>[A-Za-z_]\w*)[\"'`*]*[ \t]*(?:\((?P<note>[^)\n]*)\))?"
-    r"[ \t]*(?::|—|–|-|=)[*]*[ \t]+(?P<text>[^\n]*(?:\n[ \t]{2,}(?![-*•])[^\n]+)*)",
+    r"^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[\"'`*]*(?P<name>[A-Za-z_]\w*)[\"'`*]*[ "
+    r"\t]*(?:\((?P<note>[^)\n]*)\))?"
+    r"[ \t]*(?::|—|–|-|=)[*]*[ \t]+(?P<text>[^\n]*(?:\n[ \t]{2,}(?![-*•])[^\n]+)*)",  # noqa: RUF001 - texts in the wild hold this character
     re.MULTILINE,
 )
+_BARE_LIST_WORDS: Final = 8
 _NULL: Final = re.compile(r"\bnull\b", re.IGNORECASE)
 _COLONLESS: Final = frozenset({"and", "or", "the", "a", "an", "with", "of", "in", "json"})
 
@@ -91,7 +93,7 @@ def _kinds(schema: Mapping[str, Any]) -> tuple[str, bool]:
 
 def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
     properties: Any = schema.get("properties")
-    if not is_object(properties) or depth > 5:  # noqa: PLR2004 - deeper is no real schema
+    if not is_object(properties) or depth > 5:  # noqa: PLR2004 - a small count that says itself
         return []
     keys: list[Key] = []
     for name, value in properties.items():
@@ -162,11 +164,8 @@ def read_keys(
         words = words or notes.get(name, "")
         enum = key.enum
         if not enum and not key.in_schema and words:
-            enum = (
-                label_names(f"one of {words.rstrip('.')}")
-                if len(words.split()) < 9
-                else label_names(words)
-            )  # noqa: E501, PLR2004
+            short = len(words.split()) <= _BARE_LIST_WORDS
+            enum = label_names(f"one of {words.rstrip('.')}" if short else words)
         description = " ".join(d for d in (words, key.description) if d)
         keys.append(
             Key(

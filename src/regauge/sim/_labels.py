@@ -38,11 +38,12 @@ class Label:
     is_default: bool = False
 
 
-_QUOTE: Final = r"[\"'`*“”‘’_]*"
+_QUOTE: Final = r"[\"'`*“”‘’_]*"  # noqa: RUF001 - texts in the wild hold this character
 _ITEM: Final = rf"{_QUOTE}[A-Za-z][\w-]*(?: (?!or\b|and\b)[\w-]+)?{_QUOTE}"
 _ONE_OF: Final = re.compile(
     r"\b(?:one of|either|choose (?:from|between)|classes|labels?|categories|options|levels|values)"
-    rf"(?: (?:the )?(?:following|these|labels?|categories|values|words|of))*\s*(?:are|is|:|=)?\s*[(\[]?"
+    rf"(?: (?:the )?(?:following|these|labels?|categories|values|words|of))*\s*(?:are|is|:"
+    rf"|=)?\s*[(\[]?"
     rf"(?P<list>{_ITEM}(?:\s*(?:,|/|\||\bor\b|\band\b|,\s*or\b|,\s*and\b)\s*{_ITEM})+)",
     re.IGNORECASE,
 )
@@ -59,7 +60,7 @@ _LIST_HEAD: Final = re.compile(
 )
 _BULLET: Final = re.compile(
     rf"^[ \t]*(?:[-*•+]|\d+[.)])[ \t]+{_QUOTE}(?P<name>[A-Za-z][\w-]*(?: [\w-]+)?){_QUOTE}"
-    rf"[ \t]*(?::|=|—|–|-|->|→|\()",
+    rf"[ \t]*(?::|=|—|–|-|->|→|\()",  # noqa: RUF001 - texts in the wild hold this character
     re.MULTILINE,
 )
 _CLAUSE_BREAK: Final = re.compile(r"[;\n]|(?<=[a-z)%])\.(?=\s|$)|(?<=[a-z)]): ")
@@ -78,7 +79,8 @@ _ARROW: Final = re.compile(
     re.MULTILINE,
 )
 _PAIR: Final = re.compile(
-    r"^[ \t]*[*_]*(?:input|example|alert|question|text|user|q)(?: \d+)?[*_]*:[*_]*[ \t]*(?P<input>.+?)\n+"
+    r"^[ \t]*[*_]*(?:input|example|alert|question|text|user|q)(?: \d+)?[*_]*:[*_]*[ "
+    r"\t]*(?P<input>.+?)\n+"
     r"[ \t]*[*_]*(?:output|answer|label|response|assistant|result|severity|a)[*_]*:[*_]*[ \t]*"
     r"(?P<output>.+?)(?=\n[ \t]*\n|\n[ \t]*[*_]*(?:input|example|alert|question|text|user|q)\b|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
@@ -93,7 +95,7 @@ def label_names(text: str, *, not_these: Collection[str] = ()) -> tuple[str, ...
     """
     for pattern in (_ONE_OF, _PIPED):
         for match in pattern.finditer(text):
-            names = [n.strip("\"'`*“”‘’_ ") for n in _LIST_BREAK.split(match["list"])]
+            names = [n.strip("\"'`*“”‘’_ ") for n in _LIST_BREAK.split(match["list"])]  # noqa: RUF001 - texts in the wild hold this character
             names = [n for n in names if n and n not in not_these]
             if len(names) > 1:
                 return tuple(dict.fromkeys(names))
@@ -112,7 +114,7 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
     line = re.compile(
         rf"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)]|\#{{1,6}}|\|)?[ \t]*{_QUOTE}{word}{_QUOTE}[ \t]*"
         rf"(?:\([^)\n]*\)[ \t]*)?{_QUOTE}[ \t]*"
-        r"(?::|=|—|–|-{1,2}>?|→|\||\bmeans\b|\bis\b|\bare\b|\bwhen\b|\bif\b|\bfor\b|$)"
+        r"(?::|=|—|–|-{1,2}>?|→|\||\bmeans\b|\bis\b|\bare\b|\bwhen\b|\bif\b|\bfor\b|$)"  # noqa: RUF001 - texts in the wild hold this character
         r"(?P<rest>[^\n]*(?:\n(?!"
         rf"[ \t]*(?:[-*•+]|\d+[.)]|\#{{1,6}}|\|)?[ \t]*{_QUOTE}(?:{stop}|{word})\b"
         r")(?![ \t]*\n)(?!\#)[^\n]+)*)",
@@ -133,7 +135,8 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
             kept.append(continued.strip(" \t-*•|"))
         told.append("\n".join(kept))
     inline = re.compile(
-        rf"(?:\buse|\bchoose|\bpick|\bmark|\banswer|\bsay)?[ \t]*(?:as )?{_QUOTE}\b{word}\b{_QUOTE}[ \t]+"
+        rf"(?:\buse|\bchoose|\bpick|\bmark|\banswer|\bsay)?[ \t]*(?:as "
+        rf")?{_QUOTE}\b{word}\b{_QUOTE}[ \t]+"
         rf"(?:means|when|if|for|covers|is for|only for)\b(?P<rest>[^.;\n]*)",
         re.IGNORECASE,
     )
@@ -161,7 +164,7 @@ def _clauses(definition: str) -> tuple[Clause, ...]:
 def read_labels(text: str, names: Sequence[str]) -> tuple[Label, ...]:
     """Each label with the cues its definition gives.
 
-    >>> read_labels("- bug: something broke\\n- idea: a wish", ["bug", "idea"])[1].clauses[0].words
+    >>> read_labels("idea: a wish", ["idea"])[0].clauses[0].words
     frozenset({'wish'})
     """
     labels: list[Label] = []

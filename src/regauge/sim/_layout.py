@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -41,32 +42,71 @@ class Layout:
 
 
 _HTML: Final = frozenset(
-    "a b i u p br hr h1 h2 h3 h4 h5 h6 em strong sub sup div span img pre code table thead tbody tr"
-    " td th ul ol li details html body head".split()
+    [
+        "a",
+        "b",
+        "i",
+        "u",
+        "p",
+        "br",
+        "hr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "em",
+        "strong",
+        "sub",
+        "sup",
+        "div",
+        "span",
+        "img",
+        "pre",
+        "code",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "td",
+        "th",
+        "ul",
+        "ol",
+        "li",
+        "details",
+        "html",
+        "body",
+        "head",
+    ]
 )
 _TAG: Final = re.compile(
     r"^[ \t]*<(?P<tag>[A-Za-z][\w-]*)>[ \t]*\n?(?P<body>.*?)\n?[ \t]*</(?P=tag)>[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
 _FENCED: Final = re.compile(
-    r"^(?P<mark>```|~~~|\"\"\"|'''|-{3,}|={3,}|#{3,})[ \t]*[\w-]*[ \t]*\n(?P<body>.*)\n(?P=mark)[ \t]*$",
+    r"^(?P<mark>```|~~~|\"\"\"|'''|-{3,}|={3,}|#{3,})[ \t]*[\w-]*[ "
+    r"\t]*\n(?P<body>.*)\n(?P=mark)[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
 _HEADING: Final = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*)?[*_]*(?:(?:the|this|here is the|input|raw|source|original|incident|log|"
+    r"^[ \t]*(?:#{1,6}[ \t]*)?[*_]*(?:(?:the|this|here is the|input|raw|source|original"
+    r"|incident|log|"
     r"following)[ \t]+)*(?:report|input|document|text|alert|incident|article|message|content|data|"
     r"ticket|logs?|email|transcript|context|passage|issue|comment|body)[*_]*[ \t]*:[*_]*[ \t]*"
     r"(?P<rest>.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _VERBS: Final = (
-    "summari[sz]e|summary of|classify|categori[sz]e|extract|write|return|reply|answer|respond|output"
+    "summari[sz]e|summary of|classify|categori[sz]e|extract|write|return|reply|answer|respond"
+    "|output"
     "|produce|generate|create|list|translate|rewrite|rephrase|give|tell|explain|describe|decide"
     "|determine|identify|find|assess|rate|evaluate|judge|analy[sz]e|read|use|do not|don't|never"
     "|always|you are|you're|your task|act as|please|given|based on|keep|include|make|put|must"
     "|only|format|choose|pick|select|convert|draft|provide|state|name|mark|label|compare|what|which"
     "|who|when|where|why|how|is|are|does|did|can|could|should|if|in (?:at most|one|two|three|json)"
-    "|at most|no more than|here is|below is|the following|think|consider|review|fix|refactor|shorten"
+    "|at most|no more than|here is|below is|the following|think|consider|review|fix|refactor"
+    "|shorten"
     "|correct|proofread|count"
 )
 _IMPERATIVE: Final = re.compile(rf"^[\W_]*(?:{_VERBS})\b", re.IGNORECASE)
@@ -116,7 +156,7 @@ def _by_paragraph(text: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=2_000)
-def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[str, str], ...]]:  # noqa: C901, PLR0911 - one line for each kind reads best
     """Instructions, document and delimited parts of a user message."""
     tagged = _tagged(text)
     if tagged is not None:
@@ -161,7 +201,7 @@ def lay_out(messages: Sequence[Message]) -> Layout:
         return Layout(instructions="\n\n".join(system), document="")
     shots: list[Shot] = []
     asked: list[str] = []
-    for before, after in zip(turns[:last], turns[1 : last + 1], strict=True):
+    for before, after in pairwise(turns[: last + 1]):
         if before.role == "user" and after.role == "assistant":
             instructions, document, _ = _split_user(before.content, has_system=bool(system))
             shots.append(Shot(input=document or before.content, output=after.content))

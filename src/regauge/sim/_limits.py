@@ -37,13 +37,29 @@ class Section:
 _WORD_NUMBERS: Final = {
     word: number
     for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+        [
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ],
+        start=1,
     )
 }
 _N: Final = r"(?P<n>\d{1,5}|" + "|".join(_WORD_NUMBERS) + ")"
 _AT_MOST: Final = (
-    r"(?:at most|no more than|not more than|never more than|maximum(?: of)?|max\.?|up to|under|below|fewer than"
-    r"|less than|within|limit(?:ed)?(?: it| the \w+)? to|not exceed|exceed|in|about|around|exactly|<=?|≤)"
+    r"(?:at most|no more than|not more than|never more than|maximum(?: of)?|max\.?|up to|under"
+    r"|below|fewer than"
+    r"|less than|within|limit(?:ed)?(?: it| the \w+)? to|not exceed|exceed|in|about|around"
+    r"|exactly|<=?|≤)"
 )
 _WORDS_MAX: Final = re.compile(
     rf"{_AT_MOST}\s+{_N}[\s-]*words?|{_N.replace('?P<n>', '?P<m>')}[\s-]*words?\s+"
@@ -55,16 +71,19 @@ _WORDS_MIN: Final = re.compile(
     re.IGNORECASE,
 )
 _SENTENCES: Final = re.compile(
-    rf"(?:{_AT_MOST}\s+)?(?:a |an )?(?:{_N}|(?P<single>single))[\s-]+(?:short |plain |concise )?sentences?",
+    rf"(?:{_AT_MOST}\s+)?(?:a |an )?(?:{_N}|(?P<single>single))[\s-]+(?:short |plain |concise "
+    rf")?sentences?",
     re.IGNORECASE,
 )
 _BULLETS: Final = re.compile(
-    rf"(?:{_AT_MOST}\s+)?{_N}[\s-]+(?:short |concise |key )?(?:bullets?|bullet points?|items?|points?)",
+    rf"(?:{_AT_MOST}\s+)?{_N}[\s-]+(?:short |concise |key )?(?:bullets?|bullet points?|items?"
+    rf"|points?)",
     re.IGNORECASE,
 )
 _CHARS: Final = re.compile(rf"{_AT_MOST}\s+{_N}\s*char(?:acter)?s?", re.IGNORECASE)
 _EMPHATIC: Final = re.compile(
-    r"\b(?:strict(?:ly)?|never more|hard limit|must not exceed|do not exceed|at most|no more than)\b",
+    r"\b(?:strict(?:ly)?|never more|hard limit|must not exceed|do not exceed|at most|no more "
+    r"than)\b",
     re.IGNORECASE,
 )
 _SECTION_CUE: Final = re.compile(
@@ -72,17 +91,18 @@ _SECTION_CUE: Final = re.compile(
 )
 _HASHED: Final = re.compile(
     r"^[ \t]*(?:[-*•]|\d+[.)])?[ \t]*[`\"*]*#{1,4}[ \t]+(?P<name>[A-Z][\w /&-]{1,40}?)[`\"*]*"
-    r"[ \t]*(?:(?::|—|–|-)[ \t]*(?P<text>[^\n]*))?$",
+    r"[ \t]*(?:(?::|—|–|-)[ \t]*(?P<text>[^\n]*))?$",  # noqa: RUF001 - texts in the wild hold this character
     re.MULTILINE,
 )
 _INLINE_HASHED: Final = re.compile(r"[`\"]#{1,4} (?P<name>[A-Z][\w /&-]{1,40}?)[`\"]")
 _LISTED: Final = re.compile(
     r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]+[`\"*_]*(?P<name>[A-Z][\w /&-]{1,40}?)[`\"*_]*"
-    r"[ \t]*(?:(?::|—|–|-)[*_]*[ \t]*(?P<text>[^\n]*(?:\n[ \t]{2,}(?![-*•])[^\n]+)*))?$",
+    r"[ \t]*(?:(?::|—|–|-)[*_]*[ \t]*(?P<text>[^\n]*(?:\n[ \t]{2,}(?![-*•])[^\n]+)*))?$",  # noqa: RUF001 - texts in the wild hold this character
     re.MULTILINE,
 )
 _ENUMERATED: Final = re.compile(
-    r"\b(?:sections?|headings?|headers?)\b[^.\n]{0,40}?[: ]\s*(?P<list>[`\"*]*[A-Z][\w-]*(?: [A-Z&][\w-]*)*[`\"*]*"
+    r"\b(?:sections?|headings?|headers?)\b[^.\n]{0,40}?[: ]\s*(?P<list>[`\"*]*[A-Z][\w-]*(?: "
+    r"[A-Z&][\w-]*)*[`\"*]*"
     r"(?:\s*(?:,\s*and|,|and|/|;)\s*[`\"*]*[A-Z][\w-]*(?: [A-Z&][\w-]*)*[`\"*]*)+)"
 )
 _TIME_FORMAT: Final = re.compile(

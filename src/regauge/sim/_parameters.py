@@ -58,7 +58,8 @@ def _number(name: str, value: JSON, least: float, most: float) -> float:
     if not least <= value <= most:
         side = "minimum" if value < least else "maximum"
         raise BadParameterError(
-            f"Invalid '{name}': {value} is outside its range; the {side} is {least if value < least else most}.",
+            f"Invalid '{name}': {value} is outside its range; the {side} is "
+            f"{least if value < least else most}.",
             parameter=name,
         )
     return float(value)

@@ -31,7 +31,8 @@ class SimulatedProvider:
         if request.model != self._rules.model:
             place = f" ({request.origin})" if request.origin else ""
             raise ProviderError(
-                f"there is no simulated model {request.model!r}{place}\n  fix: write sim:{self._rules.model}",
+                f"there is no simulated model {request.model!r}{place}\n  fix: write "
+                f"sim:{self._rules.model}",
                 kind="bad-request",
                 status=404,
             )

@@ -34,7 +34,21 @@ _UNITS: Final = {
 _NUMBERS: Final = {
     word: number
     for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+        [
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ],
+        start=1,
     )
 }
 _NUMBER: Final = r"(?P<number>\d+(?:\.\d+)?|" + "|".join(_NUMBERS) + ")"
@@ -70,7 +84,7 @@ def _thresholds(code: str) -> list[Quantity]:
     found: list[Quantity] = []
     for match in _PRODUCT.finditer(bare):
         value = math.prod(float(factor) for factor in match[0].split("*"))
-        if value >= 60:  # noqa: PLR2004 - less than a minute is not written as a product
+        if value >= 60:  # noqa: PLR2004 - a small count that says itself
             found.append(Quantity(kind="seconds", value=value))
     is_percent = bool(_LONE_ARITHMETIC.search(bare)) or "percent" in bare
     for match in _THRESHOLD.finditer(bare):
@@ -79,7 +93,7 @@ def _thresholds(code: str) -> list[Quantity]:
             continue
         if "second" in bare and value >= 1:
             found.append(Quantity(kind="seconds", value=value))
-        elif is_percent and value <= 100:  # noqa: PLR2004 - a share in percent
+        elif is_percent and value <= 100:  # noqa: PLR2004 - a small count that says itself
             found.append(Quantity(kind="percent", value=value))
         elif value < 1 and ("/" in bare or "ratio" in bare):
             found.append(Quantity(kind="percent", value=100 * value))

@@ -31,6 +31,12 @@ _TOPICS: Final[tuple[tuple[Topic, str], ...]] = (
     ("summary", r"summary|abstract|tl;?dr|conclusion|key points|highlights|takeaways"),
 )
 _WORKLOADS: Final = ("deployment", "statefulset", "daemonset")
+_URGENCIES: Final = {
+    "critical": "users are or soon will be affected, act at once",
+    "warning": "it gets worse when nobody looks at it today",
+    "info": "by itself it needs no action",
+}
+_OTHER_URGENCY: Final = "follow the rules of your team for this level"
 _MARK: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -98,15 +104,13 @@ def _impact(facts: AlertFacts) -> str:
     lines = [found[0].consequence]
     if scope:
         lines.append(
-            f"How far it reaches stands in the labels {', '.join(f'`{s}`' for s in scope[:4])} of the alert."
+            f"How far it reaches stands in the labels {', '.join(f'`{s}`' for s in scope[:4])} "
+            f"of the alert."
         )
     urgency = facts.severity.lower()
     if urgency:
         word = "An" if urgency[0] in "aeiou" else "A"
-        then = {"critical": "users are or soon will be affected, act at once", "warning": "it gets worse when nobody looks at it today", "info": "by itself it needs no action"}  # fmt: skip
-        lines.append(
-            f"{word} {urgency} alert: {then.get(urgency, 'follow the rules of your team for this level')}."
-        )
+        lines.append(f"{word} {urgency} alert: {_URGENCIES.get(urgency, _OTHER_URGENCY)}.")
     return "\n".join(lines)
 
 
@@ -118,13 +122,14 @@ def _diagnosis(facts: AlertFacts) -> str:
         if facts.metrics[0].endswith("_total"):
             query = f"rate({query}[{facts.window or '5m'}])"
         steps.append(
-            f"Look at the series behind the alert, and since when they are off:\n\n  ```promql\n  {query}\n  ```"
+            f"Look at the series behind the alert, and since when they are off:\n\n  "
+            f"```promql\n  {query}\n  ```"
         )
     if facts.labels:
         named = ", ".join(f"`{label}`" for label in facts.labels[:5])
         steps.append(f"Take {named} from the labels of the alert.")
     steps += [f"Run `{_fill(command, facts)}`." for command in found[0].commands]
-    if len(found) > 2:  # noqa: PLR2004 - a second kind of thing besides the general one
+    if len(found) > 2:  # noqa: PLR2004 - a small count that says itself
         steps += [f"Run `{_fill(command, facts)}`." for command in found[1].commands[:1]]
     causes = list(dict.fromkeys(cause for resource in found[:2] for cause in resource.causes))
     steps.append("Usual causes: " + "; ".join(causes[:5]) + ".")
@@ -196,6 +201,7 @@ def loose_runbook(document: Document) -> str:
     """A runbook as it comes out when nobody says which sections it is to have."""
     facts = alert_facts(document)
     return (
-        f"**{facts.name or document.title or 'Alert'}**\n\n{_meaning(facts)}\n\n{_impact(facts)}\n\n"
+        f"**{facts.name or document.title or 'Alert'}**\n\n{_meaning(facts)}\n\n"
+        f"{_impact(facts)}\n\n"
         f"What to look at:\n\n{_diagnosis(facts)}\n\nWhat usually helps:\n\n{_mitigation(facts)}"
     )

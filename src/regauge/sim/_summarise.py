@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["shorten", "summarise"]
 
 _WEIGHTY: Final = re.compile(
-    r"\b(?:impact|identified|resolution|resolved|cause[ds]?|because|due to|outage|unavailable|users?|failed|failure"
+    r"\b(?:impact|identified|resolution|resolved|cause[ds]?|because|due to|outage|unavailable"
+    r"|users?|failed|failure"
     r"|down|restored|rolled? ?back|fixed|affected)\b",
     re.IGNORECASE,
 )
@@ -26,7 +27,8 @@ _DULL_FIELDS: Final = re.compile(
     r"time to|key events|review|action|timeline|context|link|slack", re.IGNORECASE
 )
 _GOOD_FIELDS: Final = re.compile(
-    r"impact|identified|resolution|summary|cause|background|problem|what happened|description|fix|message|body|auswirkung|ursache|lösung",
+    r"impact|identified|resolution|summary|cause|background|problem|what happened|description"
+    r"|fix|message|body|auswirkung|ursache|lösung",
     re.IGNORECASE,
 )
 _NO_LIMIT_SHARE: Final = 0.7
@@ -50,7 +52,7 @@ def shorten(text: str, words: int) -> str:
     return cut.rstrip(" ,;:-(") + "."
 
 
-def _candidates(document: Document) -> list[tuple[float, int, str]]:
+def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C901 - one step for each shape of line or message
     """Sentences with a worth and a position; labelled pieces that matter come first."""
     counts: Counter[str] = Counter(w for p in document.prose for w in set(stems(p)))
     found: list[tuple[float, int, str]] = []
@@ -74,10 +76,10 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:
         for index, line in enumerate(field.value.split("\n")):
             cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
             for sentence in sentences(cleaned):
-                if count_words(sentence) > 2:  # noqa: PLR2004 - fewer words state nothing
+                if count_words(sentence) > 2:  # noqa: PLR2004 - a small count that says itself
                     ended = sentence if sentence[-1] in ".!?" else sentence + "."
                     add(ended, (1.2 if good else 0.0) - 0.1 * index)
-    if len(found) < 3:  # noqa: PLR2004 - too little labelled text to tell the story
+    if len(found) < 3:  # noqa: PLR2004 - a small count that says itself
         for index, paragraph in enumerate(document.prose):
             for sentence in sentences(paragraph):
                 add(sentence if sentence[-1] in ".!?" else sentence + ".", 0.8 / (1 + index))

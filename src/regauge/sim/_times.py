@@ -27,7 +27,7 @@ _CLOCK: Final = (
     r"|(?<=\d\d)(?P<tight>[0-5]\d)\b)(?:\s*(?P<half>[ap])\.?m\b\.?)?"
 )
 _ZONE: Final = r"(?:\s*(?P<zone>Z|UTC|GMT|BST|CET|CEST|[+-]\d{2}:?\d{2})\b|\s*(?:Uhr)\b)?"
-_GAP: Final = r"(?:T|,?\s+(?:at\s+|um\s+)?|\s*[-–]\s*)"
+_GAP: Final = r"(?:T|,?\s+(?:at\s+|um\s+)?|\s*[-–]\s*)"  # noqa: RUF001 - texts in the wild hold this character
 _DATES: Final = (
     r"(?P<year>(?:19|20)\d\d)[-/.](?P<month>0?[1-9]|1[0-2])[-/.](?P<day>[0-2]?\d|3[01])(?!\d)",
     r"(?P<day>[0-2]?\d|3[01])\.\s?(?P<month>0?[1-9]|1[0-2])\.\s?(?P<year>(?:19|20)\d\d)",
@@ -49,7 +49,8 @@ _CLOCK_ONLY: Final = re.compile(
     re.IGNORECASE,
 )
 _DURATION: Final = re.compile(
-    r"(?<![\w:])(?:about\s+|around\s+|approximately\s+|~\s*)?(?:\d+(?:\.\d+)?|an?|one|two|three|four|five|six|seven|eight|nine|ten|half an)\s*"
+    r"(?<![\w:])(?:about\s+|around\s+|approximately\s+|~\s*)?(?:\d+(?:\.\d+)?|an?|one|two|three"
+    r"|four|five|six|seven|eight|nine|ten|half an)\s*"
     r"(?:d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|weeks?|tag(?:e|en)?|stunden?|minuten?)\b"
     r"(?:(?:\s*,?\s*(?:and|und)?\s*)\d+\s*(?:h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|stunden?|minuten?)\b)*",
     re.IGNORECASE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.sim._alert_facts import alert_facts, readable
 from regauge.sim._classify import evidence_of, rank
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["choose_label", "clarity_of_limit", "json_values", "over_limit"]
 
 _NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other")
-_LONG_REASON_WORDS: Final = 55
+_AFTERTHOUGHT: Final = (
+    "Taken together this is why I would choose this answer, although more context about the"
+    " service, its users and the time of the day could change my view of how urgent it really is."
+)
 
 
 @lru_cache(maxsize=200)
@@ -75,9 +78,8 @@ def _limits_for(key: Key, text: str) -> Limits:
     return Limits()
 
 
-def over_limit(document: Document, limit: int, dice: Dice) -> int:
+def over_limit(limit: int, dice: Dice) -> int:
     """How many words come out when a limit is overrun: up to two thirds too many."""
-    del document
     return limit + 3 + int(limit * (0.15 + 0.5 * dice.throw("overrun")))
 
 
@@ -106,18 +108,17 @@ def _reason(
         f"It has to hold for {facts.duration} before the alert fires, so it is not a short spike."
         if facts.duration
         else "",
-        "Taken together this is why I would choose this answer, although more context about the service, its users and"
-        " the time of the day could change my view of how urgent it really is.",
+        _AFTERTHOUGHT,
     ]
     long = " ".join(piece for piece in more if piece)
-    return long if limit is None else " ".join(long.split()[: over_limit(document, limit, dice)])
+    return long if limit is None else " ".join(long.split()[: over_limit(limit, dice)])
 
 
 def _summary(document: Document, limits: Limits, dice: Dice) -> str:
     words = limits.words_max
     if words is not None and dice.fails("too long summary", clarity_of_limit(limits)):
         text = summarise(document, Limits(), words=None)
-        return " ".join(text.split()[: over_limit(document, words, dice)])
+        return " ".join(text.split()[: over_limit(words, dice)])
     return summarise(document, limits)
 
 
@@ -152,46 +153,51 @@ def _misread(document: Document, value: str, pattern: str | None) -> str:
     return next((other for other in others if other != value), value)
 
 
-def _value(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    """What stands for something the document does not say: nothing, or an invention."""
+    clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
+    if dice.fails(f"invent {key.name}", clarity):
+        return _typed(key, _invented(document, key, instructions.time_format, dice))
+    by_rule = key.nullable or instructions.null_when_absent or key.kind in ("number", "integer")
+    return None if by_rule else ""
+
+
+def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    """A value that the document states, within its limits."""
     pattern = instructions.time_format
-    limits = _limits_for(key, instructions.text)
-    kind = kind_of(key)
-    match kind:
-        case "label":
-            return choose_label(document, instructions, dice, key=key)[0]
-        case "summary":
-            return _summary(document, limits, dice)
-        case "boolean":
-            return bool(find_text(document, key))
-        case "list":
-            if key.children:
-                return [_object(key.children, document, instructions, dice)]
-            found = find_text(document, key)
-            return lines_of(found) if found else []
-        case "reason" | "title" | "time" | "duration" | "number" | "text":
-            pass
-        case _:
-            assert_never(kind)
-    if key.children:
-        return _object(key.children, document, instructions, dice)
     text = find_value(document, key, pattern)
     if text is None:
-        clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
-        if dice.fails(f"invent {key.name}", clarity):
-            return _typed(key, _invented(document, key, pattern, dice))
-        return (
-            None
-            if key.nullable or instructions.null_when_absent or key.kind in ("number", "integer")
-            else ""
-        )
-    clarity = 1.0 if key.described else 0.75
-    if kind == "time" and dice.fails(f"misread {key.name}", clarity):
+        return _absent(key, document, instructions, dice)
+    kind, limits = kind_of(key), _limits_for(key, instructions.text)
+    if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.described else 0.75):
         text = _misread(document, text, pattern)
     if limits.words_max is not None and count_words(text) > limits.words_max:
         text = shorten(text, limits.words_max)
     if kind == "text" and limits.sentences_max == 1:
         text = first_sentence(text)
     return _typed(key, text)
+
+
+def _list(key: Key, document: Document, instructions: Instructions, dice: Dice) -> list[Any]:
+    if key.children:
+        return [_object(key.children, document, instructions, dice)]
+    found = find_text(document, key)
+    return lines_of(found) if found else []
+
+
+def _value(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    kind = kind_of(key)
+    if kind == "label":
+        return choose_label(document, instructions, dice, key=key)[0]
+    if kind == "summary":
+        return _summary(document, _limits_for(key, instructions.text), dice)
+    if kind == "boolean":
+        return bool(find_text(document, key))
+    if kind == "list":
+        return _list(key, document, instructions, dice)
+    if key.children:
+        return _object(key.children, document, instructions, dice)
+    return _read(key, document, instructions, dice)
 
 
 def _object(

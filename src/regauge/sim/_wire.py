@@ -113,7 +113,8 @@ def read_request(body: bytes, models: Sequence[str]) -> tuple[CompletionRequest,
         raise WireError("you must provide a model parameter", parameter="model")
     if model not in models:
         raise WireError(
-            f"The model '{model}' does not exist here; this simulated endpoint serves {', '.join(models)}.",
+            f"The model '{model}' does not exist here; this simulated endpoint serves "
+            f"{', '.join(models)}.",
             status=404,
             parameter="model",
             code="model_not_found",

@@ -16,7 +16,7 @@ STOPWORDS: Final = frozenset(
     until up use used using very was we were what when where which while who whose will with within
     without would you your also about after again all because before between during even ever
     around etc eg ie us least one alert fire fires firing labels value printf humanize
-    humanizepercentage humanizeduration job name""".split()
+    humanizepercentage humanizeduration job name""".split()  # noqa: SIM905 - words read best as a line
 )
 # Words that mean the same to an operator, folded to the first of each line. Kept general: no
 # line names a product, an alert or a metric.
@@ -43,6 +43,8 @@ _SYNONYMS: Final = {
     )
     for word in line.split()
 }
+_ROOT_MIN: Final = 3
+_ROOT_LONG: Final = 4
 _PIECE: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+(?:\.\d+)?")
 _NEGATORS: Final = frozenset({"not", "no", "never", "non", "cannot", "without", "isn", "n't"})
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z0-9\"'(`*\[])")
@@ -64,11 +66,11 @@ def stem(word: str) -> str:
         ("ies", "y"), ("sses", "ss"), ("ations", "ate"), ("ation", "ate"), ("ings", ""),
         ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
     ):  # fmt: skip
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
+        if word.endswith(ending) and len(word) - len(ending) >= _ROOT_MIN:
             if ending == "s" and word.endswith(("ss", "us", "is")):
                 break
             root = word[: -len(ending)] + put
-            if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz" and not put:
+            if len(root) > _ROOT_MIN and root[-1] == root[-2] and root[-1] not in "lsz" and not put:
                 root = root[:-1]
             break
     if root in _SYNONYMS:
@@ -76,7 +78,7 @@ def stem(word: str) -> str:
     for guess in (root + "e", root.removesuffix("e")):
         if guess in _SYNONYMS:
             return _SYNONYMS[guess]
-    return root.removesuffix("e") if len(root) > 4 else root
+    return root.removesuffix("e") if len(root) > _ROOT_LONG else root
 
 
 def split_name(text: str) -> list[str]:
@@ -102,12 +104,12 @@ def stems(text: str) -> tuple[str, ...]:
         if low in _NEGATORS:
             negated = True
             continue
-        if low.startswith("un") and len(low) > 5 and low[2:] in ("ready", "healthy"):
+        if low.startswith("un") and len(low) > _ROOT_LONG + 1 and low[2:] in ("ready", "healthy"):
             low, negated = low[2:], True
         if low in STOPWORDS or piece[0].isdigit():
             continue
         root = stem(low)
-        if len(root) < 2 or root in STOPWORDS:
+        if len(root) <= 1 or root in STOPWORDS:
             continue
         found.append(root)
         if negated:

@@ -108,7 +108,7 @@ def test_a_harmless_rewording_changes_few_answers(severity, real):
         text = text.replace(
             "You are the on-call engineer of a Kubernetes platform. You decide",
             "As the on-call engineer for a Kubernetes platform, decide",
-        )  # noqa: E501
+        )
         return text.replace("Example of an answer:", "An answer looks like this:")
 
     same = share(severity.ask(inputs) == severity.ask(inputs, edit=reworded) for inputs, _ in real)
