@@ -240,6 +240,8 @@ class LocalStore:
             try:
                 yield self._database
             except BaseException:
-                self._database.execute("ROLLBACK")
+                # A full disk ends the transaction by itself.
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
                 raise
             self._database.execute("COMMIT")

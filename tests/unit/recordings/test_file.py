@@ -1,0 +1,274 @@
+"""Committed recordings: what a file looks like, and that nothing in it is lost or invented."""
+
+from __future__ import annotations
+
+import json
+import resource
+import stat
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regauge.errors import RecordingError
+from regauge.recordings import RecordingKey, RecordingsFile
+
+HERE = str(Path(__file__).parent)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "recordings" / "alert.jsonl"
+
+
+def saved(path, *recordings):
+    file = RecordingsFile.load(path)
+    file.merge(recordings, replace=False)
+    file.save()
+    return file
+
+
+def test_a_missing_file_holds_nothing(path):
+    file = RecordingsFile.load(path)
+    assert len(file) == 0
+    assert file.get(RecordingKey("0" * 64, 0)) is None
+    assert file.save() is False
+    assert not path.exists()
+
+
+def test_what_was_saved_is_found_again(path, made):
+    saved(path, made(1), made(2))
+    file = RecordingsFile.load(path)
+    assert file.get(made(1).key) == made(1)
+    assert list(file) == [made(1), made(2)]
+    assert RecordingKey(made(1).key.digest, 1) not in file
+
+
+def test_lines_are_sorted_by_case_then_trial_whatever_the_order_they_came_in(path, made):
+    draws = [
+        replace(made(n), key=RecordingKey(made(n).key.digest, t)) for n in (2, 1) for t in (1, 0)
+    ]
+    saved(path, *draws)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["case"], line["trial"]) for line in lines] == [
+        ("case-0001", 0),
+        ("case-0001", 1),
+        ("case-0002", 0),
+        ("case-0002", 1),
+    ]
+
+
+def test_the_same_recordings_give_the_same_bytes(path, tmp_path, made):
+    saved(path, made(1), made(2))
+    other = tmp_path / "other.jsonl"
+    saved(other, made(2))
+    saved(other, made(1))
+    assert other.read_bytes() == path.read_bytes()
+
+
+def test_an_earlier_answer_stays_unless_it_is_to_be_replaced(path, made):
+    saved(path, made(1, "old"))
+    file = RecordingsFile.load(path)
+    assert file.merge([made(1, "new")], replace=False) is False
+    assert file.save() is False
+    assert file.merge([made(1, "new")], replace=True) is True
+    assert file.save() is True
+    assert RecordingsFile.load(path).get(made(1).key).completion.text == "new"
+
+
+def test_the_same_answer_again_leaves_the_line_as_it_is_to_the_byte(path, made):
+    saved(path, made(1), made(2))
+    # As somebody may have formatted it by hand.
+    path.write_text("\n".join(json.dumps(json.loads(x)) for x in path.read_text().splitlines()))
+    before, when = path.read_bytes(), path.stat().st_mtime_ns
+    file = RecordingsFile.load(path)
+    slower = replace(made(1).completion, latency_s=9.0, attempts=4, cost_usd=1.0)
+    again = replace(made(1), completion=slower, recorded_at="2027-01-01T00:00:00Z")
+    assert file.merge([again], replace=True) is False
+    assert file.save() is False
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, when)
+
+
+def test_a_changed_request_is_told_from_a_new_case(path, made):
+    file = saved(path, made(1))
+    assert file.cases_with_other_digest("case-0001", "f" * 64) is True
+    assert file.cases_with_other_digest("case-0001", made(1).key.digest) is False
+    assert file.cases_with_other_digest("case-0002", "f" * 64) is False
+
+
+def test_pruning_keeps_what_is_wanted(path, made):
+    file = saved(path, *[made(n) for n in range(5)])
+    keep = {made(1).key, made(3).key}
+    assert [r.case for r in file.unused(keep)] == ["case-0000", "case-0002", "case-0004"]
+    assert file.prune(keep) == 3
+    assert file.save() is True
+    assert RecordingsFile.load(path).keys() == keep
+
+
+def test_pruning_does_not_touch_what_another_process_added_meanwhile(path, made):
+    file = saved(path, made(1), made(2))
+    file.prune({made(1).key})
+    saved(path, made(3))
+    file.save()
+    assert RecordingsFile.load(path).keys() == {made(1).key, made(3).key}
+    assert made(3).key in file
+
+
+def test_what_is_pruned_and_then_recorded_anew_is_there(path, made):
+    file = saved(path, made(1, "old"))
+    file.prune(set())
+    file.merge([made(1, "new")], replace=False)
+    file.save()
+    assert RecordingsFile.load(path).get(made(1).key).completion.text == "new"
+
+
+def test_broken_lines_are_reported_together_with_their_places(path, made):
+    saved(path, made(1), made(2))
+    one, two = path.read_text().splitlines()
+    content = [
+        one,
+        one[:70],
+        "<<<<<<< HEAD",
+        two,
+        "{}",
+        "[1]",
+        two.replace('"trial":0', '"trial":-1'),
+    ]
+    path.write_text("\n".join(content) + "\n")
+    with pytest.raises(RecordingError) as caught:
+        RecordingsFile.load(path)
+    assert [fault.line for fault in caught.value.faults] == [2, 3, 5, 6, 7]
+    assert f"{path}:2: not a recording" in str(caught.value)
+    assert "merge conflict" in str(caught.value)
+    assert path.read_text() == "\n".join(content) + "\n"
+
+
+def test_two_answers_to_one_request_are_a_fault_and_one_answer_twice_is_none(path, made):
+    saved(path, made(1))
+    line = path.read_text()
+    path.write_text(line + line)
+    assert len(RecordingsFile.load(path)) == 1
+    path.write_text(line + line.replace("yes", "no"))
+    with pytest.raises(RecordingError, match=r":2: another answer to the request of line 1"):
+        RecordingsFile.load(path)
+
+
+def test_windows_line_ends_and_blank_lines_are_read(path, made):
+    saved(path, made(1), made(2))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n\r\n"))
+    assert len(RecordingsFile.load(path)) == 2
+
+
+@pytest.mark.parametrize("text", ["\u2028\x85\x0b", "\ud800 alone", "🦉", "\x00", 'a\n"b"\\'])
+def test_any_text_is_one_line(path, made, text):
+    saved(path, made(1, text), made(2))
+    assert path.read_bytes().count(b"\n") == 2
+    assert RecordingsFile.load(path).get(made(1).key).completion.text == text
+
+
+def test_secrets_never_reach_the_file(path, made):
+    key = "sk-proj-" + "a1B2" * 10
+    saved(path, made(1, f"the key is {key}."))
+    assert key not in path.read_text()
+    assert "the key is [redacted]." in path.read_text()
+
+
+def test_the_mode_of_the_file_stays(path, made):
+    saved(path, made(1))
+    path.chmod(0o640)
+    saved(path, made(2))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_link_stays_a_link(path, tmp_path, made):
+    real = tmp_path / "real.jsonl"
+    real.touch()
+    path.parent.mkdir()
+    path.symlink_to(real)
+    saved(path, made(1))
+    assert path.is_symlink()
+    assert len(RecordingsFile.load(real)) == 1
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_draft(path, made):
+    """A limit on file size stands in for a full disk: the write itself fails, half-way."""
+    saved(path, made(1))
+    before = path.read_bytes()
+    code = f"""
+        import resource, signal, sys
+        from pathlib import Path
+        sys.path.insert(0, {HERE!r})
+        from conftest import recording
+        from regauge.errors import RecordingError
+        from regauge.recordings import RecordingsFile
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        file = RecordingsFile.load(Path({str(path)!r}))
+        file.merge([recording(n) for n in range(100)], replace=False)
+        try:
+            file.save()
+        except RecordingError as error:
+            print(error)
+            assert len(file) == 100
+    """
+    done = run(code)
+    assert "cannot be written: File too large" in done.stdout
+    assert "the answers are safe in the local store" in done.stdout
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 4096
+
+
+def test_processes_that_save_at_once_lose_nothing(path):
+    code = f"""
+        import sys
+        from pathlib import Path
+        sys.path.insert(0, {HERE!r})
+        from conftest import recording
+        from regauge.recordings import RecordingsFile
+        start = int(sys.argv[1])
+        for number in range(start, start + 30):
+            file = RecordingsFile.load(Path({str(path)!r}))
+            file.merge([recording(number)], replace=False)
+            file.save()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    writers = [subprocess.Popen([*command, str(start)]) for start in (0, 15, 100)]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    cases = [r.case for r in RecordingsFile.load(path)]
+    assert cases == [f"case-{n:04}" for n in (*range(45), *range(100, 130))]
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def run(code):
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40
+)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from(["a", "b"]), st.booleans(), st.booleans()),
+        max_size=12,
+    )
+)
+def test_saving_early_or_late_ends_with_the_same_file(tmp_path, made, steps):
+    paths = [tmp_path / "early.jsonl", tmp_path / "late.jsonl"]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    early, late = (RecordingsFile.load(path) for path in paths)
+    for number, text, replace_, prune in steps:
+        for file in (early, late):
+            file.merge([made(number, text)], replace=replace_)
+            if prune:
+                file.prune({made(n).key for n in range(3)})
+        early.save()
+    late.save()
+    assert list(RecordingsFile.load(paths[0])) == list(RecordingsFile.load(paths[1])) == list(early)

@@ -1,0 +1,94 @@
+"""Secrets do not reach a file, and what is no secret is not touched."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.recordings import REDACTED, Redactor
+
+ENVIRON = {
+    "ACME_LLM": "short-key",
+    "OPENAI_API_KEY": "long-and-odd-key-0123456789",
+    "DEPLOY_TOKEN": "production-like-word",
+    "HOME": "/home/somebody-with-1-long-name",
+}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-" + "a1" * 24,
+        "sk-proj-" + "A_-9" * 12,
+        "sk-ant-api03-" + "x" * 40,
+        "ghp_" + "a" * 36,
+        "github_pat_" + "a" * 50,
+        "AKIA" + "ABCD1234" * 2,
+        "AIza" + "x" * 35,
+        "xoxb-123456789012-abc",
+        "hf_" + "a" * 34,
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\ncut off",
+        ENVIRON["ACME_LLM"],
+        ENVIRON["OPENAI_API_KEY"],
+        "ticket OPS-1234",
+    ],
+)
+def test_a_secret_is_redacted_wherever_it_stands(secret):
+    redactor = Redactor([r"ticket OPS-\d+"], ENVIRON, names=["ACME_LLM"])
+    assert redactor.redact(secret) == REDACTED
+    assert redactor.redact(f'{{"key": "{secret}"') in (
+        f'{{"key": "{REDACTED}"',
+        f'{{"key": "{REDACTED}',
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "sk-short",
+        "the risk-averse task-oriented desk-bound-operator-on-call",
+        ENVIRON["DEPLOY_TOKEN"],
+        ENVIRON["HOME"],
+        "AKIAlowercase0123456789",
+        "a" * 64,
+        "-----BEGIN CERTIFICATE-----",
+    ],
+)
+def test_what_is_no_secret_stays(text):
+    assert Redactor((), ENVIRON).redact(text) == text
+
+
+def test_every_string_of_a_recording_is_looked_at(made):
+    from dataclasses import replace
+
+    from regauge.providers import ToolCall
+
+    key = ENVIRON["OPENAI_API_KEY"]
+    call = ToolCall(id="1", name="f", arguments=f'{{"k": "{key}"}}')
+    completion = replace(made().completion, text=None, refusal=key, tool_calls=(call,))
+    secret = made(completion=completion, request={"parameters": {"stop": ["a", key], "n": 1}})
+    clean = Redactor((), ENVIRON).recording(secret)
+    assert clean.completion.refusal == REDACTED
+    assert clean.completion.tool_calls[0].arguments == '{"k": "[redacted]"}'
+    assert clean.request == {"parameters": {"stop": ["a", REDACTED], "n": 1}}
+    assert Redactor((), {}).recording(secret) is secret
+
+
+secrets = st.text("ab01-", min_size=6, max_size=12)
+
+
+@given(st.lists(secrets, max_size=3), st.text("ab01-[redact] ", max_size=60))
+def test_no_secret_of_the_environment_survives_and_twice_is_once(values, text):
+    environ = {f"V{n}": value for n, value in enumerate(values)}
+    redactor = Redactor((), environ, names=environ)
+    clean = redactor.redact(text)
+    assert all(value not in part for value in values for part in clean.split(REDACTED))
+    assert redactor.redact(clean) == clean
+
+
+@given(st.text(max_size=60))
+def test_a_pattern_that_matches_nothing_adds_nothing(text):
+    assert Redactor(["x*"]).redact(text.replace("x", "y")) == text.replace("x", "y")
