@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,12 @@ MODULES = sorted(m.name for m in pkgutil.iter_modules(regauge.sim.__path__, "reg
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_the_example_of_the_page_on_the_model_runs():
+    page = Path(__file__).parents[3] / "docs" / "simulated-model.md"
+    results = doctest.testfile(str(page), module_relative=False)
+    assert (results.failed, results.attempted > 0) == (0, True)
 
 
 def user(text):
