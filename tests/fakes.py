@@ -26,6 +26,7 @@ class Endpoint:
     Attributes:
         calls: How often each text was asked about, whatever came of it.
         answered: How often each text was answered, to the last byte.
+        answer: What is said of a text.
         latency_s: How long every answer takes, in seconds.
         objections: How many requests were answered with 429.
     """
@@ -43,7 +44,7 @@ class Endpoint:
         self.objections = 0
         self.models: Counter[str] = Counter()
         self.base_url = ""
-        self._answer = answer
+        self.answer = answer
         self._object_to_each = object_to_each
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -126,7 +127,7 @@ class Endpoint:
             return 429, {"error": {"message": "slow down", "type": "requests", "code": "rate"}}
         await asyncio.sleep(self.latency_s)
         self.answered[text] += 1
-        message = {"role": "assistant", "content": self._answer(text), "refusal": None}
+        message = {"role": "assistant", "content": self.answer(text), "refusal": None}
         return 200, {
             "id": "chatcmpl-1",
             "object": "chat.completion",

@@ -214,7 +214,12 @@ class PytestRun:
         """Publish this process's recordings, and join what workers said of theirs."""
         answers = self._session.answers
         missing = (
-            missing_answers(self._session.plan, answers, self._project.settings)
+            missing_answers(
+                self._session.plan,
+                answers,
+                self._project.settings,
+                options=self._session.options,
+            )
             if self._session.options.record == "none"
             else []
         )

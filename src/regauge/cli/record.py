@@ -83,7 +83,7 @@ def command(
 
 
 def _estimate(evals: EvalSession, project: Project) -> None:
-    missing = missing_answers(evals.plan, evals.answers, project.settings)
+    missing = missing_answers(evals.plan, evals.answers, project.settings, options=evals.options)
     for line in missing_lines(missing):
         click.echo(line.text)
     if not missing:

@@ -91,12 +91,12 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
         older = f", {one.stale} of them recorded for an older request" if one.stale else ""
         model = f"{one.model}, simulated" if one.simulated else one.model
         lines += [
-            Line(f"needs recording: {one.prompt}, {one.cases} cases{older}", "bad"),
+            Line(f"needs recording: {one.prompt}, {_count(one.cases, 'case')}{older}", "bad"),
             Line(
-                f"  {one.answers} answers of {model}: about {quantity(one.tokens)} tokens,"
-                f" {_about(one.cost_usd)}"
+                f"  {_count(one.answers, 'answer')} of {model}: about"
+                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd)}"
             ),
-            Line(f"  record them: regauge record {one.prompt}"),
+            Line(f"  record them: {one.command}"),
         ]
     return lines
 
@@ -104,7 +104,7 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
 def recorded_lines(written: Mapping[str, int]) -> list[Line]:
     """Which committed recordings changed."""
     return [
-        Line(f"recorded: {count} answers in {path}; commit it with the prompt")
+        Line(f"recorded: {_count(count, 'answer')} in {path}; commit it with the prompt")
         for path, count in written.items()
     ]
 
@@ -154,6 +154,10 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _about(cost_usd: float | None) -> str:

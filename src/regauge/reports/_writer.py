@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from io import TextIOWrapper
     from pathlib import Path
 
+    from regauge.digests import JSON
     from regauge.reports._schema import GitState
     from regauge.runner import EvalResult
 
@@ -31,7 +32,7 @@ class RunWriter:
 
     Args:
         directory: Of the run; made with the first row, so a run without rows leaves nothing.
-        redact: Takes secrets out of a line of text before it is written.
+        redact: Takes secrets out of a text before it is written.
         worker: The name of a worker process that shares the run with others; its rows go to a
             file of their own, which `gather` joins.
     """
@@ -57,8 +58,20 @@ class RunWriter:
             self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
         for row in rows_of(result):
             self.tally.add(row)
-            line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
-            self._file.write(f"{self._redact(line)}\n")
+            clean = self._clean(row)
+            self._file.write(f"{json.dumps(clean, ensure_ascii=False, separators=(',', ':'))}\n")
+
+    def _clean(self, value: JSON) -> JSON:
+        """`value` without secrets; a pattern cannot reach from one text into the next."""
+        match value:
+            case str():
+                return self._redact(value)
+            case dict():
+                return {name: self._clean(item) for name, item in value.items()}
+            case list():
+                return [self._clean(item) for item in value]
+            case _:
+                return value
 
     def close(self) -> None:
         """Flush what was written."""

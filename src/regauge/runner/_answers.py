@@ -134,11 +134,15 @@ class Answers:
         """Give a claim back without an answer."""
         self._local().release(key)
 
-    def keep(self, draw: Draw, request: CompletionRequest, completion: Completion) -> None:
-        """Keep a new answer; once this returns, killing the process does not lose it."""
+    def keep(self, draw: Draw, request: CompletionRequest, completion: Completion) -> Completion:
+        """Keep a new answer; once this returns, killing the process does not lose it.
+
+        Returns:
+            The answer as a replay will find it, that is without secrets.
+        """
         prompt = draw.planned.suite.prompt
         key = RecordingKey.of(request)
-        self._local().put(
+        kept = self._local().put(
             Recording(
                 key=key,
                 prompt=prompt.name,
@@ -151,6 +155,7 @@ class Answers:
             )
         )
         self._publish_later(prompt.name, key)
+        return kept.completion
 
     def end_session(self, session: int) -> None:
         """Say that a session is complete: the next run of the same plan draws anew."""

@@ -103,8 +103,9 @@ class Drawing:
         except BaseException:
             self._answers.release(key)
             raise
-        self._answers.keep(draw, request, completion)
-        return SourcedCompletion(completion=completion, source="live")
+        # Judges see what a replay will show them, so that both come to the same verdicts.
+        kept = self._answers.keep(draw, request, completion)
+        return SourcedCompletion(completion=kept, source="live")
 
     def _expected_usd(self, request: CompletionRequest) -> float:
         """What a call is expected to cost; a budget cannot be kept without a price."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from regauge.project import Settings
     from regauge.runner._answers import Answers
+    from regauge.runner._options import RunOptions
     from regauge.runner._plan import Draw, Plan
 
 __all__ = ["MissingAnswers", "missing_answers"]
@@ -26,6 +28,7 @@ class MissingAnswers:
         stale: How many cases have an answer to an older request of the prompt.
         tokens: About how many tokens the calls would use, in and out.
         cost_usd: About what they would cost; None when no price is declared.
+        command: What records them.
     """
 
     prompt: str
@@ -36,22 +39,31 @@ class MissingAnswers:
     stale: int
     tokens: int
     cost_usd: float | None
+    command: str
 
 
-def missing_answers(plan: Plan, answers: Answers, settings: Settings) -> list[MissingAnswers]:
+def missing_answers(
+    plan: Plan, answers: Answers, settings: Settings, *, options: RunOptions
+) -> list[MissingAnswers]:
     """What each prompt of a plan lacks, in the order of the plan."""
     by_suite: dict[tuple[str, str], list[Draw]] = {}
     for draw in plan.missing:
         suite = draw.planned.suite
         by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(draw)
     return [
-        _of_suite(prompt, model, draws, answers, settings)
+        _of_suite(prompt, model, draws, answers=answers, settings=settings, options=options)
         for (prompt, model), draws in by_suite.items()
     ]
 
 
 def _of_suite(
-    prompt: str, model: str, draws: Sequence[Draw], answers: Answers, settings: Settings
+    prompt: str,
+    model: str,
+    draws: Sequence[Draw],
+    *,
+    answers: Answers,
+    settings: Settings,
+    options: RunOptions,
 ) -> MissingAnswers:
     estimate = estimate_requests(
         (draw.planned.request(draw.trial) for draw in draws),
@@ -67,4 +79,15 @@ def _of_suite(
         stale=sum(answers.has_older(planned) for planned in cases.values()),
         tokens=estimate.input_tokens + estimate.output_tokens,
         cost_usd=estimate.cost_usd,
+        command=_command(prompt, settings, options),
     )
+
+
+def _command(prompt: str, settings: Settings, options: RunOptions) -> str:
+    """The command that records exactly what this run lacks."""
+    words = ["regauge", "record", prompt]
+    if options.model is not None:
+        words += ["--model", options.model]
+    if options.trials != settings.trials:
+        words += ["--trials", str(options.trials)]
+    return shlex.join(words)
