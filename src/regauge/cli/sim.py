@@ -49,7 +49,16 @@ async def _serve(host: str, port: int, options: object) -> None:
     )
 
 
-@click.command(name="sim")
+_EPILOG = """\
+\b
+Examples:
+  regauge sim --port 8765
+  regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
+  regauge sim --rate-limit 100/s --api-key secret
+"""
+
+
+@click.command(name="sim", epilog=_EPILOG)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -100,16 +109,10 @@ def command(  # noqa: PLR0917 - click passes every option by name
     seed: int,
     api_key: str | None,
 ) -> None:
-    r"""Serve the simulated model as an OpenAI-compatible endpoint.
+    """Serve the simulated model as an OpenAI-compatible endpoint.
 
     It answers POST /v1/chat/completions, GET /v1/models and GET /healthz, without a key and without
     a network. The same request gets another draw each time, or the draw of its seed.
-
-    \b
-    Examples:
-      regauge sim --port 8765
-      regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
-      regauge sim --rate-limit 100/s --api-key secret
     """
     from regauge.sim.server import SimServerOptions, parse_faults, parse_rate
 

@@ -41,9 +41,9 @@ class Label:
 _QUOTE: Final = r"[\"'`*“”‘’_]*"  # noqa: RUF001 - texts in the wild hold this character
 _ITEM: Final = rf"{_QUOTE}[A-Za-z][\w-]*(?: (?!or\b|and\b)[\w-]+)?{_QUOTE}"
 _ONE_OF: Final = re.compile(
-    r"\b(?:one of|either|choose (?:from|between)|classes|labels?|categories|options|levels|values)"
-    rf"(?: (?:the )?(?:following|these|labels?|categories|values|words|of))*\s*(?:are|is|:"
-    rf"|=)?\s*[(\[]?"
+    r"\b(?:(?:one of|either|choose (?:from|between))"
+    r"(?: (?:the )?(?:following|these|labels?|categories|values|words|of))*\s*:?"
+    r"|(?:classes|labels?|categories|options|levels|values|severities)\s*(?:are|is|:|=))\s*[(\[]?"
     rf"(?P<list>{_ITEM}(?:\s*(?:,|/|\||\bor\b|\band\b|,\s*or\b|,\s*and\b)\s*{_ITEM})+)",
     re.IGNORECASE,
 )

@@ -7,8 +7,6 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from regauge.sim._words import stems
 
 if TYPE_CHECKING:
@@ -43,6 +41,8 @@ _LABEL_SCORE: Final = 0.4
 @lru_cache(maxsize=1)
 def _known() -> tuple[Resource, ...]:
     """All kinds; the last is the general one, which names nothing."""
+    import yaml
+
     text = resources.files("regauge.sim").joinpath("_resources.yml").read_text("utf-8")
     kinds: list[dict[str, Any]] = yaml.safe_load(text)
     return tuple(
