@@ -8,10 +8,17 @@
 from __future__ import annotations
 
 from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._evaluators import (
+    UnsupportedEvaluator,
+    cases_from_test_data,
+    judges_from_evaluators,
+)
 from regauge.judges._function import JudgeFunction, as_judge
+from regauge.judges._reference import JudgeDescription, describe, reference_page
+from regauge.judges._registry import judge_from_spec, judge_kinds
 from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, rule
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
-from regauge.judges.rules._combine import all_of, any_of, not_
+from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
     line_count,
     max_chars,
@@ -21,6 +28,7 @@ from regauge.judges.rules._counts import (
     sentence_count,
     word_count,
 )
+from regauge.judges.rules._documents import csv_parses, in_fence, python_parses, yaml_parses
 from regauge.judges.rules._edges import ends_with, starts_with
 from regauge.judges.rules._facts import (
     finish_reason_is,
@@ -41,47 +49,55 @@ from regauge.judges.rules._form import (
     no_comma,
     one_of,
 )
+from regauge.judges.rules._infrastructure import kubernetes_manifests, terraform_parses
+from regauge.judges.rules._invention import no_new_names, no_new_numbers, no_new_times
 from regauge.judges.rules._json_values import contains_json, json_matches_schema, json_parses
 from regauge.judges.rules._language import is_language
+from regauge.judges.rules._leak import no_prompt_leak
 from regauge.judges.rules._likeness import edit_distance, similarity
 from regauge.judges.rules._marks import (
     bullet_count,
     capital_word_count,
     highlight_count,
-    letter_count,
-    match_count,
     numbered_part_count,
     placeholder_count,
-    text_count,
 )
 from regauge.judges.rules._markup import contains_html, contains_xml, html_parses, xml_parses
 from regauge.judges.rules._meaning import near_in_meaning
 from regauge.judges.rules._meteor import meteor
+from regauge.judges.rules._occurrences import letter_count, match_count, text_count
 from regauge.judges.rules._overlap import bleu, chrf, gleu, rouge_l, rouge_n
 from regauge.judges.rules._paragraphs import paragraph_count, paragraph_starts_with, response_count
 from regauge.judges.rules._patterns import matches
+from regauge.judges.rules._personal import no_personal_data
 from regauge.judges.rules._refusal import is_refusal
 from regauge.judges.rules._secrets import no_secrets
 from regauge.judges.rules._sections import has_sections
+from regauge.judges.rules._sql import sql_parses
 from regauge.judges.rules._text import contains, contains_all, contains_any, equals, not_contains
+from regauge.judges.rules._urls import no_urls_of, urls_only_of
 
 __all__ = [
     "Answer",
     "Check",
     "Expected",
     "Judge",
+    "JudgeDescription",
     "JudgeFunction",
     "Outcome",
     "Rule",
     "RuleFactory",
+    "UnsupportedEvaluator",
     "Verdict",
     "abstained",
     "all_of",
     "any_of",
     "as_judge",
+    "at_least",
     "bleu",
     "bullet_count",
     "capital_word_count",
+    "cases_from_test_data",
     "chrf",
     "contains",
     "contains_all",
@@ -89,6 +105,8 @@ __all__ = [
     "contains_html",
     "contains_json",
     "contains_xml",
+    "csv_parses",
+    "describe",
     "edit_distance",
     "ends_with",
     "equals",
@@ -106,6 +124,7 @@ __all__ = [
     "has_title",
     "highlight_count",
     "html_parses",
+    "in_fence",
     "is_language",
     "is_lower_case",
     "is_quoted",
@@ -113,6 +132,10 @@ __all__ = [
     "is_upper_case",
     "json_matches_schema",
     "json_parses",
+    "judge_from_spec",
+    "judge_kinds",
+    "judges_from_evaluators",
+    "kubernetes_manifests",
     "letter_count",
     "line_count",
     "match_count",
@@ -127,7 +150,13 @@ __all__ = [
     "min_words",
     "near_in_meaning",
     "no_comma",
+    "no_new_names",
+    "no_new_numbers",
+    "no_new_times",
+    "no_personal_data",
+    "no_prompt_leak",
     "no_secrets",
+    "no_urls_of",
     "not_",
     "not_contains",
     "numbered_part_count",
@@ -138,17 +167,24 @@ __all__ = [
     "paragraph_starts_with",
     "passed",
     "placeholder_count",
+    "python_parses",
+    "reference_page",
     "response_count",
     "rouge_l",
     "rouge_n",
     "rule",
     "sentence_count",
     "similarity",
+    "sql_parses",
     "starts_with",
+    "terraform_parses",
     "text_count",
     "tool_call_count",
     "tool_calls_match",
     "tools_called",
+    "urls_only_of",
+    "weighted",
     "word_count",
     "xml_parses",
+    "yaml_parses",
 ]

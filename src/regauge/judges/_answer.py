@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError
 from regauge.judges._evidence import listed, quote
-from regauge.judges._json import JsonFault, parse_json
+from regauge.judges._json_text import JsonFault, parse_json
 from regauge.judges._path import MISSING, Missing, Steps, parse_path, value_at
 from regauge.judges._types import Verdict, failed
 
@@ -33,6 +33,9 @@ class Expected:
 
     def __str__(self) -> str:
         return f"expected.{self.path}" if self.path else "expected"
+
+    def __repr__(self) -> str:
+        return f"expected({self.path!r})" if self.path else "expected()"
 
 
 def expected(path: str = "") -> Expected:
@@ -147,14 +150,18 @@ class Answer:
         if isinstance(value, Missing):
             keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
             return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
-        part = Answer(
-            value if isinstance(value, str) else None,
+        if isinstance(value, str):
+            return self.part(value)
+        part = self.part(None if value is None else json.dumps(value, ensure_ascii=False))
+        part._json = value  # noqa: SLF001 - an Answer fills another Answer
+        return part
+
+    def part(self, text: str | None) -> Answer:
+        """A part of this answer, as an answer of its own to the same case."""
+        return Answer(
+            text,
             completion=self.completion,
             case=self.case,
             inputs=self._inputs,
             expected=self._expected,
         )
-        if not isinstance(value, str):
-            part._json = value
-            part.text = None if value is None else json.dumps(value, ensure_ascii=False)
-        return part

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = ["Check", "Rule", "RuleFactory", "negated", "on_answer", "on_text", "rule"]
+__all__ = ["Check", "Rule", "RuleFactory", "form_of", "negated", "on_answer", "on_text", "rule"]
 
 P = ParamSpec("P")
 Check = Callable[[Answer], Verdict]
@@ -131,11 +131,16 @@ class RuleFactory(Generic[P]):
     @functools.cached_property
     def form(self) -> str:
         """The parameters as one writes them, without types."""
-        bare = [
-            parameter.replace(annotation=inspect.Parameter.empty)
-            for parameter in self.signature.parameters.values()
-        ]
-        return str(inspect.Signature(bare))
+        return form_of(self.signature)
+
+
+def form_of(signature: inspect.Signature) -> str:
+    """A signature without types."""
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    return str(inspect.Signature(bare))
 
 
 def rule(
@@ -174,6 +179,8 @@ def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
             return value.as_posix()
         case Mapping():
             pairs = cast("Mapping[object, object]", value).items()
+            if any(isinstance(key, Rule) for key, _ in pairs):
+                return [{"of": plain(key, of=of), "is": plain(part, of=of)} for key, part in pairs]
             return {str(key): plain(part, of=of) for key, part in pairs}
         case list() | tuple():
             return [plain(part, of=of) for part in cast("Sequence[object]", value)]

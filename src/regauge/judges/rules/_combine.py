@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
+from regauge.judges._evidence import number
 from regauge.judges._rule import Check, Rule, negated, rule
-from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, passed
+from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, passed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.judges._answer import Answer
 
-__all__ = ["all_of", "any_of", "not_"]
+__all__ = ["all_of", "any_of", "at_least", "not_", "weighted"]
 
 
 def not_(judge: Rule) -> Rule:
@@ -102,5 +104,78 @@ def any_of(*judges: Rule) -> Check:
         if good:
             return passed(_reasons(good[:1]), score=score)
         return failed(_reasons(opinions), code=_code(opinions, "none_of"), score=score)
+
+    return check
+
+
+@rule(codes=("too_few",))
+def at_least(k: int, *judges: Rule) -> Check:
+    """At least `k` of these rules pass; the score is the share that passes.
+
+    Rules that abstain do not count; when fewer than `k` have an opinion, this abstains.
+
+    Args:
+        k: How many.
+        judges: The rules.
+
+    >>> from regauge.judges import contains
+    >>> print(at_least(2, contains("a"), contains("b"), contains("c")).check_text("a b"))
+    pass (0.67): 2 of 3 pass, at least 2 wanted
+    """
+    _some(judges, "at_least")
+    if isinstance(k, bool) or not 1 <= k <= len(judges):
+        raise UsageError(f"at_least: of {len(judges)} rules, {k!r} cannot be wanted")
+
+    def check(answer: Answer) -> Verdict:
+        opinions = _opinions(judges, answer)
+        if len(opinions) < k:
+            return abstained(f"{len(opinions)} have an opinion, {k} wanted", code="all_abstain")
+        good = sum(1 for _, verdict in opinions if verdict.outcome == "pass")
+        reason = f"{good} of {len(opinions)} pass, at least {k} wanted"
+        share = good / len(opinions)
+        if good >= k:
+            return passed(reason, score=share)
+        bad = [opinion for opinion in opinions if opinion[1].outcome == "fail"]
+        return failed(f"{reason}; {_reasons(bad)}", code=_code(bad, "too_few"), score=share)
+
+    return check
+
+
+@rule(codes=("too_low",))
+def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
+    """The mean of the scores of several rules, by weight, reaches a threshold.
+
+    Rules that abstain do not count; when all do, so does this.
+
+    Args:
+        weights: The rules, each with a weight above 0.
+        at_least: The least mean that passes, from 0 to 1.
+
+    >>> from regauge.judges import contains, max_words
+    >>> print(weighted({contains("disk"): 3, max_words(2): 1}).check_text("The disk is full."))
+    pass (0.88): contains(disk) 1 x 3, max_words(2) 0.5 x 1: 0.875, 0.5 wanted
+    """
+    _some(tuple(weights), "weighted")
+    bad = [weight for weight in weights.values() if not 0 < weight < math.inf]
+    if bad or not 0 <= at_least <= 1:
+        raise UsageError("weighted: weights are above 0, and at_least is a number from 0 to 1")
+
+    def check(answer: Answer) -> Verdict:
+        opinions = _opinions(tuple(weights), answer)
+        if not opinions:
+            return abstained("every judge abstains", code="all_abstain")
+        total = sum(weights[judge] for judge, _ in opinions)
+        mean = sum(verdict.score * weights[judge] for judge, verdict in opinions) / total
+        parts = ", ".join(
+            f"{judge.name} {number(verdict.score)} x {number(weights[judge])}"
+            for judge, verdict in opinions
+        )
+        nothing = all(verdict.code in NO_ANSWER for _, verdict in opinions)
+        return graded(
+            mean,
+            at_least=at_least,
+            reason=f"{parts}: {number(mean)}, {number(at_least)} wanted",
+            code=_code(opinions, "too_low") if nothing else "too_low",
+        )
 
     return check

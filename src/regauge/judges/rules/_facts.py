@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import listed, number, plural, quote
-from regauge.judges._json import JsonFault, parse_json
+from regauge.judges._json_text import JsonFault, parse_json
 from regauge.judges._rule import Check, rule
 from regauge.judges._types import Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._counts import bounds

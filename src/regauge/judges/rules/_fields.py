@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected
 from regauge.judges._evidence import listed, shown, value_text
-from regauge.judges._json import JsonFault, same
+from regauge.judges._json_text import JsonFault, same
 from regauge.judges._path import MISSING, Missing, parse_path, value_at
 from regauge.judges._rule import Check, Rule, on_answer, rule
 from regauge.judges._types import Verdict, abstained, failed, passed

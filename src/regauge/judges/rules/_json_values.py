@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import quote, shown, value_text
-from regauge.judges._json import JsonFault, find_json, kind_of, parse_json
+from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json
 from regauge.judges._rule import Check, on_answer, on_text, rule
 from regauge.judges._types import Verdict, failed, passed
 

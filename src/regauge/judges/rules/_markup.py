@@ -134,7 +134,7 @@ def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> C
     """A well-formed XML element stands somewhere in the answer.
 
     Args:
-        elements: Element paths that must occur in one of them, from its root, such as `report.summary`.
+        elements: Element paths, from its root, that must occur in one of them.
         field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(contains_xml().check_text("Here: <a>1</a>."))

@@ -120,7 +120,7 @@ def near_in_meaning(
 
     >>> known = {"disk full": [1.0, 0.1], "no space left": [0.9, 0.2]}
     >>> print(near_in_meaning("disk full", vectors=known).check_text("no space left"))
-    pass (0.99): given vectors: cosine 0.9927 to 'disk full', 0.75 wanted
+    pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
     """
     least, most = nearness_limits("near_in_meaning", measure, at_least, at_most)
     which = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._evidence import around, listed, quote, shown
-from regauge.judges._json import JsonFault, same
+from regauge.judges._json_text import JsonFault, same
 from regauge.judges._rule import Check, on_answer, on_text, rule
 from regauge.judges._types import Verdict, failed, passed
 

@@ -1,0 +1,151 @@
+"""`regauge judge`: one judge on one answer in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from regauge.cli._terminal import echo
+from regauge.datasets import GoldenCase
+from regauge.errors import UsageError
+from regauge.judges import judge_from_spec
+from regauge.providers import Completion, Usage
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+    from regauge.judges import Verdict
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge judge json_parses --output answer.txt
+  regauge judge 'max_words: 40' --output answer.txt
+  regauge judge max_words -p n=40 -p field=reason --output answer.json
+  regauge judge field_equals -p path=severity --output answer.json --case case.json
+  kubectl get pods | regauge judge 'contains: Running' --output -
+
+Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
+"""
+
+
+@click.command(name="judge", epilog=_EPILOG)
+@click.argument("judge", metavar="NAME")
+@click.option(
+    "-p",
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter; the value is YAML. Once for each.",
+)
+@click.option("--output", required=True, metavar="FILE", help="The answer; - reads standard input.")
+@click.option(
+    "--case",
+    "case_file",
+    metavar="FILE",
+    help="A golden case: JSON or YAML with `inputs` and `expected`.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The verdict as one JSON document.")
+def command(
+    judge: str, params: tuple[str, ...], output: str, case_file: str | None, *, as_json: bool
+) -> None:
+    """Run one judge on the answer in a file and say its verdict.
+
+    NAME is a judge of `regauge judges`, or a whole specification in YAML such as
+    'max_words: {n: 40, field: reason}'. A file that holds a recorded completion (JSON with `text`
+    and `finish_reason`) is taken as such, so that run facts can be judged.
+    """
+    made = judge_from_spec(_spec(judge, params))
+    completion = _completion(_read(output))
+    verdict = asyncio.run(made.judge(completion, _case(case_file)))
+    if as_json:
+        document = {"judge": made.name, "digest": made.digest, **_document(verdict)}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        echo(f"{made.name}: {verdict}")
+    if verdict.outcome == "fail":
+        sys.exit(1)
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    values = {part.name: getattr(verdict, part.name) for part in dataclasses.fields(verdict)}
+    return {**values, "details": dict(verdict.details)}
+
+
+def _yaml(text: str, what: str) -> JSON:
+    import yaml
+
+    try:
+        loaded: JSON = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{what} is not YAML: {error}") from error
+    return loaded
+
+
+def _spec(judge: str, params: tuple[str, ...]) -> JSON:
+    spec = _yaml(judge, "the judge")
+    if not params:
+        return spec
+    if not isinstance(spec, str):
+        raise UsageError("parameters stand in the specification or in -p, not in both")
+    given: dict[str, JSON] = {}
+    for param in params:
+        name, equals, value = param.partition("=")
+        if not equals:
+            raise UsageError(f"-p {param!r} is not NAME=VALUE")
+        given[name.strip()] = _yaml(value, f"-p {name}")
+    return {spec: given}
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            return click.get_text_stream("stdin").read()
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {name}: {error}") from error
+
+
+def _completion(text: str) -> Completion:
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if isinstance(document, dict) and {"text", "finish_reason", "usage"} <= document.keys():
+        try:
+            return Completion.from_json(cast("Mapping[str, JSON]", document))
+        except ValueError as error:
+            raise UsageError(f"the recorded completion cannot be read: {error}") from error
+    return Completion(
+        text=text,
+        finish_reason="stop",
+        usage=Usage(),
+        model="file",
+        provider="file",
+        latency_s=0.0,
+    )
+
+
+def _case(name: str | None) -> GoldenCase:
+    document: JSON = _yaml(_read(name), name) if name else {}
+    if not isinstance(document, Mapping):
+        raise UsageError(f"{name} is no golden case: a mapping with `inputs` and `expected`")
+    inputs = document.get("inputs") or {}
+    if not isinstance(inputs, Mapping):
+        raise UsageError(f"{name}: `inputs` is no mapping")
+    return GoldenCase(
+        id=str(document.get("id", "case")),
+        inputs=inputs,
+        expected=document.get("expected"),
+        split="train",
+        at=name or "no case given",
+    )

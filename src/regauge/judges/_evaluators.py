@@ -1,0 +1,194 @@
+"""The `testData` and `evaluators` of `.prompt.yml` files, as cases and judges of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.digests import digest_of
+from regauge.errors import Fault, JudgeError, PromptError
+from regauge.judges._rule import Rule
+from regauge.judges.rules._combine import all_of
+from regauge.judges.rules._edges import ends_with, starts_with
+from regauge.judges.rules._text import contains, equals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._answer import Answer
+    from regauge.judges._types import Judge, Verdict
+    from regauge.prompts import Evaluator, Prompt
+    from regauge.providers import Completion
+
+__all__ = ["UnsupportedEvaluator", "cases_from_test_data", "judges_from_evaluators"]
+
+_SLOT = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
+    "equals": equals,
+    "contains": lambda text: contains(text, ignore_case=True),
+    "startsWith": lambda text: starts_with(text, ignore_case=True),
+    "endsWith": lambda text: ends_with(text, ignore_case=True),
+}
+_MODEL_USES = frozenset({"similarity", "coherence", "fluency", "relevance", "groundedness"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsupportedEvaluator:
+    """An evaluator that asks a model. It gives no verdict, so its cases stay unmeasured.
+
+    Attributes:
+        name: The name the file gives it.
+        what: What it would take, such as `github/fluency`.
+        at: Where the file states it, as `file:line`.
+    """
+
+    name: str
+    what: str
+    at: str
+
+    @property
+    def digest(self) -> str:
+        """Of what it would take."""
+        return digest_of({"kind": "unsupported", "what": self.what, "name": self.name})
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise, for there is no verdict to give."""
+        del completion
+        raise JudgeError(
+            f"{self.at}: the evaluator {self.name!r} ({self.what}) asks a model, which is not "
+            f"supported; case {case.id!r} stays unmeasured\n"
+            "  fix: replace it with rules, such as string.contains, or remove it",
+            judge=self.name,
+        )
+
+
+def judges_from_evaluators(prompt: Prompt) -> tuple[Judge, ...]:
+    """The judges that a prompt file's `evaluators` stand for, in their order.
+
+    `string` compares with a template: `equals` exactly, `contains`, `startsWith` and `endsWith`
+    in any case; of several, all must hold. `llm` and `uses: github/...` ask a model and stay
+    unmeasured.
+
+    Raises:
+        PromptError: Evaluators that make no sense, all of them together.
+    """
+    judges: list[Judge] = []
+    faults: list[Fault] = []
+    names: set[str] = set()
+    for evaluator in prompt.evaluators:
+        if evaluator.name in names:
+            message = f"two evaluators are called {evaluator.name!r}"
+            faults.append(Fault(path=prompt.path, line=evaluator.line, message=message))
+        names.add(evaluator.name)
+        try:
+            judges.append(_judge(evaluator, f"{prompt.path}:{evaluator.line}"))
+        except (ValueError, LookupError) as error:
+            faults.append(Fault(path=prompt.path, line=evaluator.line, message=str(error)))
+    if faults:
+        raise PromptError(faults)
+    return tuple(judges)
+
+
+def _judge(evaluator: Evaluator, at: str) -> Judge:
+    match evaluator.kind:
+        case "string":
+            return _string_judge(evaluator)
+        case "llm":
+            return UnsupportedEvaluator(name=evaluator.name, what="llm", at=at)
+        case "uses":
+            vendor, _, plugin = str(evaluator.body).partition("/")
+            if vendor == "github" and plugin in _MODEL_USES:
+                return UnsupportedEvaluator(name=evaluator.name, what=str(evaluator.body), at=at)
+            known = ", ".join(f"github/{name}" for name in sorted(_MODEL_USES))
+            raise ValueError(f"no evaluator {evaluator.body!r}; there are {known}")
+        case _:
+            raise ValueError(
+                f"the evaluator {evaluator.name!r} is a {evaluator.kind!r}; "
+                "there are string, llm and uses"
+            )
+
+
+def _string_judge(evaluator: Evaluator) -> Rule:
+    body = evaluator.body
+    if not isinstance(body, Mapping) or not body:
+        raise ValueError(f"the evaluator {evaluator.name!r} compares with nothing")
+    wishes: list[tuple[str, str]] = []
+    for key, value in body.items():
+        if key not in _STRING_RULES:
+            known = ", ".join(_STRING_RULES)
+            raise ValueError(f"the evaluator {evaluator.name!r} has no {key!r}; there are {known}")
+        if value is None or isinstance(value, (Mapping, list)) or value == "":
+            raise ValueError(f"the evaluator {evaluator.name!r}: {key} compares with {value!r}")
+        wishes.append((key, value if isinstance(value, str) else json.dumps(value)))
+    return _templated(evaluator.name, wishes)
+
+
+def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
+    """A rule whose texts are templates, filled with the values of each case."""
+    made: dict[tuple[str, ...], Rule] = {}
+
+    def examine(answer: Answer) -> Verdict:
+        texts = tuple(_filled(template, answer, name) for _, template in wishes)
+        if texts not in made:
+            made[texts] = _rule(wishes, texts, name)
+        return made[texts].examine(answer)
+
+    params: dict[str, JSON] = dict(wishes)
+    digest = digest_of({"kind": "string", "version": 1, "params": params})
+    return Rule(kind="string", params=params, name=name, digest=digest, examine=examine)
+
+
+def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> Rule:
+    rules: list[Rule] = []
+    for (key, _), text in zip(wishes, texts, strict=True):
+        if not text and key != "equals":
+            raise JudgeError(f"{name}: {key} compares with an empty text", judge=name)
+        rules.append(_STRING_RULES[key](text))
+    return rules[0] if len(rules) == 1 else all_of(*rules)
+
+
+def _filled(template: str, answer: Answer, name: str) -> str:
+    def value(slot: re.Match[str]) -> str:
+        found = dict(_values(answer)).get(slot[1])
+        if found is None:
+            at = f" of case {answer.case.id!r}" if answer.case else ""
+            raise JudgeError(f"{name}: no value for {{{{{slot[1]}}}}}{at}", judge=name)
+        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+    return _SLOT.sub(value, template)
+
+
+def _values(answer: Answer) -> Iterator[tuple[str, JSON]]:
+    wanted = answer.expected_at(())
+    if isinstance(wanted, Mapping):
+        yield from wanted.items()
+    elif isinstance(wanted, str):
+        yield "expected", wanted
+    yield from answer.inputs.items()
+
+
+def cases_from_test_data(prompt: Prompt) -> tuple[GoldenCase, ...]:
+    """The rows of a prompt file's `testData` as golden cases.
+
+    What the messages use becomes the inputs; everything else in a row, `expected` among it,
+    becomes `expected`, where evaluators find it.
+    """
+    from regauge.datasets import GoldenCase
+
+    line = prompt.lines.get("testData")
+    at = f"{prompt.path}:{line}" if line else str(prompt.path)
+    return tuple(
+        GoldenCase(
+            id=f"testData-{number}",
+            inputs={key: value for key, value in row.items() if key in prompt.variables},
+            expected={key: value for key, value in row.items() if key not in prompt.variables},
+            split="train",
+            at=at,
+        )
+        for number, row in enumerate(prompt.test_data, start=1)
+    )

@@ -1,0 +1,191 @@
+"""What each kind of judge is, read from its docstring and signature, and the reference page."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.judges._rule import RuleFactory, form_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["JudgeDescription", "ParameterDescription", "describe", "reference_page"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterDescription:
+    """One parameter of a judge.
+
+    Attributes:
+        default: As Python writes it; empty when there is none.
+    """
+
+    name: str
+    default: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeDescription:
+    """One kind of judge.
+
+    Attributes:
+        group: The chapter it belongs to.
+        form: The parameters as one writes them.
+        summary: One sentence.
+        text: The rest of the description.
+        codes: The stable words of its failures.
+        example: A session of Python that shows it.
+    """
+
+    name: str
+    group: str
+    form: str
+    summary: str
+    text: str
+    parameters: tuple[ParameterDescription, ...]
+    codes: tuple[str, ...]
+    example: str
+
+
+_ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def describe(name: str, kind: object) -> JudgeDescription:
+    """Describe a kind of judge; of those of other packages only what their docstring says."""
+    build = kind.build if isinstance(kind, RuleFactory) else kind
+    doc = inspect.getdoc(build) or ""
+    body, _, example = doc.partition("\n>>> ")
+    text, _, arguments = body.partition("\nArgs:\n")
+    summary, _, rest = text.partition("\n")
+    texts = {found[1]: " ".join(found[2].split()) for found in _ARGUMENT.finditer(arguments)}
+    own = isinstance(kind, RuleFactory)
+    signature = kind.signature if own else _signature(kind)
+    module = str(getattr(build, "__module__", "")).rpartition(".")[2].lstrip("_")
+    return JudgeDescription(
+        name=name,
+        group=module if module in _CHAPTERS else "installed",
+        form=form_of(signature) if signature else "(...)",
+        summary=summary.strip(),
+        text=rest.strip(),
+        parameters=tuple(_parameters(signature, texts)) if signature else (),
+        codes=kind.codes if own else (),
+        example=f">>> {example}".strip() if example else "",
+    )
+
+
+def _signature(kind: object) -> inspect.Signature | None:
+    try:
+        return inspect.signature(kind) if callable(kind) else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _parameters(
+    signature: inspect.Signature, texts: dict[str, str]
+) -> Iterator[ParameterDescription]:
+    for parameter in signature.parameters.values():
+        several = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        has_default = parameter.default is not parameter.empty
+        yield ParameterDescription(
+            name=several + parameter.name,
+            default=repr(parameter.default) if has_default else "",
+            text=texts.get(parameter.name, ""),
+        )
+
+
+_CHAPTERS = {
+    "text": "Text",
+    "edges": "Beginning and end",
+    "patterns": "Regular expressions",
+    "occurrences": "How often something occurs",
+    "counts": "Length",
+    "paragraphs": "Paragraphs",
+    "marks": "Marks of form",
+    "form": "Form",
+    "language": "Language",
+    "likeness": "Likeness",
+    "overlap": "Shared words",
+    "meteor": "Paired words",
+    "meaning": "Meaning",
+    "json_values": "JSON",
+    "fields": "Fields of JSON",
+    "sections": "Markdown sections",
+    "documents": "YAML, CSV, Python, code fences",
+    "markup": "XML and HTML",
+    "sql": "SQL",
+    "infrastructure": "Terraform and Kubernetes",
+    "secrets": "Secrets",
+    "personal": "Personal data",
+    "urls": "URLs",
+    "refusal": "Refusal",
+    "leak": "Prompt leakage",
+    "invention": "Inventions",
+    "facts": "Run facts",
+    "combine": "Combinations",
+    "installed": "Of other packages",
+}
+
+_HEAD = """\
+# Judges
+
+A judge says of one answer to one case: pass, fail or abstain, with a score from 0 to 1 and a
+reason that quotes the evidence. The rules below are deterministic, cost nothing and never fail
+for what a model wrote: an answer they cannot read fails with a reason.
+
+- `field="reason"` judges one field of a JSON answer; {ref}`field <judge-field>` does so for any
+  rule.
+- `~rule`, or `not_(rule)`, is the negation. An answer without any text fails both.
+- `expected("path")` stands for a value of the case's `expected` wherever a rule compares.
+- A failure carries a stable `code`, besides those of every rule: `no_text`, `refused`,
+  `json_invalid`, `missing_field`, `null_field`, and `not_<judge>` for a negation.
+- In YAML a judge is its name, or its name with parameters: `max_words: 40`,
+  `max_words: {n: 40, field: reason}`, `not: {contains: TODO}`.
+
+```python
+>>> from regauge.judges import *
+>>> print(max_words(3, field="reason").check_text('{"reason": "The disk is full."}'))
+fail (0.75): 4 words, at most 3 wanted
+
+```
+"""
+
+
+def reference_page(descriptions: Iterable[JudgeDescription]) -> str:
+    """The reference of judges as Markdown, by chapters."""
+    order = list(_CHAPTERS)
+    parts = [_HEAD]
+    chapter = ""
+    for judge in sorted(descriptions, key=lambda one: (order.index(one.group), one.name)):
+        if judge.group != chapter:
+            chapter = judge.group
+            parts.append(f"\n## {_CHAPTERS[chapter]}\n")
+        parts.append(_entry(judge))
+    return "".join(parts)
+
+
+def _entry(judge: JudgeDescription) -> str:
+    lines = [f"\n(judge-{judge.name})=\n### {judge.name}\n", f"`{judge.name}{judge.form}`\n"]
+    lines.append("\n".join(filter(None, (judge.summary, "\n" + judge.text if judge.text else ""))))
+    rows = [
+        f"| `{parameter.name}` | {_default(parameter.default)} | {_cell(parameter.text)} |"
+        for parameter in judge.parameters
+    ]
+    if rows:
+        lines.append("\n| parameter | default | |\n|---|---|---|\n" + "\n".join(rows))
+    if judge.codes:
+        lines.append("\nFails as " + ", ".join(f"`{code}`" for code in judge.codes) + ".")
+    if judge.example:
+        lines.append(f"\n```python\n{judge.example}\n\n```")
+    return "\n".join(lines) + "\n"
+
+
+def _default(text: str) -> str:
+    return f"`{_cell(text)}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,182 @@
+"""Judges by name: what YAML files and the command line ask for."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from regauge.errors import UsageError
+from regauge.judges._answer import Expected
+from regauge.judges._rule import Rule, RuleFactory, negated
+from regauge.judges.rules._combine import not_
+
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Callable
+
+    from regauge.digests import JSON
+    from regauge.judges._types import Judge
+
+__all__ = ["ENTRY_POINTS", "judge_from_spec", "judge_kinds"]
+
+ENTRY_POINTS = "regauge.judges"
+"""The entry point group in which other packages register judges."""
+
+
+@functools.cache
+def _own() -> Mapping[str, RuleFactory[...]]:
+    import regauge.judges
+
+    made = vars(regauge.judges).values()
+    return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
+
+
+def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge]]:
+    """Every kind of judge by name: those of regauge, and those other packages register.
+
+    Args:
+        installed: Look for those of other packages too, which reads their metadata.
+
+    Raises:
+        UsageError: A registered judge cannot be loaded.
+    """
+    kinds: dict[str, Callable[..., Judge]] = {**_own(), "not": not_}
+    if not installed:
+        return kinds
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            loaded: Callable[..., Judge] = point.load()
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"judge {point.name!r} ({point.value}) cannot be loaded: {error}"
+            ) from error
+        kinds.setdefault(point.name, loaded)
+    return kinds
+
+
+def judge_from_spec(spec: JSON) -> Judge:
+    """Make a judge of what a YAML file says.
+
+    A judge is its name, or a mapping of its name to its parameters: one value for the first of
+    them, a list for the first ones, a mapping by name. `not` negates; `all_of`, `any_of` and
+    `at_least` take judges; `{expected: path}` stands for a value of the case's `expected`.
+
+    Raises:
+        UsageError: There is no such judge, or its parameters make no sense.
+
+    >>> judge_from_spec({"max_words": {"n": 40, "field": "reason"}}).name
+    'max_words(40, field=reason)'
+    >>> judge_from_spec({"not": {"contains": "TODO"}}).name
+    'not contains(TODO)'
+    """
+    name, given = _named(spec)
+    if name == "not":
+        inner = judge_from_spec(given)
+        if not isinstance(inner, Rule):
+            raise UsageError(f"not: only rules can be negated, {inner.name!r} is none")
+        return negated(inner)
+    kind = _kind(name)
+    positional, named = _arguments(kind, given)
+    try:
+        return kind(*positional, **named)
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def _named(spec: JSON) -> tuple[str, JSON]:
+    if isinstance(spec, str):
+        return spec, None
+    if isinstance(spec, Mapping) and len(spec) == 1:
+        return next(iter(spec.items()))
+    raise UsageError(
+        f"not a judge: {spec!r}\n  write its name, or its name with parameters: "
+        "{max_words: 40} or {max_words: {n: 40, field: reason}}"
+    )
+
+
+def _kind(name: str) -> Callable[..., Judge]:
+    own = _own()
+    if name in own:
+        return own[name]
+    kinds = judge_kinds()
+    if name in kinds:
+        return kinds[name]
+    near = difflib.get_close_matches(name, kinds, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`regauge judges` lists them"
+    raise UsageError(f"no judge {name!r}; {hint}")
+
+
+def _arguments(kind: Callable[..., Judge], given: JSON) -> tuple[list[Any], dict[str, Any]]:
+    """What a kind of judge is called with."""
+    if given is None:
+        return [], {}
+    parameters = list(kind.signature.parameters.values()) if isinstance(kind, RuleFactory) else []
+    if isinstance(given, Mapping) and not _is_expected(given):
+        return _by_name(parameters, given)
+    first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return [_value(given)], {}
+    if len(first) == 1 and first[0].kind is first[0].POSITIONAL_OR_KEYWORD:
+        return [_value(given)], {}
+    names = [part.name for part in first]
+    return [
+        _parameter(names[min(place, len(names) - 1)] if names else "", value)
+        for place, value in enumerate(given)
+    ], {}
+
+
+def _by_name(
+    parameters: Sequence[inspect.Parameter], given: Mapping[str, JSON]
+) -> tuple[list[Any], dict[str, Any]]:
+    named: dict[str, Any] = {key: _parameter(key, value) for key, value in given.items()}
+    several = next((part for part in parameters if part.kind is part.VAR_POSITIONAL), None)
+    if several is None or several.name not in named:
+        return [], named
+    values = named.pop(several.name)
+    before = [
+        named.pop(part.name)
+        for part in parameters
+        if part.kind is part.POSITIONAL_OR_KEYWORD and part.name in named
+    ]
+    many = isinstance(values, Sequence) and not isinstance(values, str)
+    return [*before, *(values if many else [values])], named
+
+
+def _parameter(name: str, value: JSON) -> Any:
+    """A parameter by its name: some are judges themselves."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    match name:
+        case "judge":
+            return judge_from_spec(value)
+        case "judges" if is_list:
+            return [judge_from_spec(part) for part in cast("Sequence[JSON]", value)]
+        case "judges":
+            return judge_from_spec(value)
+        case "weights" if is_list:
+            return dict(_weighted(part) for part in cast("Sequence[JSON]", value))
+        case _:
+            return _value(value)
+
+
+def _weighted(part: JSON) -> tuple[Judge, JSON]:
+    if not isinstance(part, Mapping) or set(part) != {"judge", "weight"}:
+        raise UsageError(f"weighted: write {{judge: ..., weight: ...}}, not {part!r}")
+    return judge_from_spec(part["judge"]), part["weight"]
+
+
+def _is_expected(value: JSON) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and set(value) == {"expected"}
+        and isinstance(value["expected"], str)
+    )
+
+
+def _value(value: JSON) -> Any:
+    if isinstance(value, Mapping) and _is_expected(value):
+        return Expected(str(value["expected"]))
+    return value

@@ -1,0 +1,233 @@
+"""Answers that are YAML, CSV, Python, or stand in a code fence."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+from regauge.errors import UsageError
+from regauge.judges._evidence import listed, plural
+from regauge.judges._path import Missing, parse_path, value_at
+from regauge.judges._rule import Check, Rule, on_answer, on_text, rule
+from regauge.judges._types import Verdict, failed, passed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.judges._answer import Answer
+
+
+__all__ = ["csv_parses", "in_fence", "python_parses", "yaml_documents", "yaml_parses"]
+
+# The parser reads about 100,000 characters a second; answers of this length are no YAML to check.
+_YAML_CHARS_MAX = 100_000
+_FENCE = re.compile(
+    r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
+    r"(?P<body>.*?)(?:^[ ]{0,3}(?P=mark)[`~]*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def yaml_documents(text: str) -> list[Any] | str:
+    """The documents of a YAML text, or why it is none."""
+    import yaml
+
+    if len(text) > _YAML_CHARS_MAX:
+        return f"longer than {_YAML_CHARS_MAX} characters"
+    try:
+        return list(yaml.safe_load_all(text))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        return f"{error.problem or error.context or 'broken'}{place}"
+    except RecursionError:
+        return "nested too deeply"
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        return " ".join(str(error).split())[:200]
+
+
+def _container(document: object) -> str:
+    """What a document is; dates and numbers are as much a scalar as a text."""
+    if isinstance(document, dict):
+        return "object"
+    return "array" if isinstance(document, list) else "scalar"
+
+
+@rule(codes=("yaml_invalid", "wrong_type", "missing_field"))
+def yaml_parses(
+    *,
+    kind: Literal["object", "array", "any"] = "object",
+    keys: Sequence[str] = (),
+    field: str | None = None,
+) -> Check:
+    r"""The whole answer is YAML; of several documents, each is.
+
+    Args:
+        kind: What each document must be. Any prose is YAML for a text, so `any` says little.
+        keys: Paths that each document must have, such as `metadata.name`.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(yaml_parses(keys=["on"]).check_text("name: ci\n'on': push"))
+    pass: YAML, 1 document
+    >>> print(yaml_parses().check_text("name: [ci"))
+    fail: not YAML: expected ',' or ']', but got '<stream end>' at line 1, column 10
+    """
+    wanted = [(key, parse_path(key)) for key in keys]
+
+    def check(text: str) -> Verdict:
+        documents = yaml_documents(text)
+        if isinstance(documents, str):
+            return failed(f"not YAML: {documents}", code="yaml_invalid")
+        for document in documents or [None]:
+            found = _container(document)
+            if kind not in ("any", found):
+                return failed(f"YAML, but {found} instead of {kind}", code="wrong_type")
+            missing = [
+                key for key, steps in wanted if isinstance(value_at(document, steps), Missing)
+            ]
+            if missing:
+                return failed(f"no field {listed(missing)}", code="missing_field")
+        return passed(f"YAML, {plural(len(documents), 'document')}")
+
+    return on_text(field, check)
+
+
+@rule(codes=("csv_invalid", "missing_column", "too_few"))
+def csv_parses(
+    *,
+    columns: Sequence[str] = (),
+    delimiter: str = ",",
+    min_rows: int = 1,
+    field: str | None = None,
+) -> Check:
+    r"""The whole answer is a table of CSV: a header, and rows that are all as wide.
+
+    Args:
+        columns: Names the header must have, in any order.
+        delimiter: What stands between values.
+        min_rows: The least number of rows below the header.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(csv_parses(columns=["pod", "cpu"]).check_text("pod,cpu\na,1\nb,2\n"))
+    pass: CSV, 2 columns, 2 rows
+    >>> print(csv_parses().check_text("pod,cpu\na\n"))
+    fail: row 2 has 1 value, the header has 2
+    """
+    if len(delimiter) != 1:
+        raise UsageError(f"csv_parses: a delimiter is one character, not {delimiter!r}")
+
+    def check(text: str) -> Verdict:
+        try:
+            reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+            rows = [row for row in reader if row]
+        except csv.Error as error:
+            return failed(f"not CSV: {error}", code="csv_invalid")
+        if not rows or len(rows[0]) < 2:  # noqa: PLR2004 - prose is a table of one column
+            return failed("not CSV: no header of two columns or more", code="csv_invalid")
+        header = [name.strip() for name in rows[0]]
+        for place, row in enumerate(rows[1:], start=2):
+            if len(row) != len(header):
+                return failed(
+                    f"row {place} has {plural(len(row), 'value')}, the header has {len(header)}",
+                    code="csv_invalid",
+                )
+        missing = [name for name in columns if name not in header]
+        if missing:
+            return failed(f"no column {listed(missing)}", code="missing_column", actual=header)
+        if len(rows) - 1 < min_rows:
+            reason = f"{plural(len(rows) - 1, 'row')}, at least {min_rows} wanted"
+            return failed(reason, code="too_few")
+        return passed(f"CSV, {len(header)} columns, {plural(len(rows) - 1, 'row')}")
+
+    return on_text(field, check)
+
+
+@rule(codes=("python_invalid", "missing_function"))
+def python_parses(*, functions: Sequence[str] = (), field: str | None = None) -> Check:
+    r"""The whole answer is Python that parses, by the grammar of the running Python.
+
+    Args:
+        functions: Functions or classes that must be defined at the top level.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(python_parses(functions=["main"]).check_text("def main():\n    pass"))
+    pass: Python that parses
+    >>> print(python_parses().check_text("def main(:"))
+    fail: not Python: invalid syntax at line 1
+    """
+
+    def check(text: str) -> Verdict:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except SyntaxError as error:
+            return failed(f"not Python: {error.msg} at line {error.lineno}", code="python_invalid")
+        except (ValueError, RecursionError, MemoryError) as error:
+            why = str(error) or "nested too deeply"
+            return failed(f"not Python: {why}", code="python_invalid")
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        defined = {node.name for node in tree.body if isinstance(node, kinds)}
+        missing = [name for name in functions if name not in defined]
+        if missing:
+            return failed(f"does not define {listed(missing)}", code="missing_function")
+        return passed("Python that parses")
+
+    return on_text(field, check)
+
+
+@rule(codes=("no_fence",))
+def in_fence(
+    judge: Rule,
+    *,
+    languages: Sequence[str] = (),
+    nth: int = 1,
+    required: bool = True,
+    field: str | None = None,
+) -> Check:
+    r"""Apply any rule to what stands in a code fence of the answer.
+
+    Args:
+        judge: The rule.
+        languages: Only fences of these languages count, such as `yaml`; any by default.
+        nth: Which of them, from 1.
+        required: Without such a fence the answer fails; otherwise it is judged as a whole.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> from regauge.judges import json_parses
+    >>> print(in_fence(json_parses()).check_text("Here:\n```json\n[1]\n```"))
+    pass: in the code fence: an array of JSON
+    """
+    if nth < 1:
+        raise UsageError(f"in_fence: fences count from 1, not {nth}")
+    wanted = frozenset(language.lower() for language in languages)
+    examine = judge.examine
+
+    def check(answer: Answer) -> Verdict:
+        bodies = [
+            fence["body"]
+            for fence in _FENCE.finditer(answer.text or "")
+            if not wanted or fence["language"].lower() in wanted
+        ]
+        if len(bodies) < nth:
+            if not required:
+                return examine(answer)
+            kinds = f" of {listed(sorted(wanted))}" if wanted else ""
+            return failed(
+                f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
+            )
+        verdict = examine(answer.part(bodies[nth - 1]))
+        return Verdict(
+            outcome=verdict.outcome,
+            score=verdict.score,
+            reason=f"in the code fence: {verdict.reason}",
+            expected=verdict.expected,
+            actual=verdict.actual,
+            details=verdict.details,
+        )
+
+    return on_answer(field, check)

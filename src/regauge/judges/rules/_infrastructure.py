@@ -1,0 +1,219 @@
+"""Answers that are infrastructure: Terraform and Kubernetes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from regauge.judges._evidence import listed, plural
+from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._types import Verdict, failed, passed
+from regauge.judges.rules._documents import yaml_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["kubernetes_manifests", "terraform_parses"]
+
+_HCL_CHARS_MAX = 20_000
+
+
+def _hcl(text: str) -> Mapping[str, Any] | str:
+    """The blocks of a Terraform file, or why it is none."""
+    import hcl2
+
+    if len(text) > _HCL_CHARS_MAX:
+        return f"longer than {_HCL_CHARS_MAX} characters"
+    library: Any = hcl2
+    try:
+        return cast(
+            "Mapping[str, Any]", library.loads(text if text.endswith("\n") else text + "\n")
+        )
+    except RecursionError:
+        return "nested too deeply"
+    except Exception as error:  # noqa: BLE001 - a grammar's call-backs raise what they like
+        return str(error).partition("\n")[0][:200] or type(error).__name__
+
+
+@rule(codes=("hcl_invalid", "missing_block"))
+def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
+    r"""The whole answer is Terraform (HCL2) that parses, by python-hcl2, with one block at least.
+
+    Args:
+        blocks: Blocks that must be there: `provider`, `resource.aws_s3_bucket`,
+            `resource.aws_s3_bucket.logs`, ...
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(terraform_parses(blocks=["resource.aws_s3_bucket"]).check_text(
+    ...     'resource "aws_s3_bucket" "logs" {\n  bucket = "logs"\n}\n'))
+    pass: Terraform with 'resource.aws_s3_bucket.logs'
+    """
+
+    def check(text: str) -> Verdict:
+        document = _hcl(text)
+        if isinstance(document, str):
+            return failed(f"not HCL: {document}", code="hcl_invalid")
+        found = sorted(set(_block_names(document)))
+        if not found:
+            return failed("not Terraform: no block", code="hcl_invalid")
+        missing = [
+            block
+            for block in blocks
+            if not any(name == block or name.startswith(block + ".") for name in found)
+        ]
+        if missing:
+            return failed(f"no block {listed(missing)}", code="missing_block", actual=found[:20])
+        return passed(f"Terraform with {listed(found)}")
+
+    return on_text(field, check)
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    """A value as a mapping; an empty one when it is none."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> list[Any]:
+    """A value as a list; an empty one when it is none."""
+    return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
+
+
+def _block_names(document: Mapping[str, Any]) -> Iterator[str]:
+    for kind, blocks in document.items():
+        for block in _items(blocks):
+            yield from _labelled(kind, _mapping(block))
+
+
+def _labelled(name: str, block: dict[str, Any]) -> Iterator[str]:
+    labels = [key for key in block if key.startswith('"')]
+    if not labels:
+        yield name
+    for label in labels:
+        yield from _labelled(f"{name}.{label.strip(chr(34))}", _mapping(block[label]))
+
+
+_TEMPLATES = {
+    "Pod": (),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"),
+        ("spec", "template"),
+    ),
+}
+
+
+def _dig(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = _mapping(value).get(key)
+    return value
+
+
+def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The containers of a manifest with the place each stands at."""
+    steps = _TEMPLATES.get(str(manifest.get("kind")))
+    if steps is None:
+        return
+    spec = _dig(manifest, *steps, "spec")
+    for key in ("initContainers", "containers"):
+        for place, container in enumerate(_items(_dig(spec, key))):
+            yield f"{key}[{place}]", _mapping(container)
+
+
+def _tagged(image: Any) -> bool:
+    """Whether an image names a version other than `latest`."""
+    if not isinstance(image, str) or not image:
+        return False
+    if "@sha256:" in image:
+        return True
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return tag not in {"", "latest"}
+
+
+def _faults(
+    manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with one manifest: a code and a sentence each."""
+    if not isinstance(manifest, dict):
+        yield "manifest_invalid", "a document is no mapping"
+        return
+    document = _mapping(cast("object", manifest))
+    for path in (("apiVersion",), ("kind",), ("metadata", "name")):
+        if not isinstance(_dig(document, *path), str):
+            yield "missing_field", f"no {'.'.join(path)}"
+    name = f"{document.get('kind')}/{_dig(document, 'metadata', 'name')}"
+    if document.get("kind") in _TEMPLATES and not list(_containers(document)):
+        yield "missing_field", f"{name}: no containers"
+    for place, container in _containers(document):
+        at = f"{name} {place}"
+        if pinned and not _tagged(container.get("image")):
+            yield "image_not_pinned", f"{at}: image {container.get('image')!r} has no fixed tag"
+        missing = [
+            key for key in ("cpu", "memory") if _dig(container, "resources", "limits", key) is None
+        ]
+        if limits and missing:
+            yield "no_limits", f"{at}: no limit of {' and '.join(missing)}"
+        if unprivileged and _dig(container, "securityContext", "privileged") is True:
+            yield "privileged", f"{at}: privileged"
+
+
+@rule(
+    codes=(
+        "yaml_invalid",
+        "manifest_invalid",
+        "missing_field",
+        "missing_kind",
+        "image_not_pinned",
+        "no_limits",
+        "privileged",
+    )
+)
+def kubernetes_manifests(
+    *,
+    kinds: Sequence[str] = (),
+    limits: bool = True,
+    pinned: bool = True,
+    unprivileged: bool = True,
+    field: str | None = None,
+) -> Check:
+    r"""The whole answer is YAML of Kubernetes manifests that are fit to run.
+
+    Each has `apiVersion`, `kind` and `metadata.name`; workloads have containers. Schemas of the
+    kinds are not checked.
+
+    Args:
+        kinds: Kinds that must be there, such as `Deployment`.
+        limits: Every container limits `cpu` and `memory`.
+        pinned: Every image has a tag other than `latest`, or a digest.
+        unprivileged: No container is privileged.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(kubernetes_manifests().check_text(
+    ...     "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+    ...     "spec: {containers: [{image: nginx}]}"))
+    fail: Pod/web containers[0]: image 'nginx' has no fixed tag, and 1 more
+    """
+
+    def check(text: str) -> Verdict:
+        documents = yaml_documents(text)
+        if isinstance(documents, str):
+            return failed(f"not YAML: {documents}", code="yaml_invalid")
+        manifests = [document for document in documents if document is not None]
+        if not manifests:
+            return failed("no manifest", code="manifest_invalid")
+        faults = [
+            fault
+            for manifest in manifests
+            for fault in _faults(manifest, limits=limits, pinned=pinned, unprivileged=unprivileged)
+        ]
+        if faults:
+            code, first = faults[0]
+            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+            return failed(
+                f"{first}{more}", code=code, details={"faults": [text for _, text in faults[:20]]}
+            )
+        found = {str(_mapping(manifest).get("kind")) for manifest in manifests}
+        missing = [kind for kind in kinds if kind not in found]
+        if missing:
+            return failed(f"no {listed(missing)}", code="missing_kind", actual=sorted(found))
+        return passed(f"{plural(len(manifests), 'manifest')}: {listed(sorted(found))}")
+
+    return on_text(field, check)
