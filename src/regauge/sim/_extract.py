@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.sim._document import Document, Event, plain
@@ -91,12 +92,21 @@ def lines_of(value: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("```")]
 
 
-def _key_stems(key: Key) -> set[str]:
-    own = set(stems(" ".join(split_name(key.name)))) or {key.name.lower()}
+@lru_cache(maxsize=500)
+def _name_stems(name: str) -> frozenset[str]:
+    own = set(stems(" ".join(split_name(name)))) or {name.lower()}
     for root, others in _TEXT_SYNONYMS.items():
         if any(word.startswith(root) or word in others.split() for word in own):
             own |= {root, *others.split()}
-    return own
+    return frozenset(own)
+
+
+@lru_cache(maxsize=2_000)
+def _shared_with(name: str, label: str) -> int:
+    """How many words of a label a key's name asks for."""
+    wanted = _name_stems(name)
+    long = tuple(word for word in wanted if len(word) > _LONG_STEM)
+    return sum(1 for word in set(stems(label)) if word in wanted or word.startswith(long))
 
 
 def _similarity(key: Key, label: str) -> float:
@@ -106,12 +116,7 @@ def _similarity(key: Key, label: str) -> float:
         return 0.0
     if "".join(split_name(label)).lower() == "".join(split_name(key.name)).lower():
         return 1.5
-    wanted = _key_stems(key)
-    shared = sum(
-        1
-        for word in given
-        if word in wanted or any(word.startswith(w) for w in wanted if len(w) > _LONG_STEM)
-    )
+    shared = _shared_with(key.name, label)
     by_name = shared / len(given)
     told = set(stems(key.description))
     return by_name + (0.25 * len(given & told) / len(given) if shared else 0.0)
@@ -175,7 +180,7 @@ def _duration(document: Document, key: Key) -> str | None:
         stated = duration_text(value)
         if stated is not None:
             return stated
-    wanted = _key_stems(key) - {"tim", "time"}
+    wanted = _name_stems(key.name) - {"tim", "time"}
     for paragraph in document.prose:
         for sentence in sentences(paragraph):
             if wanted & set(stems(sentence)):
@@ -190,7 +195,7 @@ def find_text(document: Document, key: Key) -> str | None:
     value = _best_field(document, key)
     if value is not None:
         return "\n".join(lines_of(value)) or None
-    wanted = _key_stems(key)
+    wanted = _name_stems(key.name)
     told = set(stems(key.description)) - wanted
     best, best_score = None, _SENTENCE_SIMILARITY
     for paragraph in document.prose:

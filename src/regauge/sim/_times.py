@@ -57,8 +57,9 @@ _DURATION: Final = re.compile(
 )
 # The dear patterns run only where a year, or the name of a month, stands in the text at all.
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_BARE_MONTH: Final = _MONTH.replace("?P<month_name>", "?:")
 _MONTH_WORD: Final = re.compile(
-    r"\b" + _MONTH.replace("?P<month_name>", "?:") + r"(?!\w)", re.IGNORECASE
+    rf"\d(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_BARE_MONTH}|\b{_BARE_MONTH}\s+\d", re.IGNORECASE
 )
 _NOON: Final = 12
 
