@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +19,6 @@ from tests.fakes import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from _pytest.pytester import Pytester, RunResult
 
@@ -129,6 +130,18 @@ class EvalProject:
             text=True,
         )
 
+    def wait_for_end_of_workers(self, wait_until: Callable[..., None]) -> None:
+        """Wait until no process works in this project any more."""
+
+        def working() -> bool:
+            for link in Path("/proc").glob("[0-9]*/cwd"):
+                with suppress(OSError):
+                    if link.readlink() == self.root and int(link.parent.name) != os.getpid():
+                        return True
+            return False
+
+        wait_until(lambda: not working())
+
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`regauge` with arguments, to its end."""
         return subprocess.run(
@@ -213,12 +226,18 @@ def live(pytester: Pytester, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def wait_until() -> Callable[[Callable[[], bool]], None]:
-    """Wait for something to become true, with a deadline."""
+def wait_until() -> Callable[..., None]:
+    """Wait for something to become true, with a deadline, while a process runs."""
 
-    def wait(holds: Callable[[], bool], *, within_s: float = 30) -> None:
+    def wait(
+        holds: Callable[[], bool],
+        *,
+        process: subprocess.Popen[str] | None = None,
+        within_s: float = 30,
+    ) -> None:
         until = time.monotonic() + within_s
         while not holds():
+            assert process is None or process.poll() is None, process.communicate()[0]
             assert time.monotonic() < until, "waited too long"
             time.sleep(0.005)
 

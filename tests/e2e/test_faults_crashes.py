@@ -1,0 +1,136 @@
+"""What is paid for is kept, however a run ends."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+CASES = 200
+IN_FLIGHT_MAX = 16
+
+
+@pytest.mark.parametrize("mode", ["missing", "all"])
+def test_a_killed_run_goes_on_where_it_stopped(
+    live: EvalProject,
+    endpoint: Endpoint,
+    wait_until: Callable[..., None],
+    kill: Callable[[subprocess.Popen[str]], None],
+    mode: str,
+):
+    command = (f"--record={mode}", f"--concurrency={IN_FLIGHT_MAX}")
+    live.golden(live.case(number) for number in range(CASES))
+    endpoint.latency_s = 0.05
+    first = live.start(*command)
+    wait_until(lambda: endpoint.answered.total() >= 60, process=first)
+    kill(first)
+    answered = set(endpoint.answered)
+    assert len(answered) < CASES
+    assert live.recordings() == []
+
+    endpoint.latency_s = 0.0
+    result = live.run(*command)
+    result.assert_outcomes(passed=CASES)
+    assert result.ret == 0
+    # Only what was on its way when the run was killed is asked again.
+    again = {text for text, count in endpoint.calls.items() if count > 1}
+    assert len(again) <= IN_FLIGHT_MAX
+    assert max(endpoint.calls.values()) <= 2
+    assert len(live.recordings()) == CASES
+    (suite,) = live.records()[0]["suites"]
+    assert suite["replayed"] >= len(answered) - IN_FLIGHT_MAX
+    assert suite["replayed"] + suite["live"] == CASES
+
+    endpoint.forget()
+    live.run(*command, "-k", "disk-000").assert_outcomes(passed=1)
+    assert endpoint.total == (1 if mode == "all" else 0)
+
+
+def test_a_killed_run_of_two_workers_goes_on_where_it_stopped(
+    live: EvalProject,
+    endpoint: Endpoint,
+    wait_until: Callable[..., None],
+    kill: Callable[[subprocess.Popen[str]], None],
+):
+    command = ("-p", "xdist", "-n2", "--record=all", "--concurrency=8")
+    live.golden(live.case(number) for number in range(80))
+    endpoint.latency_s = 0.05
+    first = live.start(*command)
+    wait_until(lambda: endpoint.answered.total() >= 20, process=first)
+    kill(first)
+    # Workers notice that their controller is gone, and end.
+    live.wait_for_end_of_workers(wait_until)
+    asked = endpoint.calls.copy()
+
+    result = live.run(*command)
+    result.assert_outcomes(passed=80)
+    again = {text for text, count in endpoint.calls.items() if count > 1}
+    assert len(again) <= 16
+    assert asked.total() + 80 - len(asked) + len(again) >= endpoint.total
+    assert len(live.recordings()) == 80
+
+
+def test_ctrl_c_keeps_and_publishes_what_was_answered(
+    live: EvalProject,
+    endpoint: Endpoint,
+    wait_until: Callable[..., None],
+):
+    live.golden(live.case(number) for number in range(100))
+    endpoint.latency_s = 0.1
+    run = live.start("--concurrency=8")
+    wait_until(lambda: endpoint.answered.total() >= 24, process=run)
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=30)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "KeyboardInterrupt" in said
+    assert "Task was destroyed" not in said
+    (record,) = live.records()
+    assert record["status"] == "interrupted"
+    (suite,) = record["suites"]
+    assert suite["passed"] == suite["cases"] == len(live.rows()) > 0
+    assert suite["unmeasured"] == suite["failed"] == 0
+    kept = {line["case"] for line in live.recordings()}
+    assert {row["case"] for row in live.rows()} <= kept
+    assert len(kept) >= 24 - 8
+
+    endpoint.latency_s = 0.0
+    live.run().assert_outcomes(passed=100)
+    assert not endpoint.twice or len(endpoint.twice) <= 8
+    assert len(live.recordings()) == 100
+
+
+def test_two_runs_at_once_are_both_right_and_pay_once(live: EvalProject, endpoint: Endpoint):
+    endpoint.latency_s = 0.02
+    live.golden(live.case(number, ok=number != 7) for number in range(60))
+    runs = [live.start("--concurrency=8") for _ in range(2)]
+    for run in runs:
+        said, _ = run.communicate(timeout=60)
+        assert run.returncode == 1, said
+        assert "1 failed, 59 passed" in said
+    assert endpoint.total == 60
+    assert len(live.recordings()) == 60
+    assert [record["suites"][0]["passed"] for record in live.records()] == [59, 59]
+    live.run("--record=none").assert_outcomes(passed=59, failed=1)
+
+
+def test_a_worker_that_dies_does_not_take_the_run_with_it(live: EvalProject):
+    live.golden(live.case(number) for number in range(8))
+    live.eval(
+        "import os\nfrom regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        "@golden('triage', judges=[min_chars(1)])\ndef test_triage(result):\n"
+        "    if result.case.id == 'disk-003':\n        os._exit(1)\n    result.check()\n"
+    )
+    result = live.run("-n2")
+    assert result.ret == 1
+    outcomes = result.parseoutcomes()
+    assert (outcomes["passed"], outcomes["failed"]) == (7, 1)
+    assert "INTERNALERROR" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*worker 'gw*' crashed*", "*= regauge =*"])
