@@ -278,7 +278,7 @@ class OpenAIProvider:
         }
         if self._transport is not None:
             options["transport"] = self._transport
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             api_key=self._endpoint.key(),
             base_url=self._endpoint.url,
             default_headers=self._endpoint.headers(),
@@ -286,3 +286,7 @@ class OpenAIProvider:
             timeout=self._timeout_s,
             http_client=openai.DefaultAsyncHttpxClient(**options),
         )
+        if self._endpoint.url != OPENAI_URL:
+            # The SDK takes these from the environment; they are nobody else's business.
+            client.organization = client.project = None
+        return client
