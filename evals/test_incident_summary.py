@@ -17,6 +17,7 @@ FIELDS = ["title", "started_at", "resolved_at", "time_to_repair", "impact", "sum
         field_equals("started_at"),
         field_equals("resolved_at"),
         field_equals("time_to_repair"),
+        field_equals("impact", ignore_space=True, ignore_punctuation=True),
         min_words(10, field="summary"),
         max_words(80, field="summary"),
     ],
