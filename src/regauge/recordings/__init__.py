@@ -2,7 +2,6 @@
 
 from regauge.project import RecordMode
 from regauge.recordings._file import RecordingsFile
-from regauge.recordings._needs import Draw, Needs, needs_recording
 from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
 from regauge.recordings._redact import REDACTED, Redactor
@@ -11,16 +10,13 @@ from regauge.recordings._store import Claim, LocalStore
 __all__ = [
     "REDACTED",
     "Claim",
-    "Draw",
     "LocalStore",
-    "Needs",
     "RecordMode",
     "Recording",
     "RecordingKey",
     "RecordingsFile",
     "Redactor",
     "describe_process",
-    "needs_recording",
     "request_summary",
     "utc_now",
 ]

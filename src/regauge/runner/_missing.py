@@ -68,6 +68,7 @@ def _of_suite(
     estimate = estimate_requests(
         (draw.planned.request(draw.trial) for draw in draws),
         price=lambda request: price_for(settings, request),
+        answer_tokens=answers.file(prompt).mean_answer_tokens(),
     )
     cases = {draw.planned.case.id: draw.planned for draw in draws}
     return MissingAnswers(
