@@ -1,6 +1,5 @@
 """JSON Lines datasets: what is read, and what one bad file says."""
 
-# ruff: noqa: E501 -- a message stands on one line, as people see it
 from __future__ import annotations
 
 import json

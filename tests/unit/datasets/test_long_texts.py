@@ -1,6 +1,5 @@
 """`{"file": ...}` values: what they read, and where they may not reach."""
 
-# ruff: noqa: E501 -- a message stands on one line, as people see it
 from __future__ import annotations
 
 import json

@@ -1,6 +1,5 @@
 """YAML datasets: the lines of faults, and the words that YAML 1.1 turns into something else."""
 
-# ruff: noqa: E501 -- a message stands on one line, as people see it
 from __future__ import annotations
 
 import pytest
