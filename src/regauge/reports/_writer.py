@@ -6,6 +6,7 @@ import json
 import platform
 import shutil
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["RunWriter"]
 
 _ROWS = "trials.jsonl"
+_TEXTS_MAX = 512
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class RunWriter:
@@ -42,7 +45,8 @@ class RunWriter:
     ) -> None:
         self.directory = directory
         self.tally = Tally()
-        self._redact = redact
+        # Most texts of a row are those of the row before.
+        self._redact = lru_cache(maxsize=_TEXTS_MAX)(redact)
         self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
         self._file: TextIOWrapper | None = None
 
@@ -58,8 +62,7 @@ class RunWriter:
             self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
         for row in rows_of(result):
             self.tally.add(row)
-            clean = self._clean(row)
-            self._file.write(f"{json.dumps(clean, ensure_ascii=False, separators=(',', ':'))}\n")
+            self._file.write(f"{_ENCODE(self._clean(row))}\n")
 
     def _clean(self, value: JSON) -> JSON:
         """`value` without secrets; a pattern cannot reach from one text into the next."""
