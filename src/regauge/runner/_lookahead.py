@@ -7,6 +7,7 @@ far ahead they run, so a run that stops early has not paid for the rest.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Lookahead"]
 
 _STOP_TIMEOUT_S = 10.0
+# The loop gives the interpreter away with every system call. While a case is judged it would wait
+# Python's 5 ms to have it back each time, several times per request.
+_SWITCH_INTERVAL_S = 0.0005
 
 
 class Lookahead:
@@ -51,12 +55,14 @@ class Lookahead:
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken = 0
         self._lock = threading.Lock()
+        self._switch_interval_s = sys.getswitchinterval()
         self._loop = asyncio.new_event_loop()
         self._moved = asyncio.Event()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="regauge-lookahead", daemon=True)
 
     def __enter__(self) -> Self:
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._thread.start()
         return self
 
@@ -69,6 +75,7 @@ class Lookahead:
         """Stop: what is under way is cancelled, what has landed was kept already."""
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_STOP_TIMEOUT_S)
+        sys.setswitchinterval(self._switch_interval_s)
 
     def __contains__(self, draw: Draw) -> bool:
         return draw.id in self._position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import UnmeasuredError
@@ -29,6 +29,8 @@ class EvalResult:
         trials: In order of their numbers; at least one.
         checked: Whether `check` was called.
         where: The pytest item, for commands in messages; empty outside pytest.
+        passed: How many trials passed.
+        outcome: Of the case: decided by its trials as soon as what is unmeasured cannot change it.
     """
 
     suite: Suite
@@ -36,6 +38,17 @@ class EvalResult:
     trials: tuple[Trial, ...]
     checked: bool = False
     where: str = ""
+    passed: int = field(init=False)
+    outcome: TrialOutcome = field(init=False)
+
+    def __post_init__(self) -> None:
+        outcomes = [trial.outcome for trial in self.trials]
+        unmeasured = outcomes.count("unmeasured")
+        self.passed = outcomes.count("passed")
+        if self.passed + unmeasured < self.needed:
+            self.outcome = "failed"
+        else:
+            self.outcome = "unmeasured" if unmeasured else "passed"
 
     @property
     def prompt(self) -> Prompt:
@@ -72,19 +85,6 @@ class EvalResult:
     def needed(self) -> int:
         """How many trials must pass: the suite's `pass_rate` of them, rounded up."""
         return max(1, math.ceil(self.suite.pass_rate * len(self.trials) - 1e-9))
-
-    @property
-    def passed(self) -> int:
-        """How many trials passed."""
-        return sum(trial.outcome == "passed" for trial in self.trials)
-
-    @property
-    def outcome(self) -> TrialOutcome:
-        """Of the case: decided by its trials as soon as what is unmeasured cannot change it."""
-        unmeasured = sum(trial.outcome == "unmeasured" for trial in self.trials)
-        if self.passed + unmeasured < self.needed:
-            return "failed"
-        return "unmeasured" if unmeasured else "passed"
 
     @property
     def error(self) -> UnmeasuredError | None:
