@@ -122,10 +122,7 @@ class PytestRun:
     def plan(self, items: Sequence[pytest.Item]) -> None:
         """Plan the evals among the selected items, and tell other plugins."""
         cases = [planned for item in items if (planned := _planned_case(item)) is not None]
-        try:
-            self._session.prepare(cases)
-        except RegaugeError as error:
-            pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
+        self._session.prepare(cases)
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
 
     @contextmanager

@@ -10,7 +10,7 @@ import click
 
 from regauge.cli._evals import with_evals
 from regauge.cli._stale import stale_files
-from regauge.errors import UnmeasuredError
+from regauge.errors import BudgetError, UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_lines, progress_line
 from regauge.runner import missing_answers
@@ -93,10 +93,13 @@ def _estimate(evals: EvalSession, project: Project) -> None:
 def _draw(evals: EvalSession) -> list[str]:
     """Take every missing answer; returns each kind of failure once, with its count."""
     draws = evals.plan.missing
-    if not draws:
+    # What cannot be asked at all, such as a case that lacks an input, is missing too.
+    failures = Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
+    if not draws and not failures:
         click.echo("nothing is missing")
         return []
-    failures: Counter[str] = Counter()
+    recorded = 0
+    budget: BudgetError | None = None
 
     def report(progress: Progress) -> None:
         click.echo(progress_line(progress, evals.budget), err=True)
@@ -104,9 +107,13 @@ def _draw(evals: EvalSession) -> list[str]:
     for draw in draws:
         try:
             evals.take(draw, waiting=report)
+            recorded += 1
+        except BudgetError as error:  # the sums it names differ from case to case
+            budget = budget or error
+            failures[str(budget)] += 1
         except UnmeasuredError as error:
             failures[str(error)] += 1
-    click.echo(f"{len(draws) - failures.total()} of {len(draws)} answers recorded")
+    click.echo(f"{recorded} of {recorded + failures.total()} answers recorded")
     return [f"{count} answers missing: {message}" for message, count in failures.most_common()]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.errors import ProviderError
+from regauge.errors import ProviderError, RegaugeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,8 @@ def rows_of(result: EvalResult) -> Iterator[dict[str, JSON]]:
 
 def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
     """The kind and the words of an error, in the shape of `Cause`."""
-    kind = error.kind if isinstance(error, ProviderError) else type(error).__name__
+    named = error.__cause__ if isinstance(error.__cause__, RegaugeError) else error
+    kind = error.kind if isinstance(error, ProviderError) else type(named).__name__
     return {"kind": kind, "message": str(error)}
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["CauseGroup", "Tally"]
 
 _SIMULATED_PROVIDER = "sim"
+# Their messages hold names and sums that differ from case to case.
+_SAME_CAUSE = frozenset({"MissingRecordingError", "BudgetError"})
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ class Tally:
 
 def _without_case(cause: Mapping[str, str], case: str) -> str:
     """What causes that differ only in the case they name have in common."""
-    if cause["kind"] == "MissingRecordingError":
+    if cause["kind"] in _SAME_CAUSE:
         return ""
     return re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])
 

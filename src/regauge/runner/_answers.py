@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from regauge.errors import RecordingError
 from regauge.recordings import (
     LocalStore,
     Recording,
@@ -67,8 +68,8 @@ class Answers:
             project.settings.redact, environ, names=_key_variables(project.settings)
         )
         self._run_owner = run_owner
-        self._files: dict[str, RecordingsFile] = {}
-        self._store: LocalStore | None = None
+        self._files: dict[str, RecordingsFile | RecordingError] = {}
+        self._store: LocalStore | RecordingError | None = None
         self._session: int | None = None
         self._new: dict[str, dict[RecordingKey, None]] = {}
         self._lock = threading.RLock()
@@ -92,7 +93,13 @@ class Answers:
             known = self._files.get(prompt)
             if known is None:
                 path = self._project.recordings_dir / f"{prompt}.jsonl"
-                known = self._files[prompt] = RecordingsFile.load(path, redactor=self._redactor)
+                try:
+                    known = RecordingsFile.load(path, redactor=self._redactor)
+                except RecordingError as error:
+                    known = error
+                self._files[prompt] = known
+            if isinstance(known, RecordingError):
+                raise known.with_traceback(None)
             return known
 
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
@@ -184,7 +191,7 @@ class Answers:
             if self._session is not None and complete and self._run_owner is None:
                 self.end_session(self._session)
         finally:
-            if self._store is not None:
+            if isinstance(self._store, LocalStore):
                 self._store.close()
         return Published(written=written)
 
@@ -196,11 +203,16 @@ class Answers:
     def _local(self) -> LocalStore:
         with self._lock:
             if self._store is None:
-                self._store = LocalStore(
-                    self._project.state_dir / "store.sqlite3",
-                    redactor=self._redactor,
-                    read_only=self._mode == "none",
-                )
+                try:
+                    self._store = LocalStore(
+                        self._project.state_dir / "store.sqlite3",
+                        redactor=self._redactor,
+                        read_only=self._mode == "none",
+                    )
+                except RecordingError as error:
+                    self._store = error
+            if isinstance(self._store, RecordingError):
+                raise self._store.with_traceback(None)
             return self._store
 
 

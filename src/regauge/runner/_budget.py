@@ -27,7 +27,8 @@ class Budget:
     """Keeps count of what calls cost.
 
     Attributes:
-        limit_usd: In US dollars; None is no limit.
+        limit_usd: In US dollars, for all processes of the run together; None is no limit.
+        processes: How many processes share the run; each may spend an equal part.
         spent_usd: What finished calls cost.
         reserved_usd: What calls under way are expected to cost.
     """
@@ -35,6 +36,7 @@ class Budget:
     limit_usd: float | None
     spent_usd: float = 0.0
     reserved_usd: float = field(default=0.0)
+    processes: int = 1
 
     @contextmanager
     def charge(self, expected_usd: float) -> Generator[Charge]:
@@ -47,9 +49,11 @@ class Budget:
         """
         if self.limit_usd is not None:
             committed = self.spent_usd + self.reserved_usd
-            if committed + expected_usd > self.limit_usd + 1e-12:
+            if committed + expected_usd > self.limit_usd / self.processes + 1e-12:
+                part = f" (a part of it in each of {self.processes} processes)"
                 raise BudgetError(
-                    f"the budget of ${self.limit_usd:.2f} is reached: ${committed:.4f} spent or"
+                    f"the budget of ${self.limit_usd:.2f}{part if self.processes > 1 else ''}"
+                    f" is reached: ${committed:.4f} spent or"
                     f" under way, and the next call is expected to cost ${expected_usd:.4f}\n"
                     "  what has been answered is kept: the same command with a larger --budget-usd"
                     " goes on where this one stopped"

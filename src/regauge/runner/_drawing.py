@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Drawing"]
 
 _ASK_AGAIN_S = 0.05
+# Every look is a transaction that keeps other processes from writing.
+_ASK_AGAIN_MAX_S = 0.8
 
 
 class Drawing:
@@ -89,8 +91,10 @@ class Drawing:
     async def _draw(
         self, draw: Draw, request: CompletionRequest, key: RecordingKey
     ) -> SourcedCompletion:
-        while (claim := self._answers.claim(key)) == "taken":  # noqa: ASYNC110 - another process sets no event here
-            await asyncio.sleep(_ASK_AGAIN_S)
+        pause_s = _ASK_AGAIN_S
+        while (claim := self._answers.claim(key)) == "taken":
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
             landed = self._answers.find(draw.planned, key)
             assert landed is not None

@@ -77,18 +77,20 @@ def plan_cases(
 
     Args:
         cases: In the order they will be judged.
-        answered: Whether there is an answer for a key.
+        answered: Whether there is an answer for a key; where that cannot be found out, the case
+            cannot be asked.
     """
     missing: list[Draw] = []
     for planned in cases:
+        if planned.error is not None:
+            continue
         try:
             planned.digest = planned.request(0).digest
+            missing += [
+                Draw(planned, trial)
+                for trial in range(planned.suite.trials)
+                if not answered(planned, RecordingKey(planned.digest, trial))
+            ]
         except RegaugeError as error:
             planned.error = error
-            continue
-        missing.extend(
-            Draw(planned, trial)
-            for trial in range(planned.suite.trials)
-            if not answered(planned, RecordingKey(planned.digest, trial))
-        )
     return Plan(cases=cases, missing=missing)

@@ -58,7 +58,7 @@ class EvalSession:
         self.project = project
         self.options = options
         self.answers = Answers(project, options.record, environ=environ, run_owner=run_owner)
-        self.budget = Budget(options.budget_usd)
+        self.budget = Budget(options.budget_usd, processes=workers)
         self.progress = Progress()
         self.plan = Plan(cases=())
         self._environ = environ
@@ -78,7 +78,11 @@ class EvalSession:
         """Plan the cases that were selected, in the order they will be judged."""
         self.plan = plan_cases(cases, answered=self.answers.has)
         if self.plan.missing and self.options.record != "none":
-            self.answers.begin(self.plan.digest)
+            try:
+                self.answers.begin(self.plan.digest)
+            except RegaugeError as error:
+                for draw in self.plan.missing:
+                    draw.planned.error = error
             self.plan = plan_cases(cases, answered=self.answers.has)
         return self.plan
 
@@ -133,7 +137,9 @@ class EvalSession:
         except UnmeasuredError as error:
             return _unmeasured(draw, error)
         except RegaugeError as error:
-            return _unmeasured(draw, UnmeasuredError(str(error)))
+            unmeasured = UnmeasuredError(str(error))
+            unmeasured.__cause__ = error
+            return _unmeasured(draw, unmeasured)
         return judge_trial(
             draw.trial, planned.digest, answer, case=planned.case, judges=planned.suite.judges
         )

@@ -1,0 +1,297 @@
+"""Files and options that cannot be used: one clear error each, and no traceback."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conftest import EvalProject
+
+
+def _broken_recording(project: EvalProject) -> None:
+    project.write("fixtures/recordings/triage.jsonl", '{"case": "disk-000"\n{}\n')
+
+
+def _broken_prompt(project: EvalProject) -> None:
+    project.write("prompts/triage.prompt.yml", "name: Triage\nmessages:\n  - role: [\n")
+
+
+def _two_cases_of_one_id(project: EvalProject) -> None:
+    project.golden([project.case(1), project.case(2), project.case(1)])
+
+
+def _no_cases(project: EvalProject) -> None:
+    project.golden([])
+
+
+def _no_prompt(project: EvalProject) -> None:
+    (project.root / "prompts" / "triage.prompt.yml").rename(
+        project.root / "prompts" / "triages.prompt.yml"
+    )
+
+
+def _no_dataset(project: EvalProject) -> None:
+    (project.root / "fixtures" / "golden" / "triage.jsonl").rename(
+        project.root / "fixtures" / "golden" / "triages.jsonl"
+    )
+
+
+def _no_provider(project: EvalProject) -> None:
+    project.prompt(model="locals:clerk")
+
+
+def _no_provider_named(project: EvalProject) -> None:
+    project.prompt(model="clerk")
+
+
+def _no_model(project: EvalProject) -> None:
+    path = project.prompt()
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("model: sim:clerk-1\n", ""), encoding="utf-8")
+
+
+def _unknown_setting(project: EvalProject) -> None:
+    project.settings("trails = 3")
+
+
+def _not_toml(project: EvalProject) -> None:
+    project.settings("trials = = 3")
+
+
+CASES = [
+    (
+        _broken_recording,
+        (),
+        snapshot("""\
+unmeasured: 5 cases of triage (RecordingError)
+  disk-000, disk-001, disk-002, disk-003, disk-004
+  ROOT/fixtures/recordings/triage.jsonl:1: not a recording: Expecting ',' delimiter: line 1 column 20 (char 19)
+    fix: delete the line, then record it again: pytest evals --record=missing
+  ROOT/fixtures/recordings/triage.jsonl:2: not a recording: the recording has no 'digest'
+    fix: delete the line, then record it again: pytest evals --record=missing\
+"""),
+    ),
+    (
+        _broken_prompt,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/prompts/triage.prompt.yml:4: not YAML: expected the node content, but found '<stream end>' (while parsing a flow node that starts on line 4)
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _two_cases_of_one_id,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+fixtures/golden/triage.jsonl:3: the id 'disk-001' is taken: line 1 has it too
+  fix: every case needs an id of its own
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _no_cases,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+fixtures/golden/triage.jsonl: no cases
+  fix: add one, or remove the file
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _no_prompt,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/prompts: there is no prompt 'triage'
+  fix: did you mean 'triages'?
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _no_dataset,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+fixtures/golden: no dataset is called 'triage'
+  fix: did you mean 'triages'?
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _no_provider,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+there is no provider 'locals'; there are local, openai, sim
+  fix: did you mean 'local'? declare [tool.regauge.providers.locals] with its base_url in pyproject.toml
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _no_provider_named,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+prompts/triage.prompt.yml: 'clerk' does not say who serves the model
+  fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _no_model,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+prompts/triage.prompt.yml:1: nothing says which model answers this prompt
+  fix: add `model: provider:model`, or set `model` in [tool.regauge]
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        _unknown_setting,
+        (),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+ROOT/pyproject.toml:6: tool.regauge.trails: no such setting
+  fix: did you mean 'trials'?
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        None,
+        ("--trials=0",),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+--trials must be at least 1, not 0
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        None,
+        ("--concurrency=lots",),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+--concurrency takes a number from 1 to 1024, or auto, not 'lots'
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        None,
+        ("--budget-usd=-1",),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+--budget-usd cannot be negative: -1.0
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        None,
+        ("--model=clerk",),
+        snapshot("""\
+ERROR collecting evals/test_triage.py
+prompts/triage.prompt.yml: 'clerk' does not say who serves the model
+  fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
+ERROR evals/test_triage.py\
+"""),
+    ),
+    (
+        None,
+        ("--model=sim:clerk-2", "-k", "disk-000"),
+        snapshot("""\
+unmeasured: 1 case of triage (bad-request)
+  disk-000
+  there is no simulated model 'clerk-2' (prompts/triage.prompt.yml)
+    fix: write sim:clerk-1\
+"""),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("break_", "arguments", "words"),
+    CASES,
+    ids=[" ".join(one[1]) or one[0].__name__.strip("_") for one in CASES],
+)
+def test_one_clear_error(
+    project: EvalProject,
+    break_: Callable[[EvalProject], None] | None,
+    arguments: tuple[str, ...],
+    words: str,
+):
+    if break_ is not None:
+        break_(project)
+    # A second eval must not say the same again where the fault is not its own.
+    project.eval("def test_other():\n    pass\n", name="test_other")
+    result = project.run(*arguments)
+    assert result.ret not in {0, 3}
+    said = project.complaint(result)
+    assert "Traceback" not in said
+    assert said == words
+    assert break_ is _broken_recording or project.recordings() == []
+
+
+@pytest.mark.parametrize("break_", [_unknown_setting, _broken_recording, _no_prompt])
+def test_two_workers_say_it_too(project: EvalProject, break_: Callable[[EvalProject], None]):
+    break_(project)
+    result = project.run("-n2")
+    assert result.ret not in {0, 3}
+    said = project.complaint(result)
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+    expected = {
+        _unknown_setting: "tool.regauge.trails: no such setting",
+        _broken_recording: "triage.jsonl:1",
+        _no_prompt: "triages",
+    }
+    assert expected[break_] in said
+
+
+def test_a_filter_that_matches_nothing_is_not_green(project: EvalProject):
+    result = project.run("-k", "tape")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "nothing was measured: none of the 5 collected cases was selected" in (
+        result.stdout.str()
+    )
+    assert project.records() == []
+
+
+def test_a_case_that_lacks_an_input_stays_unmeasured_and_the_others_run(project: EvalProject):
+    project.golden([project.case(0), project.case(1, inputs={})])
+    result = project.run()
+    assert result.ret == 1
+    assert result.parseoutcomes() == {"passed": 1, "unmeasured": 1}
+    assert project.complaint(result) == snapshot("""\
+unmeasured: 1 case of triage (UnmeasuredError)
+  disk-001
+  ROOT/prompts/triage.prompt.yml:8: input 'text' is missing (case at fixtures/golden/triage.jsonl:2)
+    fix: give the case a value for 'text'\
+""")
+
+
+def test_a_replay_of_a_provider_that_nothing_declares_says_what_is_wrong(project: EvalProject):
+    project.prompt(model="locals:clerk")
+    result = project.run("--record=none")
+    assert result.ret == 1
+    assert result.parseoutcomes() == {"unmeasured": 5}
+    said = project.complaint(result)
+    assert "INTERNALERROR" not in said
+    assert "there is no provider 'locals'" in said
+
+
+def test_recordings_that_cannot_be_read_leave_everything_unmeasured(project: EvalProject):
+    project.write("fixtures/recordings", "a file where a directory should be")
+    result = project.run()
+    assert result.ret != 0
+    said = project.complaint(result)
+    assert "Traceback" not in said
+    assert "fixtures/recordings" in said
+    (project.root / "fixtures" / "recordings").unlink()
+    project.run("--record=missing").assert_outcomes(passed=5)
