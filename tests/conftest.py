@@ -65,6 +65,11 @@ class EvalProject:
         self.golden([case(number) for number in range(5)])
         self.eval(EVAL)
 
+    def use(self, base_url: str) -> None:
+        """Ask another server from now on."""
+        self._base_url = base_url
+        self.settings()
+
     def write(self, path: str, text: str) -> Path:
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ class Endpoint:
         answered: How often each text was answered, to the last byte.
         answer: What is said of a text.
         latency_s: How long every answer takes, in seconds.
+        object_to_each: Every n-th request is answered with 429; 0 is none.
         objections: How many requests were answered with 429.
     """
 
@@ -45,7 +46,7 @@ class Endpoint:
         self.models: Counter[str] = Counter()
         self.base_url = ""
         self.answer = answer
-        self._object_to_each = object_to_each
+        self.object_to_each = object_to_each
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop = asyncio.Event()
@@ -122,7 +123,7 @@ class Endpoint:
         text = asked["messages"][-1]["content"]
         self.calls[text] += 1
         self.models[asked["model"]] += 1
-        if self._object_to_each and self.total % self._object_to_each == 0:
+        if self.object_to_each and self.total % self.object_to_each == 0:
             self.objections += 1
             return 429, {"error": {"message": "slow down", "type": "requests", "code": "rate"}}
         await asyncio.sleep(self.latency_s)

@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
     from regauge.pytest_run import PytestRun
     from regauge.runner import EvalResult
@@ -80,6 +81,17 @@ def pytest_testnodedown(node: Any) -> None:
     said = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
     if said is not None:
         node.config.stash.setdefault(_workers_key, []).append(said)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a prompt file that is named on the command line: its own `testData`."""
+    if file_path.suffix not in {".yml", ".yaml"} or not parent.session.isinitpath(file_path):
+        return None
+    from regauge.pytest_prompt_file import PromptFile, is_prompt_file
+
+    if not is_prompt_file(file_path):
+        return None
+    return PromptFile.of(parent, file_path, run=_run(parent.config))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

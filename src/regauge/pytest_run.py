@@ -14,12 +14,14 @@ import pytest
 
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.project import Project
+from regauge.pytest_prompt_file import PromptCase
 from regauge.recordings import describe_process
 from regauge.reports import (
     RunEnd,
     RunWriter,
     cause_lines,
     git_state,
+    junit_properties,
     missing_lines,
     progress_line,
     recorded_lines,
@@ -36,7 +38,7 @@ from regauge.runner import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from regauge.reports import RunRecord
     from regauge.runner import Progress
@@ -119,6 +121,19 @@ class PytestRun:
         ids = [case.id for case in suite.dataset.cases]
         metafunc.parametrize(_FIXTURE, planned, ids=ids, indirect=True)
 
+    def cases_of_prompt_file(self, path: Path) -> list[PlannedCase]:
+        """The rows of a prompt file's own `testData`.
+
+        Raises:
+            pytest.Collector.CollectError: The file cannot be used as it is.
+        """
+        try:
+            suite = self._session.bind_prompt_file(path)
+        except RegaugeError as error:
+            raise pytest.Collector.CollectError(str(error)) from error
+        self._collected += len(suite.dataset)
+        return [PlannedCase(suite, case) for case in suite.dataset]
+
     def plan(self, items: Sequence[pytest.Item]) -> None:
         """Plan the evals among the selected items, and tell other plugins."""
         cases = [planned for item in items if (planned := _planned_case(item)) is not None]
@@ -137,14 +152,17 @@ class PytestRun:
         Raises:
             UnmeasuredError: There is no answer or no verdict.
         """
-        planned: PlannedCase = request.param
-        node: pytest.Item = request.node
-        result = self._session.result(planned, where=node.nodeid, waiting=self._say_progress)
-        self._writer.add(result)
-        node.user_properties.extend(_properties(result))
-        self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
+        result = self.judged(request.node, request.param)
         if result.outcome == "unmeasured":
             raise result.error or UnmeasuredError("nothing was measured")
+        return result
+
+    def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
+        """The judged trials of a case, written to the run record whatever they say."""
+        result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
+        self._writer.add(result)
+        item.user_properties.extend(junit_properties(result))
+        self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
         return result
 
     def check(self, item: pytest.Item) -> None:
@@ -271,31 +289,13 @@ class PytestRun:
 
 def _planned_case(item: pytest.Item) -> PlannedCase | None:
     """The case an item is about; None when it is no eval."""
+    if isinstance(item, PromptCase):
+        return item.planned
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None
     planned = callspec.params.get(_FIXTURE)
     return planned if isinstance(planned, PlannedCase) else None
-
-
-def _properties(result: EvalResult) -> Iterator[tuple[str, object]]:
-    """What JUnit files carry about a case."""
-    yield "regauge.prompt", str(result.prompt.id)
-    yield "regauge.case", result.case.id
-    yield "regauge.tier", result.case.tier
-    yield "regauge.model", str(result.suite.model)
-    yield "regauge.trials", len(result.trials)
-    yield "regauge.passed", result.passed
-    for trial in result.trials:
-        if trial.answer is not None:
-            completion = trial.answer.completion
-            at = f"[{trial.number}]" if len(result.trials) > 1 else ""
-            yield f"regauge.latency_s{at}", completion.latency_s
-            if completion.cost_usd is not None:
-                yield f"regauge.cost_usd{at}", completion.cost_usd
-            yield f"regauge.source{at}", trial.answer.source
-            for judged in trial.verdicts:
-                yield f"regauge.score{at}.{judged.judge}", judged.verdict.score
 
 
 def _words(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:

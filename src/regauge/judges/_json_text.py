@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonFault", "find_json", "kind_of", "parse_json", "same"]
 
-# More starts than this are noise, not JSON; each costs a scan of what follows it.
-_STARTS_MAX = 2_000
+# How many characters of failed attempts are read before what is left counts as prose.
+_FAILED_CHARS_MAX = 1_000_000
+_ATTEMPT_CHARS = 50
+_TOO_DEEP_CHARS = 50_000
 
 
 class JsonFault:
@@ -60,16 +62,19 @@ def find_json(text: str) -> Iterator[JSON]:
     >>> list(find_json('Sure! {"a": [1]} and [2]'))
     [{'a': [1]}, [2]]
     """
-    at, starts = 0, 0
-    while starts < _STARTS_MAX:
+    at, failed_chars = 0, 0
+    while failed_chars < _FAILED_CHARS_MAX:
         begins = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
         if not begins:
             return
         start = min(begins)
-        starts += 1
         try:
             value, at = _decoder.raw_decode(text, start)
+        except json.JSONDecodeError as fault:
+            failed_chars += fault.pos - start + _ATTEMPT_CHARS
+            at = start + 1
         except (ValueError, RecursionError):
+            failed_chars += _TOO_DEEP_CHARS
             at = start + 1
         else:
             yield value

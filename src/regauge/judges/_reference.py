@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regauge.judges._rule import RuleFactory, form_of
 
@@ -56,14 +56,14 @@ _ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 def describe(name: str, kind: object) -> JudgeDescription:
     """Describe a kind of judge; of those of other packages only what their docstring says."""
-    build = kind.build if isinstance(kind, RuleFactory) else kind
+    build = getattr(kind, "build", kind)
     doc = inspect.getdoc(build) or ""
     body, _, example = doc.partition("\n>>> ")
     text, _, arguments = body.partition("\nArgs:\n")
     summary, _, rest = text.partition("\n")
     texts = {found[1]: " ".join(found[2].split()) for found in _ARGUMENT.finditer(arguments)}
-    own = isinstance(kind, RuleFactory)
-    signature = kind.signature if own else _signature(kind)
+    factory = cast("RuleFactory[...]", kind) if isinstance(kind, RuleFactory) else None
+    signature = factory.signature if factory else _signature(kind)
     module = str(getattr(build, "__module__", "")).rpartition(".")[2].lstrip("_")
     return JudgeDescription(
         name=name,
@@ -72,7 +72,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
         summary=summary.strip(),
         text=rest.strip(),
         parameters=tuple(_parameters(signature, texts)) if signature else (),
-        codes=kind.codes if own else (),
+        codes=factory.codes if factory else (),
         example=f">>> {example}".strip() if example else "",
     )
 

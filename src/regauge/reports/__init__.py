@@ -16,6 +16,7 @@ from regauge.reports._console import (
 from regauge.reports._end import RunEnd
 from regauge.reports._export import trials_table, write_csv, write_parquet
 from regauge.reports._git import git_state
+from regauge.reports._junit import junit_properties
 from regauge.reports._markdown import escape_markdown, run_markdown
 from regauge.reports._rows import rows_of
 from regauge.reports._runs import find_run, list_runs, read_record, read_rows
@@ -51,6 +52,7 @@ __all__ = [
     "escape_markdown",
     "find_run",
     "git_state",
+    "junit_properties",
     "list_runs",
     "missing_lines",
     "money",

@@ -21,7 +21,9 @@ _COLUMNS = (
 )
 _FAILED_CASES_MAX = 50
 # Everything that Markdown, GitHub or HTML gives a meaning to, and what it becomes.
-_SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|<>@~&:$-]")
+_SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|<>@~&:$-]|www(?=\.)", re.IGNORECASE)
+# Mentions and references are looked for after entities are read: a space without width parts them.
+_PARTED = frozenset("@#")
 
 
 def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
@@ -52,9 +54,14 @@ def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no link, no mention, on one line.
 
     >>> escape_markdown("a|b @c")
-    'a&#124;b &#64;c'
+    'a&#124;b &#64;&#8203;c'
     """
-    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", " ".join(text.split()))
+    return _SPECIAL.sub(_escaped, " ".join(text.split()))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    first, rest = match[0][0], match[0][1:]
+    return f"&#{ord(first)};{rest}" + ("&#8203;" if first in _PARTED else "")
 
 
 def _headline(record: RunRecord) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["find_run", "list_runs", "read_record", "read_rows"]
 
+_SECOND = len("20260131-235959")
+
 
 def list_runs(project: Project) -> list[Path]:
     """The directories of all runs, the newest first."""
@@ -26,7 +28,8 @@ def list_runs(project: Project) -> list[Path]:
         return []
     return sorted(
         (path for path in runs.iterdir() if (path / "run.json").is_file()),
-        key=lambda path: path.name,
+        # Runs of one second are told apart by when they ended.
+        key=lambda path: (path.name[:_SECOND], (path / "run.json").stat().st_mtime_ns),
         reverse=True,
     )
 

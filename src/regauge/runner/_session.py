@@ -15,11 +15,12 @@ from regauge.runner._lookahead import Lookahead
 from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._progress import Progress
 from regauge.runner._result import EvalResult
-from regauge.runner._suite import bind
+from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
+    from pathlib import Path
     from typing import Any
 
     from regauge.project import Project
@@ -73,6 +74,10 @@ class EvalSession:
             suite = bind(spec, function, project=self.project, options=self.options)
             known = self._suites[id(spec)] = (spec, suite)
         return known[1]
+
+    def bind_prompt_file(self, path: Path) -> Suite:
+        """Make a suite of a prompt file that brings its own `testData` and `evaluators`."""
+        return bind_prompt_file(path, project=self.project, options=self.options)
 
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
         """Plan the cases that were selected, in the order they will be judged."""

@@ -7,18 +7,24 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from regauge.datasets import find_dataset, load_dataset
+from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import Fault, PromptError, UsageError
-from regauge.judges import RuleFactory, as_judge
+from regauge.judges import (
+    RuleFactory,
+    as_judge,
+    cases_from_test_data,
+    judges_from_evaluators,
+)
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._providers import endpoint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from typing import Any
 
-    from regauge.datasets import Dataset, GoldenCase
+    from regauge.datasets import GoldenCase
     from regauge.judges import Judge, JudgeFunction
     from regauge.project import Project
     from regauge.prompts import Prompt
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from regauge.runner._options import RunOptions
     from regauge.runner._spec import EvalSpec, JudgeLike
 
-__all__ = ["Suite", "bind"]
+__all__ = ["Suite", "bind", "bind_prompt_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,8 +95,51 @@ def bind(
         raise UsageError(f"{where}: trials must be at least 1, not {spec.trials!r}")
     prompt = load_prompt(spec.prompt, spec.version, root=project.root)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
-    dataset = load_dataset(path, fixtures_dir=project.fixtures_dir)
-    model = options.model or spec.model or prompt.model or project.settings.model
+    return Suite(
+        prompt=prompt,
+        dataset=load_dataset(
+            path, fixtures_dir=project.fixtures_dir, holdout=project.settings.holdout
+        ),
+        judges=_judges(spec.judges, where),
+        model=_model(prompt, spec.model, project=project, options=options),
+        trials=spec.trials or options.trials,
+        pass_rate=spec.pass_rate,
+        origin=str(project.relative(prompt.path)),
+    )
+
+
+def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> Suite:
+    """Make a suite of a prompt file that brings its own `testData` and `evaluators`.
+
+    Raises:
+        PromptError: The file cannot be loaded, has no `testData` or no `evaluators`, or nothing
+            says which model to ask.
+        UsageError: Its model is served by a provider that nothing declares.
+    """
+    prompt = load_prompt(path, root=project.root)
+    for key, given in (("testData", prompt.test_data), ("evaluators", prompt.evaluators)):
+        if not given:
+            fault = Fault(
+                path=project.relative(path),
+                line=None,
+                message=f"it has no `{key}`, so nothing would be measured",
+                fix=f"add `{key}`, or write an eval with @golden for it",
+            )
+            raise PromptError([fault])
+    return Suite(
+        prompt=prompt,
+        dataset=Dataset(name="testData", path=path, cases=cases_from_test_data(prompt)),
+        judges=judges_from_evaluators(prompt),
+        model=_model(prompt, None, project=project, options=options),
+        trials=options.trials,
+        pass_rate=1.0,
+        origin=str(project.relative(path)),
+    )
+
+
+def _model(prompt: Prompt, wanted: str | None, *, project: Project, options: RunOptions) -> ModelId:
+    """Who answers: what the run says, else the eval, else the prompt, else the project."""
+    model = options.model or wanted or prompt.model or project.settings.model
     if model is None:
         fault = Fault(
             path=project.relative(prompt.path),
@@ -102,15 +151,7 @@ def bind(
     asked = parse_model_id(model, at=str(project.relative(prompt.path)))
     if options.record != "none":
         endpoint_of(project.settings, asked.provider)
-    return Suite(
-        prompt=prompt,
-        dataset=dataset,
-        judges=_judges(spec.judges, where),
-        model=asked,
-        trials=spec.trials or options.trials,
-        pass_rate=spec.pass_rate,
-        origin=str(project.relative(prompt.path)),
-    )
+    return asked
 
 
 def _judges(given: Sequence[JudgeLike], where: str) -> tuple[Judge, ...]:

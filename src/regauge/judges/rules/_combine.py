@@ -23,6 +23,9 @@ def not_(judge: Rule) -> Rule:
 
     An answer without any text fails both; an abstention stays one. `~rule` says the same.
 
+    Args:
+        judge: The rule.
+
     >>> from regauge.judges import contains
     >>> print(not_(contains("TODO")).check_text("Done."))
     pass: rightly does not hold: does not contain 'TODO'

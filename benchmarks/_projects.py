@@ -1,0 +1,129 @@
+"""Writes the projects that are measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from _server import ANSWER
+
+__all__ = ["empty_tests", "forget", "project", "without_evals"]
+
+_PROMPT = """\
+name: Label
+version: 1.0.0
+model: {model}
+modelParameters:
+  temperature: 0
+responseFormat: json_schema
+jsonSchema:
+  name: label
+  schema:
+    type: object
+    required: [label, reason]
+    properties:
+      label: {{type: string, enum: [a, b]}}
+      reason: {{type: string}}
+messages:
+  - role: system
+    content: You give every note a label. Answer with JSON that has the keys label and reason.
+  - role: user
+    content: |
+      Title: {{{{title}}}}
+      Note: {{{{note}}}}
+"""
+_EVAL = """\
+from regauge import golden
+from regauge.judges import field_equals, field_in, json_parses, max_words
+
+
+@golden(
+    "label",
+    judges=[
+        json_parses(kind="object"),
+        field_in("label", ["a", "b"]),
+        field_equals("label"),
+        max_words(40, field="reason"),
+    ],
+)
+def test_label(result):
+    result.check()
+"""
+_EMPTY = """\
+import pytest
+
+
+@pytest.mark.parametrize("case", range({count}), ids="case-{{:05}}".format)
+def test_empty(case):
+    pass
+"""
+_PYPROJECT = """\
+[tool.pytest.ini_options]
+minversion = "9.0"
+
+[tool.regauge.providers.waiter]
+base_url = "{base_url}"
+"""
+
+
+def project(
+    root: Path,
+    *,
+    cases: int,
+    base_url: str,
+    wrong_case: int | None = None,
+) -> Path:
+    """A project with one eval of so many cases, which `waiter` answers.
+
+    Args:
+        root: A directory to make.
+        cases: How many golden cases.
+        base_url: Where `waiter` is.
+        wrong_case: The number of a case that expects another answer and fails, counted from 1.
+    """
+    _write(root / "pyproject.toml", _PYPROJECT.format(base_url=base_url))
+    _write(root / "prompts/label.prompt.yml", _PROMPT.format(model="waiter:waiter-1"))
+    _write(root / "evals/test_label.py", _EVAL)
+    lines = [
+        json.dumps(
+            {
+                "id": f"case-{n:05}",
+                "inputs": {
+                    "title": f"Note {n}",
+                    "note": f"The pager rang {n} times on node {n % 37} and nobody knew why. "
+                    "The disk was full again, and the queue behind it grew.",
+                },
+                "expected": {"label": "b" if n == wrong_case else ANSWER["label"]},
+                "tags": ["disk"],
+                "source": "benchmark",
+                "licence": "CC0-1.0",
+            }
+        )
+        for n in range(1, cases + 1)
+    ]
+    _write(root / "fixtures/golden/label.jsonl", "\n".join(lines) + "\n")
+    return root
+
+
+def forget(root: Path) -> None:
+    """Remove what runs leave behind: recordings, the local store, run records."""
+    shutil.rmtree(root / ".regauge", ignore_errors=True)
+    shutil.rmtree(root / "fixtures/recordings", ignore_errors=True)
+
+
+def empty_tests(root: Path, *, count: int) -> Path:
+    """A project with so many parametrized tests that do nothing."""
+    _write(root / "pyproject.toml", _PYPROJECT.format(base_url="http://127.0.0.1:9/v1"))
+    _write(root / "tests/test_empty.py", _EMPTY.format(count=count))
+    return root
+
+
+def without_evals(root: Path) -> Path:
+    """A project with a few tests and no eval."""
+    return empty_tests(root, count=20)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,253 @@
+"""Measures how fast regauge runs evals, against limits and against plain pytest.
+
+    python benchmarks/speed.py                 all measurements
+    python benchmarks/speed.py replay --json   one of them, for a program
+
+Runs that are compared alternate; a result is a median with the least and the greatest value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from _measure import Spread, Usage, alternate, machine, pytest_run
+from _projects import empty_tests, forget, project, without_evals
+from _server import endpoint
+
+_LATENCY_S = 0.2
+_QUIET = ("-q", "--no-header")
+Result = dict[str, Any]
+
+
+def live(root: Path, times: int) -> Result:
+    """1,000 cases at 200 ms and 64 requests at once: the whole process against the limit."""
+    cases, concurrency, target = 1000, 64, 1.5
+    limit_s = math.ceil(cases / concurrency) * _LATENCY_S
+    with endpoint(_LATENCY_S * 1000) as server:
+        where = project(root, cases=cases, base_url=server.base_url)
+
+        def run() -> Usage:
+            forget(where)
+            used = pytest_run(where, "evals", *_QUIET, f"--concurrency={concurrency}")
+            assert server.calls() == cases
+            return used
+
+        taken = alternate(
+            {"run": run, "start_up": lambda: pytest_run(where, "evals", *_QUIET, "--collect-only")},
+            times=times,
+        )
+    return {
+        "limit_s": limit_s,
+        "run_s": _wall(taken["run"]),
+        "cpu_s": Spread.of([used.cpu_s for used in taken["run"]]).to_json(),
+        "collect_only_s": _wall(taken["start_up"]),
+        **_verdict([used.wall_s / limit_s for used in taken["run"]], target, "times the limit"),
+    }
+
+
+def burst(root: Path, times: int) -> Result:
+    """100 cases at 200 ms, all at once: the time on top of the same run with answers recorded."""
+    cases, target_s = 100, 1.0
+    with endpoint(_LATENCY_S * 1000) as server:
+        where = project(root / "live", cases=cases, base_url=server.base_url)
+        known = project(root / "recorded", cases=cases, base_url=server.base_url)
+        pytest_run(known, "evals", *_QUIET)
+
+        def run() -> Usage:
+            forget(where)
+            return pytest_run(where, "evals", *_QUIET, f"--concurrency={cases}")
+
+        taken = alternate(
+            {"run": run, "recorded": lambda: pytest_run(known, "evals", *_QUIET)}, times=times
+        )
+    pairs = zip(taken["run"], taken["recorded"], strict=True)
+    return {
+        "run_s": _wall(taken["run"]),
+        "recorded_s": _wall(taken["recorded"]),
+        **_verdict(
+            [run.wall_s - recorded.wall_s for run, recorded in pairs], target_s, "s on top"
+        ),
+    }
+
+
+def stop(root: Path, times: int) -> Result:
+    """`-x` with a failure at case 18 of 100: how many calls are spent."""
+    calls: list[float] = []
+    with endpoint(_LATENCY_S * 1000) as server:
+        where = project(root, cases=100, base_url=server.base_url, wrong_case=18)
+        for _ in range(times):
+            forget(where)
+            pytest_run(where, "evals", *_QUIET, "-x", "--concurrency=100", exit_codes=(1,))
+            calls.append(server.calls())
+    return _verdict(calls, 50, "calls")
+
+
+def replay(root: Path, times: int) -> Result:
+    """10,000 recorded cases against 10,000 empty parametrized tests, and memory per case."""
+    sizes, target = (1000, 5000, 10_000), 1.5
+    runs: dict[str, Callable[[], Usage]] = {}
+    with endpoint(0) as server:
+        for size in sizes:
+            evals = project(root / f"evals-{size}", cases=size, base_url=server.base_url)
+            empty = empty_tests(root / f"empty-{size}", count=size)
+            pytest_run(evals, "evals", *_QUIET, "--concurrency=16")
+            runs[f"evals_{size}"] = _Replay(evals)
+            runs[f"empty_{size}"] = _Plain(empty)
+    taken = alternate(runs, times=times)
+    result: Result = {}
+    for size in sizes:
+        evals_taken, empty_taken = taken[f"evals_{size}"], taken[f"empty_{size}"]
+        ratios = [a.wall_s / b.wall_s for a, b in zip(evals_taken, empty_taken, strict=True)]
+        result[str(size)] = {
+            "evals_s": _wall(evals_taken),
+            "empty_s": _wall(empty_taken),
+            "ratio": Spread.of(ratios).to_json(),
+            "cpu_ratio": Spread.of(
+                [a.cpu_s / b.cpu_s for a, b in zip(evals_taken, empty_taken, strict=True)]
+            ).to_json(),
+        }
+    for kind in ("evals", "empty"):
+        peaks = {
+            size: Spread.of([used.peak_bytes for used in taken[f"{kind}_{size}"]]).median
+            for size in sizes
+        }
+        small, middle, large = sizes
+        result[f"{kind}_peak_mib"] = {size: round(peak / 2**20, 1) for size, peak in peaks.items()}
+        result[f"{kind}_bytes_per_case"] = {
+            f"{small}-{middle}": round((peaks[middle] - peaks[small]) / (middle - small)),
+            f"{middle}-{large}": round((peaks[large] - peaks[middle]) / (large - middle)),
+        }
+    last = taken[f"evals_{sizes[-1]}"], taken[f"empty_{sizes[-1]}"]
+    ratios = [a.wall_s / b.wall_s for a, b in zip(*last, strict=True)]
+    return {**result, **_verdict(ratios, target, "times plain pytest")}
+
+
+class _Replay:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __call__(self) -> Usage:
+        # Nothing is to be found but what is committed.
+        _remove_state(self._root)
+        return pytest_run(self._root, "evals", *_QUIET, "--record=none")
+
+
+class _Plain:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __call__(self) -> Usage:
+        return pytest_run(self._root, "tests", *_QUIET, "-p", "no:regauge")
+
+
+def load(root: Path, times: int) -> Result:
+    """Loading 1,000 committed recordings."""
+    from regauge.recordings import RecordingsFile
+
+    with endpoint(0) as server:
+        where = project(root, cases=1000, base_url=server.base_url)
+        pytest_run(where, "evals", *_QUIET)
+    path = where / "fixtures/recordings/label.jsonl"
+    taken: list[float] = []
+    for _ in range(max(times, 20)):
+        started = time.perf_counter()
+        recordings = RecordingsFile.load(path)
+        taken.append(time.perf_counter() - started)
+        assert len(recordings) == 1000
+    return _verdict(taken, 0.1, "s")
+
+
+def idle(root: Path, times: int) -> Result:
+    """What the plugin adds to `pytest --collect-only` in a project without evals."""
+    where = without_evals(root)
+    arguments = ("tests", *_QUIET, "--collect-only")
+    taken = alternate(
+        {
+            "with": lambda: pytest_run(where, *arguments),
+            "without": lambda: pytest_run(where, *arguments, "-p", "no:regauge"),
+        },
+        times=max(times * 6, 30),
+    )
+    pairs = list(zip(taken["with"], taken["without"], strict=True))
+    return {
+        "with_s": _wall(taken["with"]),
+        "without_s": _wall(taken["without"]),
+        "cpu_added_ms": Spread.of([1000 * (a.cpu_s - b.cpu_s) for a, b in pairs]).to_json(1),
+        **_verdict([1000 * (a.wall_s - b.wall_s) for a, b in pairs], 50, "ms added"),
+    }
+
+
+def _remove_state(root: Path) -> None:
+    import shutil
+
+    shutil.rmtree(root / ".regauge", ignore_errors=True)
+
+
+def _wall(taken: list[Usage]) -> dict[str, float]:
+    return Spread.of([used.wall_s for used in taken]).to_json()
+
+
+def _verdict(values: list[float], target: float, unit: str) -> Result:
+    spread = Spread.of(values)
+    return {
+        "measured": spread.to_json(),
+        "target": target,
+        "unit": unit,
+        "reached": spread.median <= target,
+    }
+
+
+_MEASUREMENTS: dict[str, Callable[[Path, int], Result]] = {
+    "live": live,
+    "burst": burst,
+    "stop": stop,
+    "replay": replay,
+    "load": load,
+    "idle": idle,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(_MEASUREMENTS))
+    parser.add_argument("--times", type=int, default=5, help="how often each run is repeated")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(_MEASUREMENTS)
+    if unknown:
+        parser.error(f"no measurement {unknown}; there are {', '.join(_MEASUREMENTS)}")
+    report: dict[str, Any] = {"machine": machine(), "times": options.times}
+    for name in options.names or _MEASUREMENTS:
+        measure = _MEASUREMENTS[name]
+        with tempfile.TemporaryDirectory(prefix=f"regauge-{name}-") as directory:
+            result = measure(Path(directory) / "project", options.times)
+        result["load"] = machine()["load"]
+        report[name] = result
+        if not options.json:
+            _show(name, measure.__doc__ or "", result)
+    if options.json:
+        print(json.dumps(report, indent=2))
+
+
+def _show(name: str, about: str, result: Result) -> None:
+    print(f"{name}: {about}")
+    measured, target = result["measured"], result["target"]
+    word = "reached" if result["reached"] else "MISSED"
+    print(
+        f"  {measured['median']} {result['unit']} ({measured['least']} to {measured['greatest']}),"
+        f" target {target}: {word}"
+    )
+    for key, value in result.items():
+        if key not in {"measured", "target", "unit", "reached"}:
+            print(f"  {key}: {json.dumps(value)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Runs what the pages show, in the order a reader would.
+
+A page is Markdown with comments that no reader sees:
+
+- `<!-- project: repository -->` begins a copy of this repository, `<!-- project: empty -->` an
+  empty directory; what follows runs there. Without one, Python runs in the repository itself.
+- `<!-- file: PATH -->` above a fence writes the fence to that file.
+- `<!-- run: COMMAND -->` runs a command that must succeed.
+- `<!-- serve: PORT -->` serves the simulated model; the page calls it by that port.
+- `<!-- not run -->` above a fence leaves it alone.
+
+Every other `console` fence is run and its output compared, `python` fences are run by sybil. What
+differs from run to run (times, days, run ids, commits) is compared as a placeholder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack, chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sybil import Document, Region, Sybil
+from sybil.parsers.myst import PythonCodeBlockParser
+
+from regauge.sim.server import SimServer, SimServerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sybil import Example
+
+__all__ = ["ROOT", "Page", "pages"]
+
+ROOT = Path(__file__).parents[2]
+
+_COPIED = ("prompts", "fixtures", "evals", "conftest.py", "pyproject.toml", ".gitignore")
+_PART = re.compile(
+    r"^<!-- (?P<word>project|file|run|serve|not run)(?:: (?P<what>[^\n]*?))? -->$"
+    r"|^(?P<tick>`{3,})(?P<language>[^\n`]*)\n(?P<body>.*?)^(?P=tick)$",
+    re.MULTILINE | re.DOTALL,
+)
+_VARIABLE = (
+    (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b"), "RUN"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\+00:00|Z)"), "TIME"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
+    (re.compile(r"\b\d+(\.\d+)? ?(ms|s)\b"), "DURATION"),
+    (re.compile(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{9,10}\b"), "COMMIT"),
+    (re.compile(r"([=_═─])\1{3,}"), r"\1\1\1"),
+    (re.compile(r"(?<=\S)  +"), "  "),
+)
+_ENVIRONMENT = {
+    "COLUMNS": "100",
+    "NO_COLOR": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    # Plugins of this repository's tests take seconds to load; a reader has but these.
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_PLUGINS": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "You",
+    "GIT_AUTHOR_EMAIL": "you@example.com",
+    "GIT_COMMITTER_NAME": "You",
+    "GIT_COMMITTER_EMAIL": "you@example.com",
+}
+
+
+def pages() -> list[Path]:
+    """The pages whose examples are run."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in found if "_build" not in path.parts]
+
+
+@dataclass
+class Page:
+    """One page on its way from the first example to the last.
+
+    Attributes:
+        path: The page.
+        scratch: Where projects are made.
+        text: The page with the output that its commands have now.
+    """
+
+    path: Path
+    scratch: Path
+    text: str = ""
+    _here: Path = ROOT
+    _code: int = 0
+    _ports: dict[str, str] = field(default_factory=dict)
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def run(self) -> list[str]:
+        """Run every example.
+
+        Returns:
+            What does not say what is true, one text per example.
+        """
+        self.text = self.path.read_text(encoding="utf-8")
+        document = Sybil([self._parts], path=str(self.path.parent)).parse(self.path)
+        wrong: list[str] = []
+        new: list[tuple[int, int, str]] = []
+        with self._open:
+            for example in document.examples():
+                with chdir(self._here):
+                    problem = _evaluated(example)
+                if problem is not None:
+                    wrong.append(f"{self.path.relative_to(ROOT)}:{example.line}\n{problem}")
+                    body = example.region.parsed
+                    if isinstance(body, _Console) and body.actual:
+                        new.append((body.start, body.end, body.actual))
+        for start, end, body in reversed(new):
+            self.text = self.text[:start] + body + self.text[end:]
+        return wrong
+
+    def _parts(self, document: Document) -> Iterator[Region]:
+        """What there is to do in a page; a fence belongs to the comment above it."""
+        taken: list[tuple[int, int]] = []
+        word = what = ""
+        for part in _PART.finditer(document.text):
+            start, end = part.span()
+            if part["word"] in {"file", "not run"}:
+                word, what = part["word"], part["what"]
+                continue
+            if part["word"]:
+                yield Region(start, end, (part["word"], part["what"]), self._do)
+                continue
+            if word:
+                taken.append((start, end))
+                if word == "file":
+                    yield Region(start, end, ("file", what, part["body"]), self._do)
+            elif part["language"] == "console":
+                yield Region(start, end, _Console(part["body"], *part.span("body")), self._console)
+            word = ""
+        for region in PythonCodeBlockParser()(document):
+            if not any(start <= region.start < end for start, end in taken):
+                yield region
+
+    def _do(self, example: Example) -> str | None:
+        match example.parsed:
+            case ("project", kind):
+                self._begin(kind)
+            case ("file", path, body):
+                target = self._here / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(self._mapped(body), encoding="utf-8")
+            case ("run", command):
+                said = self._shell(command)
+                return said if self._code else None
+            case ("serve", port):
+                server = self._open.enter_context(SimServer(SimServerOptions(latency_ms=20)))
+                self._ports[port] = server.base_url.rsplit(":", 1)[1].removesuffix("/v1")
+        return None
+
+    def _begin(self, kind: str) -> None:
+        self._here = self.scratch / f"{kind}-{len(list(self.scratch.iterdir()))}" / "project"
+        self._here.mkdir(parents=True)
+        if kind == "repository":
+            for name in _COPIED:
+                source = ROOT / name
+                if source.is_dir():
+                    ignored = shutil.ignore_patterns("__pycache__", ".regauge")
+                    shutil.copytree(source, self._here / name, ignore=ignored)
+                else:
+                    shutil.copy(source, self._here / name)
+            self._shell("git init -q -b main && git add -A && git commit -qm 'Start'")
+
+    def _console(self, example: Example) -> str | None:
+        """Run the commands of one fence and compare what they say."""
+        block: _Console = example.parsed
+        for command, expected in block.commands():
+            said = self._shell(command)
+            if "..." in expected.splitlines() and _agrees(expected, said):
+                said = expected
+            block.actual += f"$ {command}\n{said}"
+        if _agrees(block.body, block.actual):
+            return None
+        return f"shown:\n{block.body}\nbut it says:\n{block.actual}"
+
+    def _shell(self, command: str) -> str:
+        """What a command says on both streams, in the words of the page."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "CI" and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT_"))
+        }
+        binaries = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
+        line = command.replace("make evals", "pytest evals --record=none")
+        done = subprocess.run(
+            ["bash", "-c", f"(exit {self._code})\n{self._mapped(line)}"],
+            cwd=self._here,
+            env={**inherited, **_ENVIRONMENT, "PATH": binaries, "HOME": str(self.scratch)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+        self._code = done.returncode
+        said = done.stdout.replace(str(self._here), "/home/you/project")
+        for shown, real in self._ports.items():
+            said = said.replace(f":{real}", f":{shown}")
+        said = re.sub(r"[ \t]+$", "", said, flags=re.MULTILINE).strip("\n")
+        return f"{said}\n" if said else ""
+
+    def _mapped(self, text: str) -> str:
+        for shown, real in self._ports.items():
+            text = text.replace(f":{shown}", f":{real}")
+        return text
+
+
+@dataclass
+class _Console:
+    """A fence with commands and what they say."""
+
+    body: str
+    start: int
+    end: int
+    actual: str = ""
+
+    def commands(self) -> Iterator[tuple[str, str]]:
+        """Each command, with what is shown of its output."""
+        for part in re.split(r"^\$ ", self.body, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            while command.endswith("\\"):
+                more, _, expected = expected.partition("\n")
+                command = f"{command}\n{more}"
+            yield command, expected
+
+
+def _agrees(expected: str, actual: str) -> bool:
+    """Whether both say the same; a line `...` stands for any lines."""
+    wanted = re.escape(_plain(expected)).replace("\\.\\.\\.\n", "(?:.*\n)*?")
+    return re.fullmatch(wanted, _plain(actual)) is not None
+
+
+def _plain(text: str) -> str:
+    for pattern, word in _VARIABLE:
+        text = pattern.sub(word, text)
+    return "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
+
+
+def _evaluated(example: Example) -> str | None:
+    try:
+        example.evaluate()
+    except Exception as error:  # noqa: BLE001 - whatever an example raises is what is wrong
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,116 @@
+"""`regauge record`: asks for what evals lack, without judging it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+
+def test_answers_are_recorded_without_being_judged(live: EvalProject, endpoint: Endpoint):
+    live.golden(live.case(number, ok=False) for number in range(5))
+    estimated = live.command("record", "--dry-run")
+    assert (estimated.returncode, estimated.stdout) == snapshot((2, ""))
+    assert endpoint.total == 0
+
+    done = live.command("record")
+    assert (done.returncode, done.stdout, done.stderr) == snapshot(
+        (
+            2,
+            "",
+            """\
+ERROR: usage: pytest.main() [options] [file_or_dir] [file_or_dir] [...]
+pytest.main(): error: unrecognized arguments: -n0
+  inifile: /tmp/pytest-of-root/pytest-48/test_answers_are_recorded_without_being_judged0/pyproject.toml
+  rootdir: /tmp/pytest-of-root/pytest-48/test_answers_are_recorded_without_being_judged0
+
+error: there are no evals in evals
+""",
+        )
+    )
+    assert endpoint.total == 5
+    assert len(live.recordings()) == 5
+    assert live.records() == []
+
+    again = live.command("record")
+    assert (again.returncode, again.stdout) == snapshot()
+    assert endpoint.total == 5
+    assert live.command("record", "--dry-run").stdout == "nothing is missing\n"
+
+    path = live.root / "fixtures" / "recordings" / "triage.jsonl"
+    before = path.read_bytes()
+    assert live.command("record", "--all").returncode == 0
+    assert endpoint.total == 10
+    assert path.read_bytes() == before
+
+
+def test_recordings_nobody_asks_for_are_pruned(live: EvalProject):
+    live.run("--trials=2")
+    live.golden(live.case(number) for number in range(3))
+    told = live.command("record", "--prune", "--dry-run")
+    assert (told.returncode, told.stdout) == snapshot((2, ""))
+    assert len(live.recordings()) == 10
+    done = live.command("record", "--prune")
+    assert (done.returncode, done.stdout) == snapshot((2, ""))
+    assert [(line["case"], line["trial"]) for line in live.recordings()] == [
+        (f"disk-00{number}", trial) for number in range(3) for trial in range(2)
+    ]
+    live.run("--record=none", "--trials=2").assert_outcomes(passed=3)
+
+
+def test_one_prompt_can_be_recorded_alone(project: EvalProject):
+    project.prompt(name="other")
+    project.golden([project.case(7)], name="other")
+    project.eval(
+        "from regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        "@golden('other', judges=[min_chars(1)])\ndef test_other(result):\n    result.check()\n",
+        name="test_other",
+    )
+    assert project.command("record", "other").returncode == 0
+    assert len(project.recordings("other")) == 1
+    assert project.recordings("triage") == []
+    unknown = project.command("record", "others")
+    assert (unknown.returncode, unknown.stderr) == snapshot()
+
+
+def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProject):
+    project.golden([project.case(0), project.case(1, inputs={}), project.case(2)])
+    result = project.command("record")
+    assert result.returncode == 3
+    assert "2 of 3 answers recorded" in result.stdout
+    assert "input 'text' is missing" in result.stderr
+    assert len(project.recordings()) == 2
+
+    down = project.command("record", "--all", "--model=local:clerk")
+    assert down.returncode == 3
+    assert "Traceback" not in down.stderr
+    assert down.stderr.count("cannot be reached") == 1
+
+
+def test_faults_are_said_by_the_command_too(project: EvalProject):
+    assert (
+        project.command("record", "--evals", "nowhere").stderr
+        == "error: there is no nowhere\n  fix: say where evals are: --evals\n"
+    )
+    project.settings("trails = 3")
+    wrong = project.command("record")
+    assert wrong.returncode != 0
+    assert "no such setting" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    project.settings()
+    project.write("fixtures/recordings/triage.jsonl", "{}\n")
+    broken = project.command("record")
+    assert broken.returncode == 3
+    assert "triage.jsonl:1" in broken.stderr
+    (project.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
+    for store in project.root.glob(".regauge/store*"):
+        store.unlink()
+    project.write(".regauge/store.sqlite3", "this is no database, and long enough to be read " * 40)
+    damaged = project.command("record")
+    assert damaged.returncode == 3
+    assert "store.sqlite3" in damaged.stderr
+    assert "Traceback" not in damaged.stderr

@@ -1,0 +1,142 @@
+"""`regauge runs` and `regauge report`: what was run, in the form another reader wants."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from regauge.cli import group
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+
+@pytest.fixture
+def regauge(monkeypatch: pytest.MonkeyPatch):
+    def run(project: EvalProject, *arguments: str) -> Result:
+        monkeypatch.chdir(project.root)
+        return CliRunner().invoke(group, list(arguments))
+
+    return run
+
+
+def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge):
+    empty = regauge(project, "runs")
+    assert empty.exit_code == 0
+    assert empty.output == "no runs in .regauge/runs yet: pytest evals\n"
+    project.golden([project.case(0, tags=["a", "b"]), project.case(1, ok=False), project.case(2)])
+    project.run("-k", "not disk-002")
+    project.run("--record=none")
+    first, second = project.records()
+
+    listed = regauge(project, "runs").output.splitlines()
+    assert [line.split()[0] for line in listed] == [second["id"], first["id"]]
+    assert "3 cases, 1 failed, 1 unmeasured, $0  triage@1.0.0" in listed[0]
+    assert "2 cases, 1 failed, 0 unmeasured, $0  triage@1.0.0" in listed[1]
+    assert len(regauge(project, "runs", "-n1").output.splitlines()) == 1
+    (as_json,) = regauge(project, "runs", "-n1", "--json").output.splitlines()
+    assert json.loads(as_json) == second
+
+    shown = regauge(project, "report", first["id"])
+    assert shown.exit_code == 0
+    assert shown.output.startswith("### regauge: 1 of 2 cases failed, 0 unmeasured\n")
+    latest = regauge(project, "report")
+    assert "1 of 3 cases failed, 1 unmeasured" in latest.output
+    assert "sim&#58;clerk" in latest.output
+    assert "(simulated)" in latest.output
+
+    document = json.loads(regauge(project, "report", "--format=json").output)
+    assert document["id"] == second["id"]
+    assert [row["case_outcome"] for row in document["rows"]] == ["passed", "failed", "unmeasured"]
+
+    for form in ("csv", "parquet"):
+        target = project.root / f"trials.{form}"
+        assert regauge(project, "report", "--format", form, "-o", str(target)).exit_code == 0
+        read = pd.read_csv if form == "csv" else pd.read_parquet
+        table = read(target)
+        assert list(table["case"]) == ["disk-000", "disk-001", "disk-002"]
+        assert list(table["outcome"]) == ["passed", "failed", "unmeasured"]
+        assert table["tags"][0] == "a;b"
+        assert list(table["score.agrees"][:2]) == [1.0, 0.0]
+        assert pd.isna(table["score.agrees"][2])
+        assert table["cause"][2].startswith("MissingRecordingError: ")
+    on_screen = regauge(project, "report", "--format=csv").output
+    assert on_screen == (project.root / "trials.csv").read_text(encoding="utf-8")
+
+
+def test_commands_that_make_no_sense_exit_with_2(project: EvalProject):
+    nothing = project.command("report")
+    assert nothing.returncode == 2
+    assert "there are no runs" in nothing.stderr
+    project.run()
+    missing = project.command("report", "1999")
+    assert (missing.returncode, missing.stderr) == (
+        2,
+        "error: there is no run '1999'\n  fix: `regauge runs` lists them\n",
+    )
+    binary = project.command("report", "--format=parquet")
+    assert binary.returncode == 2
+    assert "-o FILE" in binary.stderr
+    assert project.command("report", "--format=docx").returncode == 2
+    assert project.command("reports").returncode == 2
+
+
+def test_what_a_model_writes_is_text_in_every_report(
+    live: EvalProject, endpoint: Endpoint, regauge
+):
+    hostile = '=HYPERLINK("http://x","y") | @everyone <script>alert(1)</script> #12 `a` www.x.org'
+    endpoint.answer = lambda text: hostile
+    live.judged_by(
+        "echo",
+        more=(
+            "def echo(output, case):\n"
+            "    return Verdict(outcome='fail', score=0.0, reason=output)\n"
+        ),
+    )
+    live.golden([live.case(0)])
+    live.run()
+    shown = regauge(live, "report").output
+    (row,) = [line for line in shown.splitlines() if "disk" in line]
+    assert row.count("|") == 5
+    for danger in ("<", "@e", "`", "#12", "www."):
+        assert danger not in row.replace("&#", ""), danger
+    # Mentions and references are found in text, after entities are read.
+    assert "&#64;&#8203;everyone" in row
+    assert "&#35;&#8203;12" in row
+    regauge(live, "report", "--format=csv", "-o", "trials.csv")
+    table = pd.read_csv(live.root / "trials.csv")
+    assert table["answer"][0] == f"'{hostile}"
+    assert table["reason.echo"][0] == f"'{hostile}"
+
+
+def test_a_run_of_another_schema_is_refused(project: EvalProject, regauge):
+    project.run("-k", "disk-000")
+    (path,) = project.root.glob(".regauge/runs/*/run.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(document | {"schema_version": 99}), encoding="utf-8")
+    refused = project.command("report")
+    assert refused.returncode == 2
+    assert "schema version 99; this regauge reads 1" in refused.stderr
+    listed = regauge(project, "runs")
+    assert listed.exit_code == 0
+    assert "unreadable" in listed.output + (listed.stderr or "")
+
+
+def test_the_newest_run_is_found_among_runs_of_one_second(project: EvalProject, regauge):
+    project.run("-k", "disk-000")
+    (run,) = project.root.glob(".regauge/runs/*")
+    second = run.name[:15]
+    for number, suffix in enumerate(["ffff", "0000", "8888"]):
+        other = project.root / ".regauge" / "runs" / f"{second}-{suffix}"
+        other.mkdir()
+        document = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        path = other / "run.json"
+        path.write_text(json.dumps(document | {"id": other.name}), encoding="utf-8")
+        os.utime(path, (2_000_000_000 + number, 2_000_000_000 + number))
+    assert f"Run {second}-8888" in regauge(project, "report", "latest").output

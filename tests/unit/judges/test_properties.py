@@ -1,0 +1,166 @@
+"""What holds for every rule and every text."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import regauge.judges
+from regauge.judges import Answer, Rule, RuleFactory, Verdict, all_of, any_of, not_
+from tests.unit.judges.samples import CASE, ODD_TEXTS, RULES, completion
+
+SHARED = {"json_invalid", "missing_field", "null_field", "no_text", "refused", "ok"}
+FACTORIES = {
+    made.kind: made for made in vars(regauge.judges).values() if isinstance(made, RuleFactory)
+}
+relaxed = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+texts = st.one_of(
+    st.text(max_size=80),
+    st.text(alphabet=st.characters(codec=None), max_size=40),
+    st.sampled_from(ODD_TEXTS),
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=8),
+        lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=4), part),
+        max_leaves=6,
+    ).map(json.dumps),
+    st.lists(
+        st.sampled_from(
+            [
+                "a",
+                "The",
+                "#",
+                "##",
+                "\n",
+                "*",
+                "-",
+                ",",
+                "{",
+                "}",
+                '"',
+                "<a>",
+                "</a>",
+                ":",
+                "1",
+                ".",
+            ]
+        )
+    ).map(" ".join),
+)
+
+
+def named(rule: Rule) -> str:
+    return rule.name
+
+
+def verdict_of(rule: Rule, text: str | None) -> Verdict:
+    return rule.check(completion(text), CASE)
+
+
+def assert_sound(verdict: Verdict) -> None:
+    assert 0 <= verdict.score <= 1
+    assert verdict.reason
+    assert "\n" not in verdict.reason
+    assert verdict.code
+    assert verdict.cost_usd == 0
+    fields = {"e": verdict.expected, "a": verdict.actual, "d": dict(verdict.details)}
+    json.dumps(fields, allow_nan=False)
+
+
+def test_there_is_a_sample_of_every_kind():
+    assert set(FACTORIES) - {rule.kind for rule in RULES} == {"near_in_meaning"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_no_odd_text_makes_a_rule_raise_or_say_both(rule: Rule):
+    for text in ODD_TEXTS:
+        verdict, opposite = verdict_of(rule, text), verdict_of(not_(rule), text)
+        assert_sound(verdict)
+        assert_sound(opposite)
+        if verdict.outcome != "abstain":
+            assert {verdict.outcome, opposite.outcome} == {"pass", "fail"}
+            assert opposite.score == pytest.approx(1 - verdict.score)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+@given(text=texts)
+@relaxed
+def test_a_rule_and_its_negation_never_agree(rule: Rule, text: str):
+    verdict, opposite = verdict_of(rule, text), verdict_of(not_(rule), text)
+    assert_sound(verdict)
+    assert (verdict.outcome == "abstain") == (opposite.outcome == "abstain")
+    if verdict.outcome != "abstain":
+        assert {verdict.outcome, opposite.outcome} == {"pass", "fail"}
+    assert verdict_of(not_(not_(rule)), text).outcome == verdict.outcome
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_a_failure_carries_a_code_that_the_reference_names(rule: Rule):
+    factory = FACTORIES[rule.kind]
+    nested = SHARED | {code for made in FACTORIES.values() for code in made.codes}
+    allowed = nested if rule.kind in {"field", "in_fence"} else SHARED | set(factory.codes)
+    for text in ODD_TEXTS:
+        verdict = verdict_of(rule, text)
+        if verdict.outcome == "fail":
+            assert verdict.code in allowed
+        elif verdict.outcome == "pass" and rule.kind not in {"field", "in_fence"}:
+            assert verdict.code == "ok"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_an_answer_without_text_passes_no_rule_that_reads_text(rule: Rule):
+    about_completions = {
+        "finish_reason_is",
+        "max_cost_usd",
+        "max_latency_s",
+        "max_tokens",
+        "tool_call_count",
+        "tool_calls_match",
+        "tools_called",
+        "is_refusal",
+    }
+    for tried in (rule, not_(rule)):
+        verdict = verdict_of(tried, None)
+        assert_sound(verdict)
+        if rule.kind not in about_completions:
+            assert verdict.outcome == "fail"
+            assert verdict.code == "no_text"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_a_megabyte_ends_in_a_verdict(rule: Rule):
+    for unit in ("word, ", "x", '{"a": [1, ', "The Disk is full. "):
+        text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+        start = time.perf_counter()
+        assert_sound(verdict_of(rule, text))
+        assert time.perf_counter() - start < 20
+
+
+@given(text=texts, left=st.sampled_from(RULES), right=st.sampled_from(RULES))
+@relaxed
+def test_combinations_obey_their_algebra(text: str, left: Rule, right: Rule):
+    answer = Answer.of(completion(text), CASE)
+    both, one = all_of(left, right).examine(answer), any_of(left, right).examine(answer)
+    assert both.outcome == all_of(right, left).examine(answer).outcome
+    assert one.outcome == any_of(right, left).examine(answer).outcome
+    assert all_of(left, left).examine(answer).outcome == left.examine(answer).outcome
+    assert any_of(left, left).examine(answer).outcome == left.examine(answer).outcome
+    assert not_(both_rule := all_of(left, right)).examine(answer).outcome == (
+        any_of(not_(left), not_(right)).examine(answer).outcome
+    ), both_rule
+    if both.outcome == "pass":
+        assert one.outcome == "pass"
+    assert both.score <= one.score or "abstain" in {both.outcome, one.outcome}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_a_rule_says_the_same_twice_and_its_digest_names_it(rule: Rule):
+    for text in ODD_TEXTS[:10]:
+        assert verdict_of(rule, text) == verdict_of(rule, text)
+    others = [other.digest for other in RULES if other is not rule]
+    assert rule.digest not in others
+    assert not_(rule).digest not in [rule.digest, *others]
+    json.dumps(rule.params)
