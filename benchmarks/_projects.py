@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from _server import ANSWER
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["empty_tests", "forget", "project", "without_evals"]
 

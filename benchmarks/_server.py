@@ -110,9 +110,7 @@ class _Connection(asyncio.Protocol):
 
 async def _serve(latency_s: float) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: _Connection(latency_s), "127.0.0.1", 0, backlog=1024
-    )
+    server = await loop.create_server(lambda: _Connection(latency_s), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

@@ -11,15 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from _measure import Spread, Usage, alternate, machine, pytest_run
 from _projects import empty_tests, forget, project, without_evals
 from _server import endpoint
+
+from regauge.recordings import RecordingsFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LATENCY_S = 0.2
 _QUIET = ("-q", "--no-header")
@@ -71,9 +76,7 @@ def burst(root: Path, times: int) -> Result:
     return {
         "run_s": _wall(taken["run"]),
         "recorded_s": _wall(taken["recorded"]),
-        **_verdict(
-            [run.wall_s - recorded.wall_s for run, recorded in pairs], target_s, "s on top"
-        ),
+        **_verdict([run.wall_s - recorded.wall_s for run, recorded in pairs], target_s, "s on top"),
     }
 
 
@@ -135,7 +138,7 @@ class _Replay:
 
     def __call__(self) -> Usage:
         # Nothing is to be found but what is committed.
-        _remove_state(self._root)
+        shutil.rmtree(self._root / ".regauge", ignore_errors=True)
         return pytest_run(self._root, "evals", *_QUIET, "--record=none")
 
 
@@ -149,8 +152,6 @@ class _Plain:
 
 def load(root: Path, times: int) -> Result:
     """Loading 1,000 committed recordings."""
-    from regauge.recordings import RecordingsFile
-
     with endpoint(0) as server:
         where = project(root, cases=1000, base_url=server.base_url)
         pytest_run(where, "evals", *_QUIET)
@@ -182,12 +183,6 @@ def idle(root: Path, times: int) -> Result:
         "cpu_added_ms": Spread.of([1000 * (a.cpu_s - b.cpu_s) for a, b in pairs]).to_json(1),
         **_verdict([1000 * (a.wall_s - b.wall_s) for a, b in pairs], 50, "ms added"),
     }
-
-
-def _remove_state(root: Path) -> None:
-    import shutil
-
-    shutil.rmtree(root / ".regauge", ignore_errors=True)
 
 
 def _wall(taken: list[Usage]) -> dict[str, float]:
