@@ -122,8 +122,12 @@ class EvalProject:
 
     def run(self, *arguments: str) -> RunResult:
         """`pytest evals` with arguments, to its end."""
+        return self.pytest("evals", *arguments)
+
+    def pytest(self, *arguments: str) -> RunResult:
+        """`pytest` with arguments, to its end."""
         parallel = ["-p", "xdist"] if any(word.startswith("-n") for word in arguments) else []
-        return self._pytester.runpytest_subprocess("evals", *parallel, *arguments, timeout=120)
+        return self._pytester.runpytest_subprocess(*parallel, *arguments, timeout=120)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """`pytest evals` with arguments, not waited for."""

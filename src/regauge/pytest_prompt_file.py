@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from regauge.pytest_run import PytestRun
-    from regauge.runner import PlannedCase
+    from regauge.runner import EvalResult, PlannedCase
 
-__all__ = ["PromptCase", "PromptFile", "is_prompt_file"]
+__all__ = ["CaseRun", "PromptCase", "PromptFile", "is_prompt_file"]
 
 _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.MULTILINE))
+
+
+class CaseRun(Protocol):
+    """The run that the cases of a prompt file belong to."""
+
+    def cases_of_prompt_file(self, path: Path) -> list[PlannedCase]:
+        """The rows of the file's `testData`."""
+        ...
+
+    def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
+        """The judged trials of one of them."""
+        ...
 
 
 def is_prompt_file(path: Path) -> bool:
@@ -30,32 +41,39 @@ def is_prompt_file(path: Path) -> bool:
 class PromptFile(pytest.File):
     """A prompt file named on the command line."""
 
-    run: PytestRun
+    run: CaseRun
 
     @classmethod
-    def of(cls, parent: pytest.Collector, path: Path, *, run: PytestRun) -> PromptFile:
+    def of(cls, parent: pytest.Collector, path: Path, *, run: CaseRun) -> PromptFile:
         """Make the collector of one file."""
-        file: PromptFile = cls.from_parent(parent, path=path)
+        make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
+        file: PromptFile = make(parent, path=path)
         file.run = run
         return file
 
     def collect(self) -> Iterator[PromptCase]:
         """One item per row of `testData`."""
         for planned in self.run.cases_of_prompt_file(self.path):
-            item: PromptCase = PromptCase.from_parent(self, name=planned.case.id)
-            item.planned = planned
-            yield item
+            yield PromptCase.of(self, planned)
 
 
 class PromptCase(pytest.Item):
     """One row of `testData`."""
 
     planned: PlannedCase
-    parent: PromptFile
+    run: CaseRun
+
+    @classmethod
+    def of(cls, parent: PromptFile, planned: PlannedCase) -> PromptCase:
+        """Make the item of one row."""
+        make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
+        item: PromptCase = make(parent, name=planned.case.id)
+        item.planned, item.run = planned, parent.run
+        return item
 
     def runtest(self) -> None:
         """Get the answer and apply the judges."""
-        self.parent.run.judged(self, self.planned).check()
+        self.run.judged(self, self.planned).check()
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the file is; rows have no line of their own."""

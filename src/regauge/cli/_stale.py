@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.cli._evals import with_evals
 from regauge.errors import Fault, RegaugeError
-from regauge.runner import needed_keys
+from regauge.runner import PlannedCase, needed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,11 +46,22 @@ def stale_files(
         if prompts and path.stem not in prompts:
             continue
         cases = [case for case in evals.plan.cases if case.suite.prompt.name == path.stem]
+        cases += _own_cases(evals, project, path.stem)
         for planned in cases:
             if planned.error is not None:
                 raise planned.error
         file = evals.answers.file(path.stem)
         yield StaleFile(file=file, needed=needed_keys(file, cases))
+
+
+def _own_cases(evals: EvalSession, project: Project, name: str) -> list[PlannedCase]:
+    """The rows of a prompt file's own `testData`, which pytest collects when it is named."""
+    file = project.prompts_dir / f"{name}.prompt.yml"
+    try:
+        suite = evals.bind_prompt_file(file)
+    except RegaugeError:  # no such file, or no data of its own
+        return []
+    return [PlannedCase(suite, case) for case in suite.dataset]
 
 
 def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:

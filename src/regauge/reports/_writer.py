@@ -47,6 +47,7 @@ class RunWriter:
         self.tally = Tally()
         # Most texts of a row are those of the row before.
         self._redact = lru_cache(maxsize=_TEXTS_MAX)(redact)
+        self._shared = worker is not None
         self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
         self._file: TextIOWrapper | None = None
 
@@ -59,7 +60,13 @@ class RunWriter:
         """Write the trials of one case."""
         if self._file is None:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
+            self._file = self._path.open(
+                "a",
+                # A worker that dies leaves whole lines to its controller.
+                buffering=1 if self._shared else -1,
+                encoding="utf-8",
+                errors="backslashreplace",
+            )
         for row in rows_of(result):
             self.tally.add(row)
             self._file.write(f"{_ENCODE(self._clean(row))}\n")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regauge.runner._answers import Answers
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import Draw, Plan
+    from regauge.runner._suite import Suite
 
 __all__ = ["MissingAnswers", "missing_answers"]
 
@@ -80,13 +81,17 @@ def _of_suite(
         stale=sum(answers.has_older(planned) for planned in cases.values()),
         tokens=estimate.input_tokens + estimate.output_tokens,
         cost_usd=estimate.cost_usd,
-        command=_command(prompt, settings, options),
+        command=_command(draws[0].planned.suite, settings, options),
     )
 
 
-def _command(prompt: str, settings: Settings, options: RunOptions) -> str:
+def _command(suite: Suite, settings: Settings, options: RunOptions) -> str:
     """The command that records exactly what this run lacks."""
-    words = ["regauge", "record", prompt]
+    words = (
+        ["pytest", suite.origin, "--record", "missing"]
+        if suite.dataset.path == suite.prompt.path
+        else ["regauge", "record", suite.prompt.name]
+    )
     if options.model is not None:
         words += ["--model", options.model]
     if options.trials != settings.trials:

@@ -9,7 +9,7 @@ from regauge.errors import RegaugeError
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._plan import PlannedCase
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["needed_keys"]
 
 
-def needed_keys(file: RecordingsFile, cases: Iterable[PlannedCase]) -> set[RecordingKey]:
+def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[RecordingKey]:
     """The recordings of a file that some eval can replay.
 
     A recording of any trial is needed while its request is one that an eval makes, with the
@@ -31,10 +31,18 @@ def needed_keys(file: RecordingsFile, cases: Iterable[PlannedCase]) -> set[Recor
     digests = {
         digest for planned in cases for model in models if (digest := _digest(planned, model))
     }
-    return {key for key in file.keys() if key.digest in digests}  # noqa: SIM118 - it iterates over recordings
+    # What a case that cannot be rendered just now will ask for is not known.
+    unclear = {planned.case.id for planned in cases if planned.error is not None}
+    return {
+        recording.key
+        for recording in file
+        if recording.key.digest in digests or recording.case in unclear
+    }
 
 
 def _digest(planned: PlannedCase, model: str) -> str | None:
+    if planned.error is not None:
+        return None
     try:
         asked = parse_model_id(model)
         request = planned.request(0)

@@ -1,0 +1,83 @@
+"""`pytest some.prompt.yml`: a prompt file with its own data is a suite of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+
+GREETING = """\
+name: Greeting
+model: sim:clerk-1
+messages:
+  - role: user
+    content: "Answer in JSON with the keys title and reason: {{topic}}"
+testData:
+  - topic: disk full
+    expected: title
+  - topic: node down
+    expected: title
+evaluators:
+"""
+HAS_TITLE = "  - name: has title\n    string:\n      contains: '{{expected}}'\n"
+HAS_UNICORN = "  - name: has unicorn\n    string:\n      contains: unicorn\n"
+FLUENT = "  - name: fluent\n    uses: github/fluency\n"
+
+
+def test_every_row_of_a_named_prompt_file_is_an_item(project: EvalProject):
+    project.write("more/greeting.prompt.yml", GREETING + HAS_TITLE)
+    run = project.pytest("more/greeting.prompt.yml", "-v")
+    run.assert_outcomes(passed=2)
+    run.stdout.fnmatch_lines(["*greeting.prompt.yml::testData-1 PASSED*"])
+    assert (project.root / "fixtures" / "recordings" / "greeting.jsonl").is_file()
+    project.pytest("more/greeting.prompt.yml::testData-2", "--record=none").assert_outcomes(
+        passed=1
+    )
+
+
+def test_two_workers_run_it_too(project: EvalProject):
+    project.write("greeting.prompt.yml", GREETING + HAS_TITLE)
+    project.pytest("greeting.prompt.yml", "-n2").assert_outcomes(passed=2)
+
+
+def test_a_row_that_an_evaluator_fails_is_a_failure_with_its_reason(project: EvalProject):
+    project.write("greeting.prompt.yml", GREETING + HAS_TITLE + HAS_UNICORN)
+    run = project.pytest("greeting.prompt.yml")
+    run.assert_outcomes(failed=2)
+    run.stdout.fnmatch_lines(["*has unicorn*", "*again: pytest greeting.prompt.yml::testData-1"])
+
+
+def test_an_evaluator_that_asks_a_model_leaves_the_row_unmeasured(project: EvalProject):
+    project.write("greeting.prompt.yml", GREETING + HAS_TITLE + FLUENT)
+    run = project.pytest("greeting.prompt.yml")
+    assert run.ret == 1
+    run.stdout.fnmatch_lines(["*'fluent' (github/fluency) asks a model, which is not supported*"])
+    run.stdout.fnmatch_lines(["*2 unmeasured*"])
+    run.stdout.no_fnmatch_line("*passed*in *s*")
+
+
+def test_a_replay_names_the_command_that_records_the_file(project: EvalProject):
+    project.write("greeting.prompt.yml", GREETING + HAS_TITLE)
+    run = project.pytest("greeting.prompt.yml", "--record=none")
+    assert run.ret == 1
+    run.stdout.fnmatch_lines(["*record them: pytest greeting.prompt.yml --record missing"])
+
+
+def test_a_file_without_data_or_evaluators_is_an_error(project: EvalProject):
+    project.write("greeting.prompt.yml", GREETING.split("testData", maxsplit=1)[0])
+    run = project.pytest("greeting.prompt.yml")
+    assert run.ret == 2
+    said = [line for line in run.outlines if "greeting.prompt.yml: " in line]
+    assert said == snapshot(
+        ["greeting.prompt.yml: it has no `testData`, so nothing would be measured"]
+    )
+
+
+def test_prompt_files_that_nobody_names_are_not_collected(project: EvalProject):
+    project.write("prompts/greeting.prompt.yml", GREETING + HAS_TITLE)
+    project.write("settings.yml", "messages: none\n")
+    project.pytest("evals").assert_outcomes(passed=5)
+    assert project.pytest("settings.yml").ret != 0
