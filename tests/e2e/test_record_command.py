@@ -14,30 +14,28 @@ if TYPE_CHECKING:
 def test_answers_are_recorded_without_being_judged(live: EvalProject, endpoint: Endpoint):
     live.golden(live.case(number, ok=False) for number in range(5))
     estimated = live.command("record", "--dry-run")
-    assert (estimated.returncode, estimated.stdout) == snapshot((2, ""))
+    assert (estimated.returncode, estimated.stdout) == snapshot(
+        (
+            0,
+            """\
+needs recording: triage, 5 cases
+  5 answers of local:clerk: about 1.6k tokens, $0.0031
+  record them: regauge record triage
+""",
+        )
+    )
     assert endpoint.total == 0
 
     done = live.command("record")
     assert (done.returncode, done.stdout, done.stderr) == snapshot(
-        (
-            2,
-            "",
-            """\
-ERROR: usage: pytest.main() [options] [file_or_dir] [file_or_dir] [...]
-pytest.main(): error: unrecognized arguments: -n0
-  inifile: /tmp/pytest-of-root/pytest-48/test_answers_are_recorded_without_being_judged0/pyproject.toml
-  rootdir: /tmp/pytest-of-root/pytest-48/test_answers_are_recorded_without_being_judged0
-
-error: there are no evals in evals
-""",
-        )
+        (0, "5 of 5 answers recorded\n", "")
     )
     assert endpoint.total == 5
     assert len(live.recordings()) == 5
     assert live.records() == []
 
     again = live.command("record")
-    assert (again.returncode, again.stdout) == snapshot()
+    assert (again.returncode, again.stdout) == snapshot((0, "nothing is missing\n"))
     assert endpoint.total == 5
     assert live.command("record", "--dry-run").stdout == "nothing is missing\n"
 
@@ -52,14 +50,36 @@ def test_recordings_nobody_asks_for_are_pruned(live: EvalProject):
     live.run("--trials=2")
     live.golden(live.case(number) for number in range(3))
     told = live.command("record", "--prune", "--dry-run")
-    assert (told.returncode, told.stdout) == snapshot((2, ""))
+    assert (told.returncode, told.stdout) == snapshot(
+        (0, "fixtures/recordings/triage.jsonl: would remove 4 of 10 recordings\n")
+    )
     assert len(live.recordings()) == 10
     done = live.command("record", "--prune")
-    assert (done.returncode, done.stdout) == snapshot((2, ""))
+    assert (done.returncode, done.stdout) == snapshot(
+        (0, "fixtures/recordings/triage.jsonl: removed 4 of 10 recordings\n")
+    )
     assert [(line["case"], line["trial"]) for line in live.recordings()] == [
         (f"disk-00{number}", trial) for number in range(3) for trial in range(2)
     ]
     live.run("--record=none", "--trials=2").assert_outcomes(passed=3)
+
+
+def test_recordings_of_cases_that_cannot_be_rendered_are_not_pruned(project: EvalProject):
+    project.golden([project.case(0), project.case(1)])
+    assert project.command("record").returncode == 0
+    project.golden([project.case(0), project.case(1, inputs={"txt": "misspelt"})])
+    done = project.command("record", "--prune")
+    assert done.returncode == 0
+    assert len(project.recordings()) == 2
+
+
+def test_options_of_the_project_for_parallel_runs_do_not_matter(project: EvalProject):
+    text = (project.root / "pyproject.toml").read_text(encoding="utf-8")
+    text = text.replace('"-p", "regauge"', '"-p", "regauge", "-p", "xdist", "-n2"')
+    project.write("pyproject.toml", text)
+    done = project.command("record")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(project.recordings()) == 5
 
 
 def test_one_prompt_can_be_recorded_alone(project: EvalProject):
@@ -74,7 +94,9 @@ def test_one_prompt_can_be_recorded_alone(project: EvalProject):
     assert len(project.recordings("other")) == 1
     assert project.recordings("triage") == []
     unknown = project.command("record", "others")
-    assert (unknown.returncode, unknown.stderr) == snapshot()
+    assert (unknown.returncode, unknown.stderr) == snapshot(
+        (2, "error: no eval of prompt 'others'; there are evals of: other, triage\n")
+    )
 
 
 def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProject):

@@ -49,7 +49,7 @@ def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge
     latest = regauge(project, "report")
     assert "1 of 3 cases failed, 1 unmeasured" in latest.output
     assert "sim&#58;clerk" in latest.output
-    assert "(simulated)" in latest.output
+    assert "simulated" in latest.output
 
     document = json.loads(regauge(project, "report", "--format=json").output)
     assert document["id"] == second["id"]
@@ -91,7 +91,7 @@ def test_what_a_model_writes_is_text_in_every_report(
     live: EvalProject, endpoint: Endpoint, regauge
 ):
     hostile = '=HYPERLINK("http://x","y") | @everyone <script>alert(1)</script> #12 `a` www.x.org'
-    endpoint.answer = lambda text: hostile
+    endpoint.answer = lambda _: hostile
     live.judged_by(
         "echo",
         more=(

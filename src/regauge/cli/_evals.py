@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,14 @@ class _Driver:
         name = "terminalreporter"
         config.pluginmanager.unregister(name=name)
         config.pluginmanager.register(pytest.TerminalReporter(config, io.StringIO()), name)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> None:
+        """Stay in one process, where xdist is there and the project's options ask for it."""
+        if hasattr(config.option, "numprocesses"):
+            config.option.numprocesses = None
+            config.option.dist = "no"
+            config.option.tx = list[str]()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what could not be collected."""
@@ -99,7 +106,6 @@ def with_evals(
             f"there is no {project.relative(path)}\n  fix: say where evals are: --evals"
         )
     driver = _Driver(act, prompts)
-    serial = ["-n0"] if importlib.util.find_spec("xdist") else []
     arguments = [
         str(path),
         f"--rootdir={project.root}",
@@ -107,12 +113,13 @@ def with_evals(
         "no:cacheprovider",
         # Nothing is asserted, and what is imported already cannot be rewritten.
         "--assert=plain",
-        *serial,
         *options,
     ]
     code = pytest.main(arguments, plugins=[driver])
     if driver.faults:
         raise UnmeasuredError("\n".join(driver.faults))
+    if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
+        click.get_current_context().exit(int(code))  # pytest has said why
     if driver.unknown:
         known = ", ".join(sorted(driver.met)) or "none"
         raise UsageError(f"no eval of prompt {driver.unknown[0]!r}; there are evals of: {known}")
