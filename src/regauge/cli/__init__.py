@@ -19,6 +19,8 @@ __all__ = ["COMMANDS", "group", "main"]
 COMMANDS: dict[str, str] = {
     "bump": "Give a prompt its next version, with a line in its changelog.",
     "diff": "Show what changed between two versions of a prompt.",
+    "judge": "Let one judge say its verdict on an answer in a file.",
+    "judges": "List the judges with their parameters.",
     "lint": "Check prompt files, the lock and recordings.",
     "log": "List the versions of a prompt.",
     "record": "Record the answers that evals lack; prune those nobody needs.",
