@@ -68,8 +68,9 @@ def test_recordings_of_cases_that_cannot_be_rendered_are_not_pruned(project: Eva
     project.golden([project.case(0), project.case(1)])
     assert project.command("record").returncode == 0
     project.golden([project.case(0), project.case(1, inputs={"txt": "misspelt"})])
-    done = project.command("record", "--prune")
-    assert done.returncode == 0
+    refused = project.command("record", "--prune")
+    assert refused.returncode == 2
+    assert "input 'text' is missing" in refused.stderr
     assert len(project.recordings()) == 2
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from regauge.errors import UnmeasuredError, UsageError
+from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.runner import spec_of
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class _Driver:
         self._evals: EvalSession | None = None
         self.met: set[str] = set()
         self.faults: list[str] = []
+        self.error: RegaugeError | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -71,7 +72,10 @@ class _Driver:
         """Do what the command is about; no test runs."""
         del session
         if not self.faults and not self.unknown and self._evals is not None:
-            self._act(self._evals)
+            try:
+                self._act(self._evals)
+            except RegaugeError as error:  # pytest would take it for a fault of its own
+                self.error = error
         return True
 
     @property
@@ -100,6 +104,7 @@ def with_evals(
     Raises:
         UsageError: There are no evals, or a prompt has none.
         UnmeasuredError: Evals could not be collected.
+        RegaugeError: What `act` raised.
     """
     if not path.exists():
         raise UsageError(
@@ -116,6 +121,8 @@ def with_evals(
         *options,
     ]
     code = pytest.main(arguments, plugins=[driver])
+    if driver.error is not None:
+        raise driver.error
     if driver.faults:
         raise UnmeasuredError("\n".join(driver.faults))
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
