@@ -3,7 +3,8 @@
 A page is Markdown with comments that no reader sees:
 
 - `<!-- project: repository -->` begins a copy of this repository, `<!-- project: empty -->` an
-  empty directory; what follows runs there. Without one, Python runs in the repository itself.
+  empty directory; what follows runs there. Without one, Python runs in the repository itself and
+  commands are not run.
 - `<!-- file: PATH -->` above a fence writes the fence to that file.
 - `<!-- run: COMMAND -->` runs a command that must succeed.
 - `<!-- serve: PORT -->` serves the simulated model; the page calls it by that port.
@@ -39,6 +40,8 @@ __all__ = ["ROOT", "Page", "pages"]
 
 ROOT = Path(__file__).parents[2]
 
+# Its fragments share a prompt that tests/unit/prompts makes for them.
+_TESTED_APART = {"prompt-files.md"}
 _COPIED = ("prompts", "fixtures", "evals", "conftest.py", "pyproject.toml", ".gitignore")
 _PART = re.compile(
     r"^<!-- (?P<word>project|file|run|serve|not run)(?:: (?P<what>[^\n]*?))? -->$"
@@ -73,7 +76,9 @@ _ENVIRONMENT = {
 def pages() -> list[Path]:
     """The pages whose examples are run."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [path for path in found if "_build" not in path.parts]
+    return [
+        path for path in found if "_build" not in path.parts and path.name not in _TESTED_APART
+    ]
 
 
 @dataclass
@@ -133,7 +138,7 @@ class Page:
                 taken.append((start, end))
                 if word == "file":
                     yield Region(start, end, ("file", what, part["body"]), self._do)
-            elif part["language"] == "console":
+            elif part["language"] == "console" and "<!-- project: " in document.text:
                 yield Region(start, end, _Console(part["body"], *part.span("body")), self._console)
             word = ""
         for region in PythonCodeBlockParser()(document):
