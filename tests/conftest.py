@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fakes import Endpoint
+from tests.parts import EvalParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -262,3 +263,23 @@ def kill() -> Callable[[subprocess.Popen[str]], None]:
         process.communicate(timeout=30)
 
     return end
+
+
+@pytest.fixture(scope="session")
+def made() -> EvalParts:
+    """What makes the values a run is made of."""
+    return EvalParts()
+
+
+@pytest.fixture(scope="session")
+def modules_loaded_by() -> Callable[[str], set[str]]:
+    """The modules that a statement loads, in a process of its own."""
+
+    def loaded(statement: str) -> set[str]:
+        script = f"{statement}\nimport sys\nprint(*sys.modules)"
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        )
+        return set(done.stdout.split())
+
+    return loaded

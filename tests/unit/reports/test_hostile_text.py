@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.reports import escape_markdown, rows_of, trials_table, write_csv
+from regauge.reports._export import _spreadsheet_safe
+
+HOSTILE = st.text(
+    st.one_of(st.sampled_from("|<>@#`*_[]()!&:\n\r\t=+-~$\\{}w./ 1"), st.characters()), max_size=40
+)
+
+
+@given(HOSTILE)
+def test_escaped_text_holds_nothing_that_markdown_or_html_reads(text: str):
+    escaped = escape_markdown(text)
+    left = re.sub(r"&#\d+;", "", escaped)
+    assert not set(left) & set("|<>@#`*_[]()!&:\n\r\t~$\\{}+-")
+    assert "www." not in left.lower()
+    # What is said is still there.
+    shown = re.sub(r"&#(\d+);", lambda match: chr(int(match[1])), escaped).replace("\u200b", "")
+    assert shown == " ".join(text.split()).replace("\u200b", "")
+
+
+@given(HOSTILE)
+def test_no_cell_is_taken_for_a_formula(text: str):
+    cell = str(_spreadsheet_safe(text))
+    assert cell[:1] not in {"=", "+", "-", "@", "\t", "\r"} or cell == ""
+    assert cell.removeprefix("'") == text.removeprefix("'")
+
+
+def test_a_table_has_a_line_per_trial_and_columns_per_judge(made: Any, tmp_path: Any):
+    rows = [
+        row
+        for outcome in ("passed", "unmeasured")
+        for row in rows_of(made.result([made.trial(0, outcome)]))
+    ]
+    table = trials_table(rows)
+    assert next(iter(table["outcome.severity"])) == "pass"
+    assert pd.isna(table["score.severity"][1])
+    assert table["tags"][0] == "disk"
+    write_csv(rows, tmp_path / "t.csv")
+    read = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text(encoding="utf-8"))))
+    assert [line["outcome"] for line in read] == ["passed", "unmeasured"]
+    assert read[0]["reason.severity"] == "it is\nas it is"

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.errors import BudgetError, JudgeError, MissingRecordingError
+from regauge.reports import Tally, TrialRow, rows_of
+from regauge.reports._tally import _percentile
+from regauge.runner import Trial
+
+
+def tally_of(*results: Any) -> Tally:
+    tally = Tally()
+    for result in results:
+        for row in rows_of(result):
+            tally.add(row)
+    return tally
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed", "unmeasured"])
+def test_rows_are_what_the_schema_promises(made: Any, outcome: str):
+    (row,) = rows_of(made.result([made.trial(0, outcome)]))
+    document = TrialRow.model_validate(row)
+    assert document.outcome == document.case_outcome == outcome
+    assert set(row) == set(TrialRow.model_fields)
+    assert document.attempts == (3 if outcome == "unmeasured" else 2)
+    if outcome == "unmeasured":
+        assert document.cause is not None
+        assert document.cause.kind == "connection"
+
+
+def test_one_summary_counts_cases_not_trials(made: Any):
+    (summary,) = tally_of(
+        made.result([made.trial(0), made.trial(1, "failed")], 0.5, where="a"),
+        made.result([made.trial(0, "failed"), made.trial(1, "failed")], 0.5, where="b"),
+        made.result([made.trial(0), made.trial(1, "unmeasured")], where="c"),
+        made.result([made.trial(0, "failed")], where="d", case=made.case(1, tier="tracked")),
+    ).suites()
+    assert (summary.cases, summary.trials) == (4, 7)
+    assert (summary.passed, summary.failed, summary.unmeasured) == (1, 1, 1)
+    assert summary.tracked_failed == 1
+    assert (summary.live, summary.replayed, summary.retries) == (6, 0, 6)
+    assert (summary.input_tokens, summary.output_tokens) == (600, 60)
+    # Six answers at 50 cents, six verdicts at one cent.
+    assert summary.cost_usd == pytest.approx(3.06)
+    assert summary.spent_usd == pytest.approx(3.00)
+    assert summary.simulated
+
+
+def test_replayed_answers_cost_nothing_now(made: Any):
+    (summary,) = tally_of(
+        made.result([made.trial(0, source="recording"), made.trial(1, source="store")])
+    ).suites()
+    assert (summary.live, summary.replayed) == (0, 2)
+    assert summary.cost_usd == pytest.approx(1.02)
+    assert summary.spent_usd == 0.0
+    assert summary.retries == 0
+
+
+def test_suites_are_told_apart_by_prompt_and_kept_in_order(made: Any):
+    tally = tally_of(
+        made.result([made.trial()], suite=made.suite(name="b"), where="1"),
+        made.result([made.trial()], suite=made.suite(name="a"), where="2"),
+        made.result([made.trial()], suite=made.suite(name="b"), where="3"),
+    )
+    assert [(suite.prompt, suite.cases) for suite in tally.suites()] == [("b", 2), ("a", 1)]
+
+
+def test_causes_that_differ_only_in_the_case_they_name_are_one(made: Any):
+    def unmeasured(number: int, error: Any) -> Any:
+        trial = Trial(number=0, request_digest="d", answer=None, error=error)
+        return made.result([trial], case=made.case(number), where=str(number))
+
+    tally = tally_of(
+        *[
+            unmeasured(number, JudgeError(f"broke on case 'c{number}': gone", judge="j"))
+            for number in range(3)
+        ],
+        *[
+            unmeasured(
+                number,
+                MissingRecordingError(
+                    prompt="alert", case=f"c{number}", trial=0, stale=number % 2 == 0
+                ),
+            )
+            for number in range(3, 5)
+        ],
+        unmeasured(5, BudgetError("reached: $1")),
+        unmeasured(6, BudgetError("reached: $2")),
+        unmeasured(7, JudgeError("broke on case 'c7': other", judge="j")),
+    )
+    assert [(group.kind, sorted(group.cases)) for group in tally.causes()] == [
+        ("JudgeError", ["c0", "c1", "c2"]),
+        ("MissingRecordingError", ["c3", "c4"]),
+        ("BudgetError", ["c5", "c6"]),
+        ("JudgeError", ["c7"]),
+    ]
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1), st.floats(0.01, 1.0))
+def test_a_percentile_is_a_value_that_occurs_and_that_share_lies_at_or_below(
+    values: list[float], share: float
+):
+    found = _percentile(sorted(values), share)
+    assert found in values
+    assert sum(value <= found for value in values) >= share * len(values) - 1e-9
+    assert sum(value < found for value in values) < share * len(values) + 1e-9
+
+
+def test_no_latencies_have_no_percentile():
+    assert _percentile([], 0.5) is None
+    assert _percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
+    assert _percentile([1.0, 2.0, 3.0, 4.0], 0.95) == 4.0

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.errors import FaultyFileError, UsageError
+from regauge.project import Project
+from regauge.recordings import Redactor
+from regauge.reports import (
+    RunWriter,
+    TrialRow,
+    find_run,
+    list_runs,
+    read_record,
+    read_rows,
+    run_markdown,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STARTED = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
+
+
+def same(text: str) -> str:
+    return text
+
+
+def ended(writer: RunWriter, *, interrupted: bool = False) -> Any:
+    return writer.finish(
+        started_at=STARTED,
+        interrupted=interrupted,
+        command=["pytest", "evals"],
+        options={"record": "none"},
+        git=None,
+    )
+
+
+def test_what_is_written_is_read_back(made: Any, tmp_path: Path):
+    writer = RunWriter(tmp_path / "run", redact=same)
+    assert writer.empty
+    assert not (tmp_path / "run").exists()
+    writer.add(made.result([made.trial(0), made.trial(1, "failed")]))
+    record = ended(writer)
+    assert read_record(tmp_path / "run") == record
+    rows = list(read_rows(tmp_path / "run"))
+    assert [TrialRow.model_validate(row).trial for row in rows] == [0, 1]
+    writer.export(tmp_path / "kept" / "there")
+    assert read_record(tmp_path / "kept" / "there") == record
+    assert record.started_at == "2026-01-31T23:59:59+00:00"
+
+
+def test_workers_write_apart_and_are_gathered_and_counted_once(made: Any, tmp_path: Path):
+    for number, name in enumerate(["gw0", "gw1"]):
+        worker = RunWriter(tmp_path / "run", redact=same, worker=name)
+        for case in range(3):
+            where = f"evals/test_alert.py::test_alert[c{2 * case + number}]"
+            worker.add(made.result([made.trial()], where=where, case=made.case(case)))
+        worker.close()
+    controller = RunWriter(tmp_path / "run", redact=same)
+    controller.gather()
+    record = ended(controller, interrupted=True)
+    assert record.status == "interrupted"
+    assert (record.suites[0].cases, record.suites[0].passed) == (6, 6)
+    nodes = [row["node"] for row in read_rows(tmp_path / "run")]
+    assert nodes == sorted(nodes)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "run.json",
+        "trials.jsonl",
+    ]
+    controller.gather()
+    assert len(list(read_rows(tmp_path / "run"))) == 6
+
+
+def test_rows_of_a_worker_are_whole_before_it_ends(made: Any, tmp_path: Path):
+    worker = RunWriter(tmp_path / "run", redact=same, worker="gw0")
+    worker.add(made.result([made.trial()]))
+    text = (tmp_path / "run" / "trials.gw0.jsonl").read_text(encoding="utf-8")
+    assert json.loads(text)["case"] == "c0"
+    worker.close()
+
+
+def test_a_greedy_pattern_redacts_within_one_text_alone(made: Any, tmp_path: Path):
+    redactor = Redactor(["it is.*", '"critical".*'])
+    writer = RunWriter(tmp_path / "run", redact=redactor.redact)
+    writer.add(made.result([made.trial()]))
+    writer.close()
+    (row,) = read_rows(tmp_path / "run")
+    TrialRow.model_validate(row)
+    assert row["answer"] == '{"severity": [redacted]'
+    assert row["verdicts"][0]["reason"] == "[redacted]\nas [redacted]"
+    assert row["verdicts"][0]["expected"] == {"severity": "none"}
+
+
+def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: Path):
+    project = Project(root=tmp_path)
+    with pytest.raises(UsageError, match="there are no runs"):
+        find_run(project, "latest")
+    names = ["20260131-101010-aaaa", "20260131-101011-bbbb", "20260201-000000-cccc"]
+    for name in names:
+        writer = RunWriter(project.state_dir / "runs" / name, redact=same)
+        writer.add(made.result([made.trial()]))
+        ended(writer)
+    (project.state_dir / "runs" / "20260301-000000-dead").mkdir()
+    assert [run.name for run in list_runs(project)] == names[::-1]
+    assert find_run(project, "latest").name == names[2]
+    assert find_run(project, "20260131-101010").name == names[0]
+    where = project.state_dir / "runs" / names[1]
+    assert find_run(project, str(where)) == where
+    with pytest.raises(UsageError, match="2 runs begin with '20260131'"):
+        find_run(project, "20260131")
+    with pytest.raises(UsageError, match="there is no run 'x'"):
+        find_run(project, "x")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"schema_version": 1}', '"text"', "null"])
+def test_what_is_no_run_record_is_refused_with_its_path(tmp_path: Path, content: str):
+    (tmp_path / "run.json").write_text(content, encoding="utf-8")
+    with pytest.raises(FaultyFileError, match=r"run\.json"):
+        read_record(tmp_path)
+
+
+def test_a_broken_row_is_refused_with_its_line(tmp_path: Path):
+    (tmp_path / "trials.jsonl").write_text('{"a": 1}\n{"a"\n', encoding="utf-8")
+    with pytest.raises(FaultyFileError, match=r"trials\.jsonl:2"):
+        list(read_rows(tmp_path))
+    assert list(read_rows(tmp_path / "nowhere")) == []
+
+
+def test_markdown_lists_at_most_fifty_cases(made: Any, tmp_path: Path):
+    writer = RunWriter(tmp_path / "run", redact=same)
+    for number in range(60):
+        writer.add(
+            made.result([made.trial(0, "failed")], case=made.case(number), where=str(number))
+        )
+    record = ended(writer)
+    text = run_markdown(record, read_rows(tmp_path / "run"))
+    assert text.startswith("### regauge: 60 of 60 cases failed, 0 unmeasured\n")
+    assert "… and 10 more." in text
+    assert text.count("| severity |") == 50

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.errors import BudgetError
+from regauge.runner import Budget
+
+cents = st.integers(0, 500).map(lambda value: value / 100)
+
+
+@given(
+    limit=cents,
+    processes=st.integers(1, 4),
+    calls=st.lists(st.tuples(cents, st.one_of(st.none(), st.floats(0, 1)), st.booleans())),
+)
+def test_what_is_spent_or_under_way_never_exceeds_the_limit(
+    limit: float, processes: int, calls: list[tuple[float, float | None, bool]]
+):
+    """Where no call costs more than was expected of it."""
+    budget = Budget(limit, processes=processes)
+    with ExitStack() as under_way:
+        for expected, share, ends in calls:
+            charge = budget.charge(expected)
+            with suppress(BudgetError):
+                kept = charge.__enter__()
+                kept.actual_usd = None if share is None else share * expected
+                if ends:
+                    charge.__exit__(None, None, None)
+                else:
+                    under_way.push(charge)
+            assert budget.spent_usd + budget.reserved_usd <= limit / processes + 1e-6
+    assert budget.reserved_usd == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_call_that_fails_costs_nothing():
+    budget = Budget(1.0)
+    with pytest.raises(ValueError, match="no answer"), budget.charge(0.9):
+        raise ValueError("no answer")
+    assert (budget.spent_usd, budget.reserved_usd) == (0.0, 0.0)
+    with budget.charge(0.9) as charge:
+        charge.actual_usd = 0.2
+    assert budget.spent_usd == 0.2
+
+
+def test_without_a_limit_everything_is_counted_and_nothing_refused():
+    budget = Budget(None)
+    for _ in range(3):
+        with budget.charge(0.0) as charge:
+            charge.actual_usd = 100.0
+    assert budget.spent_usd == 300.0
+
+
+def test_a_refusal_says_what_was_spent_and_how_to_go_on():
+    budget = Budget(1.0)
+    with budget.charge(0.7) as charge:
+        charge.actual_usd = 0.6
+    with pytest.raises(
+        BudgetError, match=r"\$1\.00 is reached: \$0\.6000 .* \$0\.7000\n"
+    ) as caught:
+        budget.charge(0.7).__enter__()
+    assert "--budget-usd" in str(caught.value)
+    assert caught.value.exit_code == 3

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regauge.errors import ProviderError
+from regauge.runner import Draw
+from regauge.runner._lookahead import Lookahead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Model:
+    """Performs draws, counting; `wait_s` says how long the n-th one takes."""
+
+    def __init__(self, wait_s: Callable[[int], float] = lambda _: 0.0) -> None:
+        self.started: list[int] = []
+        self.ended: list[int] = []
+        self.cancelled: list[int] = []
+        self.closed = False
+        self._wait_s = wait_s
+
+    async def perform(self, draw: Draw) -> Any:
+        self.started.append(draw.trial)
+        try:
+            await asyncio.sleep(self._wait_s(draw.trial))
+        except asyncio.CancelledError:
+            self.cancelled.append(draw.trial)
+            raise
+        self.ended.append(draw.trial)
+        return draw.trial
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def draws_of(count: int) -> list[Draw]:
+    planned = cast("Any", object())
+    return [Draw(planned, trial) for trial in range(count)]
+
+
+def ahead_of(draws: list[Draw], model: Model, *, ahead: int) -> Lookahead:
+    return Lookahead(draws, perform=model.perform, ahead=lambda: ahead, close=model.close)
+
+
+def take(lookahead: Lookahead, draw: Draw, *, waiting: Callable[[], None] = lambda: None) -> Any:
+    return lookahead.take(draw, waiting=waiting, every_s=0.01)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    count=st.integers(1, 30),
+    ahead=st.integers(1, 8),
+    order=st.randoms(use_true_random=False),
+    shuffled=st.booleans(),
+)
+def test_every_draw_is_performed_once_in_whatever_order_it_is_taken(
+    count: int, ahead: int, order: Any, *, shuffled: bool
+):
+    draws = draws_of(count)
+    model = Model()
+    taken = list(draws)
+    if shuffled:
+        order.shuffle(taken)
+    with ahead_of(draws, model, ahead=ahead) as lookahead:
+        assert [take(lookahead, draw) for draw in taken] == [draw.trial for draw in taken]
+    assert sorted(model.started) == list(range(count))
+    assert model.closed
+
+
+def test_never_more_than_the_window_runs_ahead_of_what_was_taken():
+    draws = draws_of(50)
+    model = Model()
+    with ahead_of(draws, model, ahead=5) as lookahead:
+        until(lambda: len(model.started) >= 5)
+        time.sleep(0.05)
+        assert model.started == list(range(5))
+        for number, draw in enumerate(draws[:20]):
+            take(lookahead, draw)
+            assert max(model.started) <= number + 5
+    assert max(model.started) <= 24
+
+
+def test_a_window_that_shrinks_holds_back_what_has_not_begun():
+    draws = draws_of(40)
+    model = Model()
+    width = 10
+    with Lookahead(
+        draws, perform=model.perform, ahead=lambda: width, close=model.close
+    ) as lookahead:
+        until(lambda: len(model.started) == 10)
+        width = 2
+        for draw in draws[:6]:
+            take(lookahead, draw)
+        time.sleep(0.02)
+        assert len(model.started) == 10
+        take(lookahead, draws[9])
+        until(lambda: len(model.started) == 12)
+
+
+def test_an_error_belongs_to_whoever_takes_the_draw():
+    draws = draws_of(3)
+
+    async def perform(draw: Draw) -> Any:
+        if draw.trial == 1:
+            raise ProviderError("gone", kind="connection")
+        return draw.trial
+
+    model = Model()
+    with Lookahead(draws, perform=perform, ahead=lambda: 8, close=model.close) as lookahead:
+        assert take(lookahead, draws[0]) == 0
+        with pytest.raises(ProviderError, match="gone"):
+            take(lookahead, draws[1])
+        assert take(lookahead, draws[2]) == 2
+
+
+def test_leaving_cancels_what_is_under_way_and_leaves_no_thread():
+    before = threading.active_count()
+    draws = draws_of(20)
+    model = Model(lambda number: 0.0 if number == 0 else 60.0)
+    started = time.monotonic()
+    with ahead_of(draws, model, ahead=4) as lookahead:
+        take(lookahead, draws[0])
+        until(lambda: len(model.started) == 5)
+    assert time.monotonic() - started < 5
+    assert sorted(model.cancelled) == [1, 2, 3, 4]
+    assert model.closed
+    assert threading.active_count() == before
+
+
+def test_whoever_waits_is_told_now_and_then():
+    draws = draws_of(1)
+    model = Model(lambda _: 0.1)
+    told: list[None] = []
+    with ahead_of(draws, model, ahead=1) as lookahead:
+        take(lookahead, draws[0], waiting=lambda: told.append(None))
+    assert told
+
+
+def test_an_interrupt_of_the_block_passes_through():
+    draws = draws_of(10)
+    model = Model(lambda _: 60.0)
+
+    def interrupted() -> None:
+        with ahead_of(draws, model, ahead=2):
+            until(lambda: len(model.started) == 2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert model.closed

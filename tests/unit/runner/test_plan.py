@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from regauge.errors import Fault, RecordingError, RenderError
+from regauge.recordings import RecordingKey
+from regauge.runner import PlannedCase
+from regauge.runner._plan import plan_cases
+
+
+def test_the_draws_without_an_answer_are_missing_in_the_order_of_the_cases(made: Any):
+    suite = made.suite(trials=2)
+    cases = [PlannedCase(suite, made.case(number)) for number in range(3)]
+    first = plan_cases(cases, answered=lambda *_: False)
+    assert [(draw.planned.case.id, draw.trial) for draw in first.missing] == [
+        (f"c{number}", trial) for number in range(3) for trial in range(2)
+    ]
+    known = {RecordingKey(cases[1].digest, 0), RecordingKey(cases[2].digest, 1)}
+    second = plan_cases(cases, answered=lambda _, key: key in known)
+    assert len(second.missing) == 4
+    assert len(list(second.draws())) == 6
+    assert first.digest == second.digest
+
+
+def test_a_plan_is_told_by_what_is_asked_how_often(made: Any):
+    def digest(*numbers: int, trials: int = 1) -> str:
+        suite = made.suite(trials=trials)
+        cases = [PlannedCase(suite, made.case(number)) for number in numbers]
+        return plan_cases(cases, answered=lambda *_: True).digest
+
+    assert digest(1, 2) == digest(1, 2)
+    assert len({digest(1, 2), digest(1), digest(2, 1), digest(1, 2, trials=2)}) == 4
+
+
+def test_what_cannot_be_asked_is_kept_out_and_says_why(made: Any, tmp_path: Any):
+    suite = made.suite()
+    lacking = PlannedCase(suite, made.case(1, inputs={}))
+    broken = PlannedCase(suite, made.case(2))
+    fine = PlannedCase(suite, made.case(3))
+
+    def answered(planned: PlannedCase, key: RecordingKey) -> bool:
+        if planned is broken:
+            raise RecordingError([Fault(path=tmp_path, line=1, message="unreadable")])
+        return False
+
+    plan = plan_cases([lacking, broken, fine], answered=answered)
+    assert [draw.planned for draw in plan.missing] == [fine]
+    assert isinstance(lacking.error, RenderError)
+    assert isinstance(broken.error, RecordingError)
+    assert fine.error is None
+
+
+def test_two_draws_are_told_apart_by_case_and_trial(made: Any):
+    suite = made.suite(trials=2)
+    plan = plan_cases(
+        [PlannedCase(suite, made.case(1)), PlannedCase(suite, made.case(1))],
+        answered=lambda *_: False,
+    )
+    assert len({draw.id for draw in plan.missing}) == 4
+    assert len({draw.planned.digest for draw in plan.missing}) == 1
+
+
+@pytest.mark.parametrize("heavy", ["openai", "deepeval", "pandas", "click", "rich", "anyio"])
+def test_the_runner_loads_nothing_heavy(heavy: str, modules_loaded_by: Any):
+    assert heavy not in modules_loaded_by("import regauge.runner")
+
+
+@pytest.mark.parametrize("module", ["regauge", "regauge.pytest_plugin", "regauge.hookspecs"])
+def test_importing_the_package_or_the_plugin_costs_next_to_nothing(
+    module: str, modules_loaded_by: Any
+):
+    loaded = modules_loaded_by(f"import {module}")
+    heavy = {"openai", "deepeval", "pandas", "numpy", "pydantic", "yaml", "click", "rich"}
+    assert not heavy & loaded
+    assert not {name for name in loaded if name.startswith("regauge.")} - {module}
