@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from regauge.judges._rule import RuleFactory, form_of
 
@@ -62,7 +62,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
     text, _, arguments = body.partition("\nArgs:\n")
     summary, _, rest = text.partition("\n")
     texts = {found[1]: " ".join(found[2].split()) for found in _ARGUMENT.finditer(arguments)}
-    factory = cast("RuleFactory[...]", kind) if isinstance(kind, RuleFactory) else None
+    factory = kind if isinstance(kind, RuleFactory) else None
     signature = factory.signature if factory else _signature(kind)
     module = str(getattr(build, "__module__", "")).rpartition(".")[2].lstrip("_")
     return JudgeDescription(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from regauge import judges
 from regauge.datasets import GoldenCase
-from regauge.judges import Rule
 from regauge.providers import Completion, ToolCall, Usage
 
 CASE = GoldenCase(
@@ -38,7 +37,7 @@ def completion(text: str | None, **changes: object) -> Completion:
     return Completion(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-RULES: list[Rule] = [
+RULES: list[judges.Rule] = [
     judges.all_of(judges.contains("a"), judges.max_words(3)),
     judges.any_of(judges.contains("a"), judges.max_words(3)),
     judges.at_least(2, judges.contains("a"), judges.max_words(3), judges.no_comma()),

@@ -25,6 +25,8 @@ __all__ = ["csv_parses", "in_fence", "python_parses", "yaml_documents", "yaml_pa
 
 # The parser reads about 100,000 characters a second; answers of this length are no YAML to check.
 _YAML_CHARS_MAX = 100_000
+_YAML_DEPTH_MAX = 200
+_BRACKET = re.compile(r"[\[\]{}]")
 _FENCE = re.compile(
     r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
     r"(?P<body>.*?)(?:^[ ]{0,3}(?P=mark)[`~]*[ \t]*$|\Z)",
@@ -32,10 +34,21 @@ _FENCE = re.compile(
 )
 
 
+def _depth(text: str) -> int:
+    """How deep brackets nest in a text, quoted ones among them."""
+    depth = deepest = 0
+    for bracket in _BRACKET.finditer(text):
+        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def yaml_documents(text: str) -> list[Any] | str:
     """The documents of a YAML text, or why it is none."""
     import yaml
 
+    if _depth(text) > _YAML_DEPTH_MAX:
+        return "nested too deeply"
     if len(text) > _YAML_CHARS_MAX:
         return f"longer than {_YAML_CHARS_MAX} characters"
     try:

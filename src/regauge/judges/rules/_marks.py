@@ -23,9 +23,24 @@ __all__ = [
 
 _STAR_BULLET = re.compile(r"^\s*\*[^\*].*$", re.MULTILINE)
 _DASH_BULLET = re.compile(r"^\s*-.*$", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"\[[^\]\n]*\]")
 _EMPHASIS = re.compile(r"\*[^\n*]*\*")
 _STRONG = re.compile(r"\*\*[^\n*]*\*\*")
+
+
+def _count_placeholders(text: str) -> int:
+    """How often `[...]` stands on one line; a pattern would read to the end for every bracket."""
+    count, at = 0, text.find("[")
+    while at >= 0:
+        close = text.find("]", at)
+        if close < 0:
+            break
+        line_end = text.rfind("\n", at, close)
+        if line_end < 0:
+            count += 1
+            at = text.find("[", close)
+        else:
+            at = text.find("[", line_end)
+    return count
 
 
 def _simple(
@@ -53,9 +68,7 @@ _bullets = _simple(
     lambda text: len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text)),
     "bullet",
 )
-_placeholders = _simple(
-    "placeholder_count", lambda text: len(_PLACEHOLDER.findall(text)), "placeholder"
-)
+_placeholders = _simple("placeholder_count", _count_placeholders, "placeholder")
 _highlights = _simple(
     "highlight_count",
     lambda text: sum(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["contains_html", "contains_xml", "html_parses", "xml_parses"]
 
 _XML_OPENING = re.compile(r"<([A-Za-z_][\w.:-]*)(?=[\s/>])")
-_CANDIDATES_MAX = 200
+# How many characters are read for elements that turn out to be none.
+_WASTED_CHARS_MAX = 2_000_000
 
 
 class _Rejected(Exception):  # noqa: N818 - it leaves the parser's call-backs, nothing else
@@ -99,20 +100,23 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
 
 def _fragments(text: str) -> Iterator[tuple[str, set[str]]]:
     """The well-formed XML elements of a text, outermost ones, with their paths."""
-    at = 0
-    for _ in range(_CANDIDATES_MAX):
+    at, wasted = 0, 0
+    while wasted < _WASTED_CHARS_MAX:
         opening = _XML_OPENING.search(text, at)
         if opening is None:
             return
         at = opening.end()
         end = _element_end(text, opening)
         if end is None:
+            wasted += len(text) - opening.start()
             continue
         fragment = text[opening.start() : end]
         paths = _xml(fragment)
-        if isinstance(paths, set):
-            at = end
-            yield fragment, paths
+        if isinstance(paths, str):
+            wasted += len(fragment)
+            continue
+        at = end
+        yield fragment, paths
 
 
 def _element_end(text: str, opening: re.Match[str]) -> int | None:
@@ -175,6 +179,9 @@ _HTML_TAG = re.compile(
 )
 
 
+_HTML_CHARS_MAX = 200_000
+
+
 class _Html(HTMLParser):
     """Finds out what a document of HTML does wrong."""
 
@@ -234,6 +241,11 @@ def html_parses(*, field: str | None = None) -> Check:
     """
 
     def check(text: str) -> Verdict:
+        # An open tag at the end makes the parser start over at every `<`.
+        if text.rfind("<") > text.rfind(">"):
+            return failed("not HTML: the last tag is never closed", code="html_invalid")
+        if len(text) > _HTML_CHARS_MAX:
+            return failed(f"longer than {_HTML_CHARS_MAX} characters", code="html_invalid")
         parser = _Html()
         try:
             parser.feed(text)

@@ -80,11 +80,11 @@ _BESIDE = (
     ("value of a secret's name", ("pass", "pwd", "secret", "token", "key", "credential"), _NAMED),
     ("authorization header", ("bearer", "basic"), _BEARER),
 )
-_PLACEHOLDER = re.compile(
-    r"(?i)^(?:[<\[({$%*x.#_-]|\.\.\.|your|my[_-]|some|the[_-]|example|sample|dummy|fake|test|todo"
-    r"|change|replace|redacted|hidden|masked|placeholder|null|none|true|false|undefined|string"
-    r"|process\.env|os\.environ|env\b|vault|ssm|secretsmanager|arn:|file:|valueFrom)"
-    r"|example|placeholder|redacted|\*\*\*|xxxx|\.\.\.|…"
+_STAND_IN = re.compile(r"(?i)example|placeholder|redacted|changeme|\*{3}|x{4}|\.{3}|\u2026")
+_NO_VALUE = re.compile(
+    r"(?i)(?:[<\[({$%*.#_-]|xx|your|my[_-]|some|the[_-]|sample|dummy|fake|test|todo|change|replace"
+    r"|hidden|masked|null|none|true|false|undefined|string|process\.env|os\.environ|env\b|vault"
+    r"|ssm|secretsmanager|arn:|file:|valueFrom)"
 )
 
 
@@ -100,7 +100,7 @@ def entropy(text: str) -> float:
 
 
 def _random(value: str, least: float) -> bool:
-    if _PLACEHOLDER.search(value) or " " in value:
+    if _NO_VALUE.match(value) or _STAND_IN.search(value) or " " in value:
         return False
     kinds = sum(
         (
@@ -121,7 +121,7 @@ def secrets_in(text: str, entropy_bits: float) -> list[tuple[str, int, str]]:
             continue
         for match in shape.pattern.finditer(text):
             value = match["value"] if "value" in shape.pattern.groupindex else match[0]
-            if not _PLACEHOLDER.search(value) or "PRIVATE KEY" in value:
+            if not _STAND_IN.search(value):
                 found.append((shape.name, match.start(), value))
     lower = text.lower()
     found += [

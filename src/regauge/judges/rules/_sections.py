@@ -20,7 +20,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _BOLD = re.compile(r" {0,3}(?:\*\*|__)([^*_]+?)(?:\*\*|__)[ \t]*:?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_MARKS = re.compile(r"[*_`]|^\s*\d+[.)]\s+|:\s*$")
+_MARKS = re.compile(r"[*_`]|^\s*\d+[.)]\s+")
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
 
 
 def _plain(title: str) -> str:
-    return " ".join(_MARKS.sub("", title).split()).casefold()
+    return " ".join(_MARKS.sub("", title).split()).removesuffix(":").rstrip().casefold()
 
 
 @rule(codes=("missing_section", "empty_section", "section_order"))
