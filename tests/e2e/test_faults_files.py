@@ -269,7 +269,7 @@ def test_a_case_that_lacks_an_input_stays_unmeasured_and_the_others_run(project:
     assert result.ret == 1
     assert result.parseoutcomes() == {"passed": 1, "unmeasured": 1}
     assert project.complaint(result) == snapshot("""\
-unmeasured: 1 case of triage (UnmeasuredError)
+unmeasured: 1 case of triage (RenderError)
   disk-001
   ROOT/prompts/triage.prompt.yml:8: input 'text' is missing (case at fixtures/golden/triage.jsonl:2)
     fix: give the case a value for 'text'\

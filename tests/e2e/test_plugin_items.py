@@ -35,14 +35,14 @@ def test_collecting_asks_nobody_and_opens_nothing(live: EvalProject, endpoint: E
 
 def test_stopping_at_the_first_failure_stops_spending(live: EvalProject, endpoint: Endpoint):
     endpoint.latency_s = 0.02
-    live.golden(live.case(number, ok=number != 18) for number in range(100))
+    live.golden(live.case(number, ok=number != 17) for number in range(100))
     result = live.run("-x")
     assert result.ret == 1
-    result.assert_outcomes(passed=18, failed=1)
+    result.assert_outcomes(passed=17, failed=1)
     assert endpoint.total <= 50
     assert not endpoint.twice
     # What was paid for beyond the failure is kept for the next run.
-    assert len(live.recordings()) >= 19
+    assert len(live.recordings()) >= 18
 
 
 def test_failed_cases_run_again_alone(project: EvalProject):
@@ -158,7 +158,7 @@ def test_two_workers_come_to_what_one_process_does(live: EvalProject, endpoint: 
     assert counts == {"cases": 40, "passed": 34, "failed": 6, "trials": 40}
     rows = {row["node"]: row["outcome"] for row in live.rows()}
     assert len(live.recordings()) == 40
-    assert "recorded: 40 answers" in together.stdout.str()
+    together.stdout.fnmatch_lines(["recorded: * answers in fixtures/recordings/triage.jsonl; *"])
 
     alone = live.run("--record=none")
     alone.assert_outcomes(passed=34, failed=6)
