@@ -160,12 +160,14 @@ def pytest_report_teststatus(
     return None
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)  # by then xdist has ended its workers
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Publish recordings and close the run record."""
     config = session.config
     said = config.stash.setdefault(_workers_key, [])
-    run = _run(config) if said else config.stash.get(_run_key, None)
+    run = config.stash.get(_run_key, None)
+    if run is None and (said or _workers_left_rows(session)):
+        run = _run(config)
     if run is not None:
         report = run.finish(session, workers=said)
         if report is not None:
@@ -188,6 +190,19 @@ def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:
     except RegaugeError as error:
         metafunc.definition.session.shouldstop = "regauge cannot run"
         raise pytest.Collector.CollectError(str(error)) from error
+
+
+def _workers_left_rows(session: pytest.Session) -> bool:
+    """Whether xdist workers that were cut off, and could say nothing, have judged evals."""
+    config = session.config
+    if session.exitstatus != pytest.ExitCode.INTERRUPTED or hasattr(config, "workerinput"):
+        return False
+    if getattr(config.option, "dist", "no") == "no":
+        return False
+    from regauge.project import Project
+
+    state_dir = Project.find(config.rootpath).state_dir
+    return (state_dir / "runs" / config.stash[_run_id_key]).is_dir()
 
 
 def _run(config: pytest.Config) -> PytestRun:

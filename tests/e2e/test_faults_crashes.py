@@ -107,6 +107,27 @@ def test_ctrl_c_keeps_and_publishes_what_was_answered(
     assert len(live.recordings()) == 100
 
 
+def test_ctrl_c_with_two_workers_leaves_a_record_of_what_was_judged(
+    live: EvalProject, endpoint: Endpoint, wait_until: Callable[..., None]
+):
+    live.golden(live.case(number) for number in range(100))
+    endpoint.latency_s = 0.1
+    run = live.start("-p", "xdist", "-n2", "--concurrency=8")
+    wait_until(lambda: endpoint.answered.total() >= 24, process=run)
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "INTERNALERROR" not in said
+    (record,) = live.records()
+    assert record["status"] == "interrupted"
+    (suite,) = record["suites"]
+    assert suite["passed"] == suite["cases"] == len(live.rows())
+    endpoint.latency_s = 0.0
+    live.run().assert_outcomes(passed=100)
+    assert len(endpoint.twice) <= 16
+    assert len(live.recordings()) == 100
+
+
 def test_two_runs_at_once_are_both_right_and_pay_once(live: EvalProject, endpoint: Endpoint):
     endpoint.latency_s = 0.02
     live.golden(live.case(number, ok=number != 7) for number in range(60))
