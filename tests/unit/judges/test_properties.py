@@ -17,7 +17,7 @@ SHARED = {"json_invalid", "missing_field", "null_field", "no_text", "refused", "
 FACTORIES = {
     made.kind: made for made in vars(regauge.judges).values() if isinstance(made, RuleFactory)
 }
-relaxed = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+relaxed = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 texts = st.one_of(
     st.text(max_size=80),
     st.text(alphabet=st.characters(codec=None), max_size=40),

@@ -14,6 +14,7 @@ from regauge.judges._evidence import quote, shown, value_text
 from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json
 from regauge.judges._rule import Check, on_answer, on_text, rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.judges.rules._formats import format_checker
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer
@@ -139,7 +140,7 @@ def schema_validator(schema: JSON, *, formats: bool, kind: str = "json_matches_s
         raise UsageError(
             f"{kind}: not a JSON Schema: {error.json_path}: {quote(error.message, 200)}"
         ) from error
-    checker = draft.FORMAT_CHECKER if formats else None
+    checker = format_checker() if formats else None
     # An empty registry keeps the validator from fetching references over the network.
     empty: Any = referencing.Registry
     return draft(schema, format_checker=checker, registry=empty())
