@@ -17,6 +17,7 @@ from regauge.judges._function import JudgeFunction, as_judge
 from regauge.judges._reference import JudgeDescription, describe, reference_page
 from regauge.judges._registry import judge_from_spec, judge_kinds
 from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, rule
+from regauge.judges._semantic import Embedder, SemanticJudge, means_like
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
@@ -80,6 +81,7 @@ from regauge.judges.rules._urls import no_urls_of, urls_only_of
 __all__ = [
     "Answer",
     "Check",
+    "Embedder",
     "Expected",
     "Judge",
     "JudgeDescription",
@@ -87,6 +89,7 @@ __all__ = [
     "Outcome",
     "Rule",
     "RuleFactory",
+    "SemanticJudge",
     "UnsupportedEvaluator",
     "Verdict",
     "abstained",
@@ -145,6 +148,7 @@ __all__ = [
     "max_latency_s",
     "max_tokens",
     "max_words",
+    "means_like",
     "meteor",
     "min_chars",
     "min_words",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from typing import Any, Literal
 
 from regauge.errors import UsageError
@@ -11,6 +12,11 @@ from regauge.judges._rule import Check, on_text, rule
 from regauge.judges._types import Verdict, failed, passed
 
 __all__ = ["is_language"]
+
+
+# What every language gets for every letter sequence, as langdetect sets it.
+_FLOOR = 0.5 / 10_000
+_DRAWS = 50
 
 
 @functools.cache
@@ -25,23 +31,49 @@ def _factory() -> Any:
     return factory
 
 
-def detect_language(text: str) -> tuple[str, float]:
-    """The language of a text as an ISO 639-1 code, with its probability; "" when none shows.
-
-    The detector draws at random; a fixed seed makes the same text give the same answer.
-    """
+def _grams(text: str) -> list[str]:
+    """The letter sequences of a text that tell languages apart."""
     from langdetect.lang_detect_exception import (  # type: ignore[import-untyped]  # no types
         LangDetectException,
     )
 
     detector = _factory().create()
-    detector.seed = 0
     try:
         detector.append(text)
-        ranked: list[Any] = detector.get_probabilities()
+        detector.cleaning_text()
+        # The package's own loop over them takes 5 to 25 ms an answer, ours about 1.
+        grams: list[str] = detector._extract_ngrams()  # noqa: SLF001 - see above
     except LangDetectException:
+        return []
+    return grams
+
+
+@functools.cache
+def _weights() -> dict[str, Any]:
+    """How much each letter sequence speaks for each language, as arrays made on first use."""
+    return {}
+
+
+def detect_language(text: str) -> tuple[str, float]:
+    """The language of a text as an ISO 639-1 code, with its share; "" when none shows.
+
+    langdetect draws letter sequences at random and stops when it is sure; this is where those
+    draws tend to: all sequences count, so the same text always gives the same answer.
+    """
+    import numpy as np
+
+    grams = Counter(_grams(text))
+    if not grams:
         return "", 0.0
-    return (str(ranked[0].lang), float(ranked[0].prob)) if ranked else ("", 0.0)
+    factory, weights = _factory(), _weights()
+    for gram in grams.keys() - weights.keys():
+        weights[gram] = np.log(_FLOOR + np.array(factory.word_lang_prob_map[gram]))
+    counts = np.fromiter(grams.values(), dtype=float)
+    logs = counts @ np.stack([weights[gram] for gram in grams])
+    # As many draws as langdetect takes before it is sure of a clear text.
+    chances = np.exp((logs - logs.max()) * min(1.0, _DRAWS / counts.sum()))
+    best = int(logs.argmax())
+    return factory.langlist[best], float(1 / chances.sum())
 
 
 @rule(codes=("wrong_language", "no_language"))

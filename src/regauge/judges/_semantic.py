@@ -1,0 +1,156 @@
+"""Nearness in meaning through an embedding model, with a lexical measure to fall back on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from regauge.digests import digest_of
+from regauge.errors import JudgeError, ProviderError
+from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges.rules._likeness import reference_text, similarity
+from regauge.judges.rules._meaning import (
+    Distance,
+    nearness,
+    nearness_limits,
+    nearness_verdict,
+)
+from regauge.judges.rules._overlap import chrf, rouge_l
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.datasets import GoldenCase
+    from regauge.judges._rule import Rule
+    from regauge.judges._types import Verdict
+    from regauge.providers import Completion
+
+__all__ = ["Embedder", "SemanticJudge", "means_like"]
+
+Fallback = Literal["similarity", "rouge_l", "chrf"]
+_FALLBACKS = {"similarity": similarity, "rouge_l": rouge_l, "chrf": chrf}
+
+
+class Embedder(Protocol):
+    """Anything that turns texts into vectors; implement it, do not subclass it."""
+
+    @property
+    def model(self) -> str:
+        """Which model, as `provider:model`."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The vector of each text, in their order and all of one length.
+
+        Raises:
+            ProviderError: There are no vectors; its `kind` says why.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticJudge:
+    """A judge that compares the vectors of answer and reference.
+
+    Attributes:
+        fallback: What judges instead when the embedder cannot be asked; None for no verdict.
+    """
+
+    embedder: Embedder
+    to: str | Expected
+    measure: Distance
+    at_least: float | None
+    at_most: float | None
+    fallback: Rule | None
+    name: str
+
+    @property
+    def digest(self) -> str:
+        """Over model, reference, measure, limits and fallback."""
+        return digest_of(
+            {
+                "kind": "means_like",
+                "version": 1,
+                "model": self.embedder.model,
+                "to": {"expected": self.to.path} if isinstance(self.to, Expected) else self.to,
+                "measure": self.measure,
+                "limits": [self.at_least, self.at_most],
+                "fallback": self.fallback.digest if self.fallback else None,
+            }
+        )
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Compare; the reason says which model or which lexical measure was used.
+
+        Raises:
+            ProviderError: The embedder could not be asked, and there is no fallback.
+            JudgeError: The case has no reference, or the vectors make no sense.
+        """
+        answer = Answer.of(completion, case)
+        if answer.text is None:
+            return answer.nothing()
+        reference = reference_text(answer, self.to, self.name)
+        try:
+            vectors = await self.embedder.embed([answer.text, reference])
+        except ProviderError as error:
+            if self.fallback is None:
+                raise
+            verdict = self.fallback.examine(answer)
+            why = f"{self.embedder.model} could not be asked ({error.kind})"
+            return replace(verdict, reason=f"{why}, lexical fallback: {verdict.reason}")
+        try:
+            one, other = vectors
+            found = nearness(one, other, self.measure)
+        except ValueError as error:
+            raise JudgeError(
+                f"{self.embedder.model} gave vectors that cannot be compared: {error}",
+                judge=self.name,
+            ) from error
+        return nearness_verdict(
+            found,
+            measure=self.measure,
+            at_least=self.at_least,
+            at_most=self.at_most,
+            by=self.embedder.model,
+            reference=reference,
+        )
+
+
+def means_like(
+    embedder: Embedder,
+    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    measure: Distance = "cosine",
+    at_least: float | None = None,
+    at_most: float | None = None,
+    fallback: Fallback | None = None,
+    fallback_at_least: float = 0.75,
+) -> SemanticJudge:
+    """Make a judge of nearness in meaning, by the vectors of an embedding model.
+
+    Vectors hardly see a negation: "ran out" and "did not run out" are near each other. Pair this
+    with a rule that looks for what must or must not be said.
+
+    Args:
+        embedder: What gives the vectors.
+        to: The reference; by default the case's `expected`.
+        measure: `cosine` and `dot` want `at_least`, `euclidean` wants `at_most`.
+        at_least: The least that passes; 0.75 by default.
+        at_most: The greatest distance that passes; 0.5 by default.
+        fallback: The lexical measure that judges when the embedder cannot be asked; by default
+            there is none, and the case stays unmeasured.
+        fallback_at_least: The least score that passes the fallback.
+
+    Raises:
+        UsageError: The limits do not go with the measure.
+    """
+    least, most = nearness_limits("means_like", measure, at_least, at_most)
+    return SemanticJudge(
+        embedder=embedder,
+        to=to,
+        measure=measure,
+        at_least=least,
+        at_most=most,
+        fallback=_FALLBACKS[fallback](to, at_least=fallback_at_least) if fallback else None,
+        name=f"means_like({to}, {measure})",
+    )
