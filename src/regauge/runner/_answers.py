@@ -148,10 +148,9 @@ class Answers:
             The answer as a replay will find it, that is without secrets.
         """
         prompt = draw.planned.suite.prompt
-        key = RecordingKey.of(request)
         kept = self._local().put(
             Recording(
-                key=key,
+                key=draw.key,
                 prompt=prompt.name,
                 version=str(prompt.version) if prompt.version else None,
                 case=draw.planned.case.id,
@@ -161,7 +160,7 @@ class Answers:
                 request=request_summary(request, prompt_digest=prompt.digest),
             )
         )
-        self._publish_later(prompt.name, key)
+        self._publish_later(prompt.name, draw.key)
         return kept.completion
 
     def end_session(self, session: int) -> None:

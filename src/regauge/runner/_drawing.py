@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import BudgetError
 from regauge.providers import estimate_requests
-from regauge.recordings import RecordingKey
 from regauge.runner._providers import Providers, price_for
 from regauge.runner._trial import SourcedCompletion
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from regauge.project import Project
     from regauge.providers import CompletionRequest
+    from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
     from regauge.runner._budget import Budget
     from regauge.runner._options import RunOptions
@@ -67,12 +67,11 @@ class Drawing:
         Raises:
             UnmeasuredError: There is none.
         """
-        request = draw.planned.request(draw.trial)
-        key = RecordingKey(request.digest, draw.trial)
+        key = draw.key
         twin = self._under_way.get(key)
         if twin is not None:
             return await asyncio.shield(twin)
-        task = asyncio.ensure_future(self._draw(draw, request, key))
+        task = asyncio.ensure_future(self._draw(draw, key))
         self._under_way[key] = task
         try:
             answer = await task
@@ -88,9 +87,7 @@ class Drawing:
         """Give back connections."""
         await self._providers.aclose()
 
-    async def _draw(
-        self, draw: Draw, request: CompletionRequest, key: RecordingKey
-    ) -> SourcedCompletion:
+    async def _draw(self, draw: Draw, key: RecordingKey) -> SourcedCompletion:
         pause_s = _ASK_AGAIN_S
         while (claim := self._answers.claim(key)) == "taken":
             await asyncio.sleep(pause_s)
@@ -100,6 +97,7 @@ class Drawing:
             assert landed is not None
             return landed
         try:
+            request = draw.planned.request(draw.trial)
             provider = self._providers.of(request.provider)
             with self._budget.charge(self._expected_usd(request)) as charge:
                 completion = await provider.complete(request)

@@ -50,6 +50,11 @@ class Draw:
         """What tells this draw from any other of the plan."""
         return (id(self.planned), self.trial)
 
+    @property
+    def key(self) -> RecordingKey:
+        """What its answer is recorded under."""
+        return RecordingKey(self.planned.digest, self.trial)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

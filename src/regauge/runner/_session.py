@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
-from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
@@ -163,7 +162,7 @@ class EvalSession:
             return self._lookahead.take(
                 draw, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
             )
-        answer = self.answers.find(planned, RecordingKey(planned.digest, draw.trial))
+        answer = self.answers.find(planned, draw.key)
         if answer is None:
             raise MissingRecordingError(
                 prompt=planned.suite.prompt.name,
