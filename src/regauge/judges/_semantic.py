@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["Embedder", "SemanticJudge", "means_like"]
 
 Fallback = Literal["similarity", "rouge_l", "chrf"]
-_FALLBACKS = {"similarity": similarity, "rouge_l": rouge_l, "chrf": chrf}
 
 
 class Embedder(Protocol):
@@ -144,6 +143,16 @@ def means_like(
     Raises:
         UsageError: The limits do not go with the measure.
     """
+    lexical: Rule | None = None
+    match fallback:
+        case "similarity":
+            lexical = similarity(to, at_least=fallback_at_least)
+        case "rouge_l":
+            lexical = rouge_l(to, at_least=fallback_at_least)
+        case "chrf":
+            lexical = chrf(to, at_least=fallback_at_least)
+        case None:
+            lexical = None
     least, most = nearness_limits("means_like", measure, at_least, at_most)
     return SemanticJudge(
         embedder=embedder,
@@ -151,6 +160,6 @@ def means_like(
         measure=measure,
         at_least=least,
         at_most=most,
-        fallback=_FALLBACKS[fallback](to, at_least=fallback_at_least) if fallback else None,
+        fallback=lexical,
         name=f"means_like({to}, {measure})",
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges import Verdict, means_like, near_in_meaning
 from tests.unit.judges.samples import CASE, completion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VECTORS = {"north": [0.0, 1.0], "south": [0.0, -1.0], "far north": [0.0, 3.0], "zero": [0.0, 0.0]}
 
@@ -30,6 +33,7 @@ class Down:
     model = "atlas:places-1"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        del texts
         raise ProviderError("refused", kind="connection")
 
 
@@ -39,6 +43,7 @@ class Odd:
     model = "atlas:odd"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        del texts
         return [[1.0], [1.0, 2.0]]
 
 
