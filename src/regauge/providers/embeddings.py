@@ -1,0 +1,166 @@
+"""Vectors of texts from any endpoint that speaks OpenAI's embeddings, through the openai SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.providers._endpoint import OPENAI_URL, Endpoint
+from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._retry import Ledger, retried
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import httpx2
+    from openai import AsyncOpenAI
+
+    from regauge.project import EndpointSettings
+
+__all__ = ["OpenAIEmbedder"]
+
+_TIMEOUT_S: Final = 60.0
+_KINDS: Final = {
+    401: "authentication",
+    403: "permission",
+    404: "not-found",
+    408: "timeout",
+    429: "rate-limit",
+}
+_AGAIN: Final = frozenset({408, 409, 429})
+_SERVER_ERRORS: Final = 500
+
+
+class OpenAIEmbedder:
+    """Turns texts into vectors behind one OpenAI-compatible endpoint. For one event loop.
+
+    Args:
+        endpoint: `[tool.regauge.providers.<name>]`.
+        name: The name of that table, or `openai`.
+        model: The embedding model, without the provider.
+        environ: Where the key is looked up.
+        transport: What HTTP goes through; None is the network.
+    """
+
+    def __init__(
+        self,
+        endpoint: EndpointSettings,
+        *,
+        name: str,
+        model: str,
+        environ: Mapping[str, str],
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._settings = endpoint
+        self._endpoint = Endpoint(name=name, settings=endpoint, environ=environ)
+        self._model = model
+        self._transport = transport
+        self._timeout_s = endpoint.timeout_s or _TIMEOUT_S
+        self._opened: AsyncOpenAI | None = None
+
+    @property
+    def model(self) -> str:
+        """Which model, as `provider:model`."""
+        return f"{self._endpoint.name}:{self._model}"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The vector of each text, in their order.
+
+        Raises:
+            ProviderError: There are no vectors; its kind says why.
+        """
+        ledger = Ledger(
+            max_attempts=self._settings.max_attempts, deadline_s=self._settings.deadline_s
+        )
+
+        async def attempt(ledger: Ledger) -> list[list[float]]:
+            began = time.perf_counter()
+            try:
+                return self._vectors(await self._ask(list(texts), ledger), len(texts))
+            finally:
+                ledger.spent_s += time.perf_counter() - began
+
+        return await retried(attempt, ledger)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self._opened = self._opened, None
+        if client is not None:
+            await client.close()
+
+    async def _ask(self, texts: list[str], ledger: Ledger) -> Any:
+        import openai
+
+        timeout_s = min(self._timeout_s, ledger.left_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._client().embeddings.create(
+                    model=self._model, input=texts, encoding_format="float"
+                )
+        except openai.APIStatusError as error:
+            status = error.status_code
+            raise AttemptError(
+                f"{self._endpoint} answered {status} to {self.model}: {error.message[:200]}",
+                kind=_KINDS.get(status, "server" if status >= _SERVER_ERRORS else "bad-request"),
+                status=status,
+                transient=status in _AGAIN or status >= _SERVER_ERRORS,
+                retry_after_s=retry_after_s(error.response.headers),
+            ) from error
+        except (TimeoutError, openai.APITimeoutError) as error:
+            raise AttemptError(
+                f"{self._endpoint} did not answer within {timeout_s:g} s",
+                kind="timeout",
+                transient=True,
+            ) from error
+        except openai.APIConnectionError as error:
+            raise AttemptError(
+                f"{self._endpoint} cannot be reached: {error.__cause__ or error}",
+                kind="connection",
+                transient=True,
+            ) from error
+        except (openai.OpenAIError, ValueError) as error:
+            raise self._malformed(str(error)[:200]) from error
+
+    def _vectors(self, response: Any, count: int) -> list[list[float]]:
+        """The vectors of a reply in the order of the texts."""
+        data: Any = getattr(response, "data", None)
+        try:
+            ordered = sorted(data, key=lambda part: part.index)
+            vectors = [[float(value) for value in part.embedding] for part in ordered]
+        except (TypeError, ValueError, AttributeError) as error:
+            raise self._malformed("a reply without vectors") from error
+        lengths = {len(vector) for vector in vectors}
+        finite = all(math.isfinite(value) for vector in vectors for value in vector)
+        if len(vectors) != count or len(lengths) != 1 or 0 in lengths or not finite:
+            raise self._malformed(f"{len(vectors)} vectors for {count} texts, or broken ones")
+        return vectors
+
+    def _malformed(self, what: str) -> AttemptError:
+        return AttemptError(
+            f"{self._endpoint} gave no vectors of {self.model}: {what}",
+            kind="malformed",
+            transient=False,
+        )
+
+    def _client(self) -> AsyncOpenAI:
+        if self._opened is None:
+            import httpx2
+            import openai
+
+            options: dict[str, Any] = {"timeout": httpx2.Timeout(2 * self._timeout_s)}
+            if self._transport is not None:
+                options["transport"] = self._transport
+            self._opened = openai.AsyncOpenAI(
+                api_key=self._endpoint.key(),
+                base_url=self._endpoint.url,
+                default_headers=self._endpoint.headers(),
+                max_retries=0,
+                timeout=2 * self._timeout_s,
+                http_client=openai.DefaultAsyncHttpxClient(**options),
+            )
+            if self._endpoint.url != OPENAI_URL:
+                # The SDK takes these from the environment; they are nobody else's business.
+                self._opened.organization = self._opened.project = None
+        return self._opened
