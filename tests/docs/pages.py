@@ -5,7 +5,7 @@ A page is Markdown with comments that no reader sees:
 - `<!-- project: repository -->` begins a copy of this repository, `<!-- project: empty -->` an
   empty directory; what follows runs there. Without one, Python runs in the repository itself and
   commands are not run.
-- `<!-- file: PATH -->` above a fence writes the fence to that file.
+- `<!-- file: PATH -->` above a fence writes the fence to that file, `<!-- more: PATH -->` adds it.
 - `<!-- run: COMMAND -->` runs a command that must succeed.
 - `<!-- serve: PORT -->` serves the simulated model; the page calls it by that port.
 - `<!-- not run -->` above a fence leaves it alone.
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[2]
 _TESTED_APART = {"prompt-files.md"}
 _COPIED = ("prompts", "fixtures", "evals", "conftest.py", "pyproject.toml", ".gitignore")
 _PART = re.compile(
-    r"^<!-- (?P<word>project|file|run|serve|not run)(?:: (?P<what>[^\n]*?))? -->$"
+    r"^<!-- (?P<word>project|file|more|run|serve|not run)(?:: (?P<what>[^\n]*?))? -->$"
     r"|^(?P<tick>`{3,})(?P<language>[^\n`]*)\n(?P<body>.*?)^(?P=tick)$",
     re.MULTILINE | re.DOTALL,
 )
@@ -53,10 +53,15 @@ _VARIABLE = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\+00:00|Z)"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\b\d+(\.\d+)? ?(ms|s)\b"), "DURATION"),
-    (re.compile(r"\b(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{9,10}\b"), "COMMIT"),
+    (re.compile(r"\b[0-9a-f]{9,10}\b"), "COMMIT"),
     (re.compile(r"([=_═─])\1{3,}"), r"\1\1\1"),
     (re.compile(r"(?<=\S)  +"), "  "),
 )
+_DROPPED = {"CI", "FORCE_COLOR", "PY_COLORS"}
+_PLUGINS = {
+    "repository": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
+    "empty": "regauge.pytest_plugin",
+}
 _ENVIRONMENT = {
     "COLUMNS": "100",
     "NO_COLOR": "1",
@@ -64,7 +69,6 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     # Plugins of this repository's tests take seconds to load; a reader has but these.
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    "PYTEST_PLUGINS": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_AUTHOR_NAME": "You",
     "GIT_AUTHOR_EMAIL": "you@example.com",
@@ -76,9 +80,7 @@ _ENVIRONMENT = {
 def pages() -> list[Path]:
     """The pages whose examples are run."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [
-        path for path in found if "_build" not in path.parts and path.name not in _TESTED_APART
-    ]
+    return [path for path in found if "_build" not in path.parts and path.name not in _TESTED_APART]
 
 
 @dataclass
@@ -95,6 +97,7 @@ class Page:
     scratch: Path
     text: str = ""
     _here: Path = ROOT
+    _plugins: str = ""
     _code: int = 0
     _ports: dict[str, str] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
@@ -107,6 +110,7 @@ class Page:
         """
         self.text = self.path.read_text(encoding="utf-8")
         document = Sybil([self._parts], path=str(self.path.parent)).parse(self.path)
+        document.namespace["__name__"] = "page"
         wrong: list[str] = []
         new: list[tuple[int, int, str]] = []
         with self._open:
@@ -128,7 +132,7 @@ class Page:
         word = what = ""
         for part in _PART.finditer(document.text):
             start, end = part.span()
-            if part["word"] in {"file", "not run"}:
+            if part["word"] in {"file", "more", "not run"}:
                 word, what = part["word"], part["what"]
                 continue
             if part["word"]:
@@ -136,8 +140,8 @@ class Page:
                 continue
             if word:
                 taken.append((start, end))
-                if word == "file":
-                    yield Region(start, end, ("file", what, part["body"]), self._do)
+                if word != "not run":
+                    yield Region(start, end, (word, what, part["body"]), self._do)
             elif part["language"] == "console" and "<!-- project: " in document.text:
                 yield Region(start, end, _Console(part["body"], *part.span("body")), self._console)
             word = ""
@@ -149,19 +153,21 @@ class Page:
         match example.parsed:
             case ("project", kind):
                 self._begin(kind)
-            case ("file", path, body):
+            case ("file" | "more" as word, path, body):
                 target = self._here / path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(self._mapped(body), encoding="utf-8")
+                with target.open("w" if word == "file" else "a", encoding="utf-8") as file:
+                    file.write(self._mapped(body))
             case ("run", command):
                 said = self._shell(command)
                 return said if self._code else None
             case ("serve", port):
-                server = self._open.enter_context(SimServer(SimServerOptions(latency_ms=20)))
+                server = self._open.enter_context(SimServer(SimServerOptions()))
                 self._ports[port] = server.base_url.rsplit(":", 1)[1].removesuffix("/v1")
         return None
 
     def _begin(self, kind: str) -> None:
+        self._plugins = _PLUGINS[kind]
         self._here = self.scratch / f"{kind}-{len(list(self.scratch.iterdir()))}" / "project"
         self._here.mkdir(parents=True)
         if kind == "repository":
@@ -191,14 +197,21 @@ class Page:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name != "CI" and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT_"))
+            if name not in _DROPPED and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT"))
         }
+        assert self._here != ROOT, f"no project to run {command!r} in"
         binaries = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
         line = command.replace("make evals", "pytest evals --record=none")
         done = subprocess.run(
             ["bash", "-c", f"(exit {self._code})\n{self._mapped(line)}"],
             cwd=self._here,
-            env={**inherited, **_ENVIRONMENT, "PATH": binaries, "HOME": str(self.scratch)},
+            env={
+                **inherited,
+                **_ENVIRONMENT,
+                "PYTEST_PLUGINS": self._plugins,
+                "PATH": binaries,
+                "HOME": str(self.scratch),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -240,7 +253,8 @@ class _Console:
 
 def _agrees(expected: str, actual: str) -> bool:
     """Whether both say the same; a line `...` stands for any lines."""
-    wanted = re.escape(_plain(expected)).replace("\\.\\.\\.\n", "(?:.*\n)*?")
+    lines = _plain(expected).splitlines(keepends=True)
+    wanted = "".join("(?:.*\n)*?" if line == "...\n" else re.escape(line) for line in lines)
     return re.fullmatch(wanted, _plain(actual)) is not None
 
 

@@ -1,0 +1,238 @@
+"""Writes the generated parts of the reference pages; cog calls it from the pages themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from regauge import pytest_plugin
+from regauge.cli import COMMANDS, group
+from regauge.errors import RegaugeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pydantic import BaseModel
+
+__all__ = ["commands", "errors", "fields", "names", "options"]
+
+
+def commands() -> str:
+    """The help of every command."""
+    parts: list[str] = []
+    for name in sorted(COMMANDS):
+        said = CliRunner().invoke(group, [name, "--help"], prog_name="regauge", terminal_width=100)
+        parts.append(f"## regauge {name}\n\n```text\n{said.output.rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def options() -> str:
+    """The options that the plugin adds to pytest."""
+    parser = _Options()
+    pytest_plugin.pytest_addoption(parser)  # type: ignore[arg-type]  # it takes what it is given
+    return _table(("option", "what it does"), parser.rows)
+
+
+class _Options:
+    """Stands where pytest's parser would, and writes down what is added to it."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, ...]] = []
+
+    def getgroup(self, name: str, description: str) -> _Options:
+        del name, description
+        return self
+
+    def addoption(self, name: str, **details: Any) -> None:
+        value = details.get("metavar") or "|".join(details.get("choices", ()))
+        self.rows.append((_code(f"{name} {value}".rstrip()), details["help"]))
+
+
+def fields(path: str, *, none: str, **more: str) -> str:
+    """The fields of a pydantic model.
+
+    Args:
+        path: `module:Class`.
+        none: What stands for Python's None in the files a reader sees.
+        **more: What fields are, where the model does not say.
+    """
+    model = _found(path)
+    said = {
+        name: re.sub(r"\bNone( means)?\b", none, text) for name, text in _attributes(model).items()
+    } | more
+    rows = [
+        (_code(name), _kind(model, name), _default(model, name), said.get(name, ""))
+        for name in model.model_fields
+    ]
+    if all(not row[2] for row in rows):
+        return _table(("key", "type", "what it is"), [(a, b, d) for a, b, _, d in rows])
+    return _table(("key", "type", "default", "what it is"), rows)
+
+
+def errors() -> str:
+    """The tree of exceptions with their exit codes."""
+    rows: list[tuple[str, ...]] = []
+    pending: list[tuple[type[RegaugeError], int]] = [(RegaugeError, 0)]
+    while pending:
+        kind, depth = pending.pop()
+        below = sorted(kind.__subclasses__(), key=lambda one: one.__name__, reverse=True)
+        pending += [(one, depth + 1) for one in below if one.__module__ == "regauge.errors"]
+        indent = "&emsp;" * depth
+        rows.append((f"{indent}{_code(kind.__name__)}", str(kind.exit_code), _summary(kind)))
+    return _table(("exception", "exit code", "when"), rows)
+
+
+def names(module: str) -> str:
+    """The public names of a module, each with its signature and what its docstring says."""
+    package = importlib.import_module(module)
+    parts: list[str] = []
+    for name in sorted(package.__all__, key=str.lower):
+        value = getattr(package, name)
+        doc = inspect.getdoc(value) or ""
+        parts.append(f"## {name}\n\n```text\n{name}{_signature(value)}\n```\n\n{_markdown(doc)}\n")
+        parts += [f"{line}\n" for line in _methods(value)]
+    return "\n".join(parts)
+
+
+def _methods(value: object) -> Iterator[str]:
+    """What a class of ours can do, one line per public method or property."""
+    if not inspect.isclass(value) or issubclass(value, Exception):
+        return
+    lines: list[str] = []
+    stated: set[str] = set(getattr(value, "__dataclass_fields__", ()))
+    for name, member in vars(value).items():
+        if name.startswith("_") or name in stated:
+            continue
+        if isinstance(member, property) or type(member).__name__ == "cached_property":
+            lines.append(f"- `.{name}`: {_summary(member)}")
+        elif callable(getattr(value, name)):
+            form = _signature(getattr(value, name)).replace("(self, ", "(").replace("(self)", "()")
+            lines.append(f"- `.{name}{form}`: {_summary(getattr(value, name))}")
+    if lines:
+        yield "\n".join(lines)
+
+
+def _is_data(value: type) -> bool:
+    return dataclasses.is_dataclass(value)
+
+
+def _signature(value: Any) -> str:
+    if inspect.isclass(value) and (issubclass(value, Exception) or not _is_data(value)):
+        return ""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    bare = [
+        one.replace(annotation=_Bare(one.annotation)) if one.annotation is not one.empty else one
+        for one in signature.parameters.values()
+    ]
+    returns = signature.empty if inspect.isclass(value) else _Bare(signature.return_annotation)
+    text = str(signature.replace(parameters=bare, return_annotation=returns))
+    return re.sub(r"<factory>|mappingproxy\(\{\}\)", "...", text)
+
+
+class _Bare:
+    """An annotation as it stands in the source, without quotes."""
+
+    def __init__(self, annotation: object) -> None:
+        self._text = str(annotation)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _markdown(doc: str) -> str:
+    """A docstring as Markdown: its sections become lists."""
+    lines: list[str] = []
+    listed = ""
+    for line in doc.splitlines():
+        section = re.fullmatch(r"(Args|Attributes|Raises|Returns):", line)
+        if section:
+            listed = section[1]
+            lines += [f"**{listed}**", ""] if listed != "Args" else ["**Arguments**", ""]
+        elif listed and re.match(r"    \S", line):
+            name, colon, text = line.strip().partition(": ")
+            lines.append(f"- `{name}`: {text}" if colon else f"- {line.strip()}")
+        elif listed and line.startswith("        "):
+            lines.append(f"  {line.strip()}")
+        elif line or (lines and lines[-1]):
+            listed = "" if line else listed
+            lines.append(line)
+    text = "\n".join(lines).replace("```python", "<!-- not run -->\n```python")
+    # An example in a docstring becomes one that the tests of this page run.
+    return re.sub(r"(?m)^(>>>.*(?:\n(?!\n).*)*)", r"```python\n\1\n\n```", text)
+
+
+def _found(path: str) -> type[BaseModel]:
+    module, _, name = path.partition(":")
+    found: type[BaseModel] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _attributes(model: type) -> dict[str, str]:
+    """What the docstring of a class says of each attribute."""
+    _, _, block = (inspect.getdoc(model) or "").partition("Attributes:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", block, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def _kind(model: type[BaseModel], name: str) -> str:
+    schema = model.model_json_schema()["properties"][name]
+    return _code(_type(schema))
+
+
+def _type(schema: dict[str, Any]) -> str:
+    kind: str = schema.get("type", "any JSON")
+    if "anyOf" in schema:
+        kind = " or ".join(_type(one) for one in schema["anyOf"] if one.get("type") != "null")
+    elif "enum" in schema:
+        kind = " or ".join(f'"{value}"' for value in schema["enum"])
+    elif "const" in schema:
+        value = schema["const"]
+        kind = f'"{value}"' if isinstance(value, str) else str(value)
+    elif "$ref" in schema:
+        kind = "table"
+    elif kind == "array":
+        kind = f"list of {_type(schema['items'])}"
+    elif kind == "object":
+        inner = schema.get("additionalProperties")
+        kind = f"table of {_type(inner)}" if isinstance(inner, dict) and inner else "table"
+    elif kind in {"number", "integer"}:
+        kind += _range(schema)
+    return kind
+
+
+def _range(schema: dict[str, Any]) -> str:
+    if "maximum" in schema:
+        return f" from {schema['minimum']} to {schema['maximum']}"
+    if "minimum" in schema:
+        return f" ≥ {schema['minimum']}"
+    return f" > {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else ""
+
+
+def _default(model: type[BaseModel], name: str) -> str:
+    field = model.model_fields[name]
+    if field.is_required() or field.default is None or field.default in ([], {}):
+        return ""
+    value = field.default
+    shown = str(value).lower() if isinstance(value, bool) else str(value)
+    return _code(f'"{shown}"' if isinstance(value, str) else shown)
+
+
+def _summary(value: object) -> str:
+    return (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heading, ("---",) * len(heading), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

@@ -1,0 +1,21 @@
+"""What cog writes into the reference pages is what it would write now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.docs.pages import ROOT
+
+
+def test_the_generated_parts_of_the_reference_are_not_stale():
+    pages = sorted(str(path) for path in (ROOT / "docs" / "reference").glob("*.md"))
+    done = subprocess.run(
+        [sys.executable, "-m", "cogapp", "--check", *pages],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\nwrite it anew: make docs"
