@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -33,42 +34,48 @@ def _shape(name: str, hints: str, pattern: str) -> Shape:
     return Shape(name, tuple(hints.split()), re.compile(pattern))
 
 
-SHAPES = (
-    _shape("AWS access key", "AKIA ASIA", r"(?<![A-Z0-9])A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])"),
-    _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
-    _shape("GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{60,255}\b"),
-    _shape("GitLab token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    _shape("Slack token", "xox", r"\bxox[abposre]-(?:[A-Za-z0-9]+-)*[A-Za-z0-9]{10,}"),
-    _shape(
-        "Slack webhook",
-        "hooks.slack.com",
-        r"hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]{20,}",
-    ),
-    _shape("Google API key", "AIza", r"\bAIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    _shape("Stripe key", "_live_ _test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    _shape("Anthropic key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
-    _shape(
-        "OpenAI key",
-        "sk-",
-        r"\bsk-(?!ant-)(?:(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{32,})",
-    ),
-    _shape("Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}\b"),
-    _shape("npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    _shape("PyPI token", "pypi-", r"\bpypi-AgE[A-Za-z0-9_-]{50,}"),
-    _shape("SendGrid key", "SG.", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b"),
-    _shape("Twilio key", "SK", r"\bSK[0-9a-f]{32}\b"),
-    _shape("DigitalOcean token", "do", r"\bdo[opr]_v1_[0-9a-f]{64}\b"),
-    _shape("Vault token", "hvs. hvb.", r"\bhv[sb]\.[A-Za-z0-9_-]{24,}"),
-    _shape("age key", "AGE-SECRET-KEY-", r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b"),
-    _shape("private key", "PRIVATE KEY", r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-    _shape("JSON web token", "eyJ", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[\w-]{8,}"),
-    _shape("Azure storage key", "AccountKey", r"AccountKey=(?P<value>[A-Za-z0-9+/]{80,}={0,2})"),
-    _shape(
-        "password in a URL",
-        "://",
-        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,64}:(?P<value>[^\s/@]{3,128})@[\w.-]",
-    ),
-)
+@functools.cache
+def shapes() -> tuple[Shape, ...]:
+    """The kinds that are known by their shape, compiled on first use."""
+    return (
+        _shape("AWS access key", "AKIA ASIA", r"(?<![A-Z0-9])A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])"),
+        _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
+        _shape("GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{60,255}\b"),
+        _shape("GitLab token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
+        _shape("Slack token", "xox", r"\bxox[abposre]-(?:[A-Za-z0-9]+-)*[A-Za-z0-9]{10,}"),
+        _shape(
+            "Slack webhook",
+            "hooks.slack.com",
+            r"hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]{20,}",
+        ),
+        _shape("Google API key", "AIza", r"\bAIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+        _shape("Stripe key", "_live_ _test_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+        _shape("Anthropic key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
+        _shape(
+            "OpenAI key",
+            "sk-",
+            r"\bsk-(?!ant-)(?:(?:proj|svcacct|admin)-[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{32,})",
+        ),
+        _shape("Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}\b"),
+        _shape("npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
+        _shape("PyPI token", "pypi-", r"\bpypi-AgE[A-Za-z0-9_-]{50,}"),
+        _shape("SendGrid key", "SG.", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}\b"),
+        _shape("Twilio key", "SK", r"\bSK[0-9a-f]{32}\b"),
+        _shape("DigitalOcean token", "do", r"\bdo[opr]_v1_[0-9a-f]{64}\b"),
+        _shape("Vault token", "hvs. hvb.", r"\bhv[sb]\.[A-Za-z0-9_-]{24,}"),
+        _shape("age key", "AGE-SECRET-KEY-", r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b"),
+        _shape("private key", "PRIVATE KEY", r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+        _shape("JSON web token", "eyJ", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[\w-]{8,}"),
+        _shape(
+            "Azure storage key", "AccountKey", r"AccountKey=(?P<value>[A-Za-z0-9+/]{80,}={0,2})"
+        ),
+        _shape(
+            "password in a URL",
+            "://",
+            r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,64}:(?P<value>[^\s/@]{3,128})@[\w.-]",
+        ),
+    )
+
 
 _NAMED = re.compile(
     r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key|access[_-]?key|auth[_-]?key"
@@ -116,7 +123,7 @@ def _random(value: str, least: float) -> bool:
 def secrets_in(text: str, entropy_bits: float) -> list[tuple[str, int, str]]:
     """The secrets of a text: kind, place, and the secret."""
     found: list[tuple[str, int, str]] = []
-    for shape in SHAPES:
+    for shape in shapes():
         if not any(hint in text for hint in shape.hints):
             continue
         for match in shape.pattern.finditer(text):
