@@ -21,11 +21,11 @@ def log_drift_ratio(
     history: tuple[ArrayLike, ArrayLike],
     candidate: tuple[ArrayLike, ArrayLike],
 ) -> FloatArray:
-    """How much better main's fresh draws fit the candidate's record than main's own history.
+    """How much better main's fresh trials fit the candidate's record than main's own history.
 
     The natural logarithm of the ratio of two posterior predictive probabilities, each after the
     prior Beta(1/2, 1/2) (Jeffreys, "Theory of probability", 1961; the predictive of
-    Beta-Bernoulli draws in Bernardo & Smith, "Bayesian theory", 1994).
+    Beta-Bernoulli trials in Bernardo & Smith, "Bayesian theory", 1994).
 
     >>> drift = log_drift_ratio((0, 5), history=(12, 12), candidate=(0, 6))
     >>> bool(drift > np.log(10))
@@ -37,7 +37,7 @@ def log_drift_ratio(
         candidate: Passes and trials of the candidate.
 
     Returns:
-        Above 0 where the candidate's record tells the fresh draws better; 0 without fresh draws.
+        Above 0 where the candidate's record tells the fresh trials better; 0 without fresh trials.
         In the common shape of the counts.
 
     Raises:
@@ -53,7 +53,7 @@ def log_drift_ratio(
 
 
 def _log_predictive(x: IntArray, n: IntArray, seen: IntArray, of: IntArray) -> FloatArray:
-    """Log probability of x passes in n draws, in their order, after `seen` of `of` passed."""
+    """Log probability of x passes in n trials, in their order, after `seen` of `of` passed."""
     most = int((n + of).max(initial=0))
     half, one = log_rising(0.5, most), log_rising(1.0, most)
     passed = np.take(half, seen + x) - np.take(half, seen)

@@ -2,7 +2,7 @@
 
 The e-value is that of universal inference (Wasserman, Ramdas & Balakrishnan, "Universal
 inference", PNAS 2020) with Beta mixtures as the alternative: the marginal likelihood of all
-draws, divided by the greatest likelihood that the null hypothesis can give them. The numerator
+trials, divided by the greatest likelihood that the null hypothesis can give them. The numerator
 over the likelihood of any one null is a test martingale (Ville 1939; Robbins 1970, method of
 mixtures), and the divisor is at least that likelihood, so E[e] <= 1 for whatever rule stops the
 drawing. The mixtures decide how fast evidence grows, never whether it is valid.
@@ -66,7 +66,7 @@ def log_rising(start: float, most: int) -> FloatArray:
 
 
 def log_marginal(passes: IntArray, trials: IntArray, *, shape: tuple[float, float]) -> FloatArray:
-    """Log of the Beta-Bernoulli marginal likelihood of a sequence of draws, in its order.
+    """Log of the Beta-Bernoulli marginal likelihood of a sequence of trials, in its order.
 
     B(a + passes, b + fails) / B(a, b) for the shape (a, b), without a binomial coefficient
     (Gelman et al., "Bayesian data analysis", section 2.4).
@@ -94,21 +94,21 @@ def log_e_value(
     [18.001, 761.765]
 
     Args:
-        main_passes: Passes among the draws of main, 0 to `main_trials`.
-        main_trials: Draws of main that count, stored ones and fresh ones together.
-        passes: Passes among the draws of the candidate, 0 to `trials`.
-        trials: Draws of the candidate, all of them.
+        main_passes: Passes among the trials of main, 0 to `main_trials`.
+        main_trials: Trials of main that count, stored ones and fresh ones together.
+        passes: Passes among the trials of the candidate, 0 to `trials`.
+        trials: Trials of the candidate, all of them.
         direction: `better` asks whether the candidate passes more often: the same with passes
             and fails exchanged.
         main_mixture: What main's pass probability may be.
         candidate_mixture: What the candidate's may be if it is worse.
 
     Returns:
-        One value per cell, in the common shape of the four counts; with no draws of an arm it is
+        One value per cell, in the common shape of the four counts; with no trials of an arm it is
         at most 0.
 
     Raises:
-        ValueError: If a count is negative or not whole, if there are more passes than draws, or
+        ValueError: If a count is negative or not whole, if there are more passes than trials, or
             if the shapes do not go together.
     """
     s, m, k, r = two_arms(main_passes, main_trials, passes, trials)
@@ -124,14 +124,14 @@ def log_e_value(
 def failures_needed(
     main_passes: int, main_trials: int, *, log_bound: float, at_most: int = 200
 ) -> int | None:
-    """How many failures in a row, from the first draw on, bring the e-value to a bound.
+    """How many failures in a row, from the first trial on, bring the e-value to a bound.
 
     >>> failures_needed(12, 12, log_bound=float(np.log(100 / 0.05)))
     4
 
     Args:
-        main_passes: Passes among main's draws.
-        main_trials: Main's draws.
+        main_passes: Passes among main's trials.
+        main_trials: Main's trials.
         log_bound: The natural logarithm of the e-value that is enough.
         at_most: Where to stop looking.
 
@@ -162,7 +162,7 @@ def _log_greatest_null_likelihood(s: IntArray, m: IntArray, k: IntArray, r: IntA
     """
     apart = _log_greatest_likelihood(s, m) + _log_greatest_likelihood(k, r)
     together = _log_greatest_likelihood(s + k, m + r)
-    # Multiplied out, so that it is exact, and true for an arm without draws.
+    # Multiplied out, so that it is exact, and true for an arm without trials.
     return np.where(k * m >= s * r, apart, together)
 
 

@@ -14,13 +14,13 @@ class CasePolicy:
     Attributes:
         alpha: The nominal error rate of naming cases, over all cells of a run; the real one is
             far smaller, because the e-value is loose.
-        looks: After how many draws of the candidate evidence is looked at, rising; the last is
+        looks: After how many trials of the candidate evidence is looked at, rising; the last is
             the cap.
         serious: From this e-value on every further look draws main as often as the candidate.
         clear: Below this e-value the case is cleared, from the second look on.
-        drifted: From this ratio on main's fresh draws are said to follow the candidate's record.
+        drifted: From this ratio on main's fresh trials are said to follow the candidate's record.
         inconclusive: At the cap, from this e-value on, the case is inconclusive and not flaky.
-        control_min: Fresh draws of main without which nothing is named or called drifted.
+        control_min: Fresh trials of main without which nothing is named or called drifted.
     """
 
     alpha: float = 0.05
@@ -43,11 +43,11 @@ class CasePolicy:
 
     @property
     def cap(self) -> int:
-        """The most draws of the candidate for one case."""
+        """The most trials of the candidate for one case."""
         return self.looks[-1]
 
     def next_look(self, trials: int) -> int | None:
-        """How many draws the next look needs after `trials`; None at the cap.
+        """How many trials the next look needs after `trials`; None at the cap.
 
         >>> CasePolicy().next_look(3), CasePolicy().next_look(24)
         (6, None)
@@ -71,7 +71,7 @@ class SuitePolicy:
 
     Attributes:
         alpha: The error rate, divided by the number of changed prompts.
-        spend: The share of `alpha` for each round of one more draw of every case; sums to at
+        spend: The share of `alpha` for each round of one more trial of every case; sums to at
             most 1.
         extend: The next round is drawn only up to this p-value.
         control: Main's control round is below its history up to this p-value, and the candidate
@@ -113,8 +113,8 @@ class CriticalPolicy:
     """When a case that must not fail blocks, whatever main does.
 
     Attributes:
-        first: Draws of every critical case.
-        more: Further draws after any failure among the first.
+        first: Trials of every critical case.
+        more: Further trials after any failure among the first.
         failures: So many failures among all of them block.
         strict: One failure blocks.
     """
@@ -126,10 +126,10 @@ class CriticalPolicy:
 
     def __post_init__(self) -> None:
         if self.first < 1 or self.more < 0 or not 1 <= self.failures <= self.first + self.more:
-            raise ValueError("a critical case needs draws, and no more failures than draws")
+            raise ValueError("a critical case needs trials, and no more failures than trials")
 
     def trials_wanted(self, failures: int) -> int:
-        """How many draws are needed after `failures` among the first."""
+        """How many trials are needed after `failures` among the first."""
         return self.first if self.strict or not failures else self.first + self.more
 
     def blocks(self, failures: int) -> bool:

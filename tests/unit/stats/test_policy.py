@@ -89,8 +89,8 @@ def test_critical_cases_are_blocked_by_mistake_as_rarely_as_published(fail_rate,
         (lambda: SuitePolicy(spend=()), "spend must be shares"),
         (lambda: SuitePolicy().bound(4), "no round 4 of 3"),
         (lambda: SuitePolicy().bound(1, prompts=0), "0 prompts"),
-        (lambda: CriticalPolicy(first=0), "a critical case needs draws"),
-        (lambda: CriticalPolicy(failures=9), "no more failures than draws"),
+        (lambda: CriticalPolicy(first=0), "a critical case needs trials"),
+        (lambda: CriticalPolicy(failures=9), "no more failures than trials"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(make, complaint):
