@@ -34,14 +34,14 @@ def test_kappa_is_that_of_the_textbook():
 
 
 @kinds
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(labels=st.lists(st.sampled_from(SCALE), min_size=2).filter(lambda all_: len({*all_}) > 1))
 def test_kappa_of_a_rater_with_itself_is_one(weights, labels):
     assert cohen_kappa(labels, labels, weights=weights, labels=SCALE) == 1
 
 
 @kinds
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=ratings)
 def test_kappa_is_symmetric_and_at_most_one(weights, pairs):
     one, other = apart(pairs)
@@ -51,7 +51,7 @@ def test_kappa_is_symmetric_and_at_most_one(weights, pairs):
     assert found is None or -1 - 1e-12 <= found <= 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
 def test_with_two_labels_all_weights_are_one(pairs):
     one, other = apart(pairs)
@@ -61,7 +61,7 @@ def test_with_two_labels_all_weights_are_one(pairs):
     assert plain == linear == quadratic
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=ratings)
 def test_quadratic_kappa_is_what_means_and_variances_give(pairs):
     """Fleiss & Cohen 1973: an intraclass correlation, with variances over n."""
@@ -99,7 +99,7 @@ def test_a_confusion_matrix_counts_pairs_in_the_order_of_the_labels():
     assert confusion_matrix(["b", "a"], ["c", "a"]).labels == ("b", "a", "c")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=ratings.filter(len))
 def test_accuracy_is_the_share_on_the_diagonal(pairs):
     matrix = confusion_matrix(*apart(pairs), labels=SCALE)
@@ -129,7 +129,7 @@ def test_raters_must_rate_the_same_items(measure):
 
 
 @correlations
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=ratings)
 def test_correlations_agree_with_scipy(correlation, pairs):
     stats = pytest.importorskip("scipy.stats")
@@ -143,7 +143,7 @@ def test_correlations_agree_with_scipy(correlation, pairs):
 
 
 @correlations
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pairs=ratings)
 def test_correlations_turn_round_with_the_scale(correlation, pairs):
     one, other = apart(pairs)

@@ -10,7 +10,7 @@ from regauge.stats import benjamini_hochberg, e_bh
 logs = st.lists(st.floats(-20, 20), max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(log_e=logs, alpha=st.floats(0.001, 1))
 def test_k_is_the_largest_number_with_so_many_e_values_above_its_bound(log_e, alpha):
     n = max(len(log_e), 1)
@@ -34,7 +34,7 @@ def test_several_strong_cells_lower_the_bound_for_each_other():
     assert int(e_bh(np.log([1500.0, 10.0]), alpha=0.05, cells=100).count) == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(log_e=logs.filter(len), more=st.floats(0, 10))
 def test_more_evidence_in_one_cell_never_takes_a_discovery_away(log_e, more):
     before = e_bh(log_e, alpha=0.05)
@@ -77,7 +77,7 @@ def test_benjamini_and_hochberg_give_the_discoveries_of_their_paper():
     assert int(benjamini_hochberg(p, alpha=0.05).sum()) == 4
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(p=st.lists(st.floats(0, 1), max_size=20), alpha=st.floats(0.01, 1))
 def test_benjamini_and_hochberg_agree_with_statsmodels(p, alpha):
     multitest = pytest.importorskip("statsmodels.stats.multitest")
@@ -86,7 +86,7 @@ def test_benjamini_and_hochberg_agree_with_statsmodels(p, alpha):
         assert benjamini_hochberg(p, alpha=alpha).tolist() == expected.tolist()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(p=st.lists(st.floats(0, 1), max_size=20))
 def test_every_p_value_below_a_discovery_is_a_discovery(p):
     found = benjamini_hochberg(p, alpha=0.1)

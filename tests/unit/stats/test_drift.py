@@ -24,7 +24,7 @@ def predictive(x: int, n: int, seen: int, of: int) -> Fraction:
     return chance
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(fresh=arm, history=arm, candidate=arm)
 def test_the_ratio_is_that_of_predicting_one_draw_after_the_other(fresh, history, candidate):
     expected = predictive(*fresh, *candidate) / predictive(*fresh, *history)
@@ -32,7 +32,7 @@ def test_the_ratio_is_that_of_predicting_one_draw_after_the_other(fresh, history
     assert found == pytest.approx(log(expected), abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(fresh=arm, history=arm, candidate=arm)
 def test_exchanging_the_two_records_turns_the_ratio_round(fresh, history, candidate):
     one = log_drift_ratio(fresh, history=history, candidate=candidate)
@@ -40,7 +40,7 @@ def test_exchanging_the_two_records_turns_the_ratio_round(fresh, history, candid
     assert float(one) == pytest.approx(-float(other), abs=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(history=arm, candidate=arm)
 def test_without_fresh_draws_there_is_no_drift(history, candidate):
     assert float(log_drift_ratio((0, 0), history=history, candidate=candidate)) == 0

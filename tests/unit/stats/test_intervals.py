@@ -32,7 +32,7 @@ def test_intervals_are_those_of_newcombes_table(interval, passes, trials, low, h
 
 
 @intervals
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts, confidence=st.floats(0.01, 0.999))
 def test_an_interval_contains_the_rate_it_is_of(interval, count, confidence):
     passes, trials = count
@@ -42,7 +42,7 @@ def test_an_interval_contains_the_rate_it_is_of(interval, count, confidence):
 
 
 @intervals
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts)
 def test_fails_have_the_mirror_image_of_the_interval_of_passes(interval, count):
     passes, trials = count
@@ -51,7 +51,7 @@ def test_fails_have_the_mirror_image_of_the_interval_of_passes(interval, count):
 
 
 @intervals
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts)
 def test_more_confidence_is_a_wider_interval(interval, count):
     narrow, wide = (interval(*count, confidence=share) for share in (0.8, 0.99))
@@ -59,7 +59,7 @@ def test_more_confidence_is_a_wider_interval(interval, count):
     assert narrow.high <= wide.high + 1e-12
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts.filter(lambda count: count[1]))
 def test_the_exact_interval_leaves_its_share_in_each_tail(count):
     passes, trials = count
@@ -87,7 +87,7 @@ def test_the_exact_interval_covers_at_least_its_confidence():
 
 
 @pytest.mark.parametrize(("interval", "method"), [(wilson, "wilson"), (clopper_pearson, "beta")])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts.filter(lambda count: count[1]))
 def test_intervals_agree_with_statsmodels(interval, method, count):
     proportion = pytest.importorskip("statsmodels.stats.proportion")
@@ -96,7 +96,7 @@ def test_intervals_agree_with_statsmodels(interval, method, count):
     assert (found.low, found.high) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts.filter(lambda count: count[1]), confidence=st.floats(0.5, 0.999))
 def test_the_exact_interval_agrees_with_scipy(count, confidence):
     special = pytest.importorskip("scipy.special")
@@ -107,7 +107,7 @@ def test_the_exact_interval_agrees_with_scipy(count, confidence):
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=counts, low=st.floats(0, 0.4), high=st.floats(0.5, 1))
 def test_the_posterior_of_flakiness_agrees_with_scipy(count, low, high):
     special = pytest.importorskip("scipy.special")
@@ -133,7 +133,7 @@ def test_no_failure_in_twenty_leaves_fifteen_percent():
     assert rule_of_three(2) == rule_of_three(0) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(trials=st.integers(21, 500))
 def test_the_rule_of_three_is_a_little_above_the_exact_bound(trials):
     exact = 1 - 0.05 ** (1 / trials)

@@ -90,14 +90,14 @@ def _hypergeometric(mine: int, fails: int) -> float:
     return sum(sum(chosen) == mine for chosen in combinations(outcomes, 2)) / 15
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(counts=table(12, 3))
 def test_better_is_worse_with_passes_and_fails_exchanged(counts):
     s, m, k, r = counts
     assert suite_p_value(*counts, direction="better") == suite_p_value(m - s, m, r - k, r)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(counts=table(12, 3), data=st.data())
 def test_one_more_failure_never_raises_the_p_value(counts, data):
     """Without weights, which change with the pooled fails."""
@@ -108,7 +108,7 @@ def test_one_more_failure_never_raises_the_p_value(counts, data):
     assert suite_p_value(s, m, worse, r, weighted=False) <= before + 1e-12
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(counts=table(12, 3), data=st.data())
 def test_the_order_of_cases_does_not_matter(counts, data):
     order = data.draw(st.permutations(range(counts.shape[1])))
