@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["JSON", "canonical_json", "digest_of"]
 
+# `json.dumps` would build an encoder for every call.
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 
 
@@ -23,9 +28,7 @@ def canonical_json(value: JSON) -> str:
     >>> canonical_json({"b": 1, "a": ["é", None]})
     '{"a":["é",null],"b":1}'
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _ENCODER.encode(value)
 
 
 def digest_of(value: JSON) -> str:

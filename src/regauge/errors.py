@@ -55,9 +55,15 @@ class Fault:
 
 
 class RegaugeError(Exception):
-    """The root of the tree. `exit_code` is what the command line returns for it."""
+    """The root of the tree.
+
+    Attributes:
+        exit_code: What the command line returns for it.
+        regauge_words: Says that the message is written for people, who need no traceback.
+    """
 
     exit_code: ClassVar[int] = 2
+    regauge_words: ClassVar[bool] = True
 
 
 class UsageError(RegaugeError):

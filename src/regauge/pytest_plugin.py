@@ -100,6 +100,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _run_of_eval(metafunc).parametrize(metafunc)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let `-k` select the evals of a prompt by its name."""
+    spec = getattr(getattr(item, "function", None), _EVAL, None)
+    if spec is not None:
+        item.extra_keyword_matches.add(spec.prompt)
+
+
 @pytest.fixture
 def result(request: pytest.FixtureRequest) -> EvalResult:
     """The judged trials of the case this item is about; needs `@golden` on the test function."""
@@ -144,6 +151,9 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say what failed in the words of the case, not in those of a traceback."""
+    if call.excinfo is not None and hasattr(call.excinfo.value, "regauge_words"):
+        # pytest formats every frame, and none of them is shown.
+        call.excinfo.traceback = call.excinfo.traceback[-1:]
     report = yield
     run = item.config.stash.get(_run_key, None)
     if run is not None:

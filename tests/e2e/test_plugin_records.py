@@ -202,8 +202,8 @@ def test_secrets_reach_no_file_and_no_judge(
         assert "not-for-your-eyes" not in result.stdout.str()
         rows = live.rows()
         assert rows[0]["answer"].splitlines() == [
-            'say "[redacted]"',
-            "[redacted]",
+            'say "[redacted by regauge]"',
+            "[redacted by regauge]",
             "critical: disk 0 is full",
         ]
         seen.append([row["verdicts"] for row in rows])

@@ -75,7 +75,7 @@ def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
                 line=None,
                 message=f"{found.stale} of {len(found.file)} recordings answer requests that no"
                 " eval makes any more",
-                fix="regauge record --prune",
+                fix="record what is missing (regauge record), then regauge record --prune",
             )
             for found in stale_files(evals, project)
             if found.stale

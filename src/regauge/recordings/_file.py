@@ -22,12 +22,13 @@ _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 class _Line:
     """One line: the bytes as they stand in the file, and what it is found by."""
 
-    __slots__ = ("case", "key", "raw")
+    __slots__ = ("case", "key", "model", "raw")
 
     def __init__(self, raw: bytes, recording: Recording) -> None:
         self.raw = raw
         self.key = recording.key
         self.case = recording.case
+        self.model = recording.model
 
     def recording(self) -> Recording:
         return Recording.from_json(json.loads(self.raw))
@@ -46,7 +47,7 @@ class RecordingsFile:
         self.path = path
         self._redactor = redactor
         self._lines = dict(lines)
-        self._cases: Mapping[str, Collection[RecordingKey]] | None = None
+        self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
         self._added: dict[RecordingKey, tuple[Recording, bool]] = {}
         self._removed: set[RecordingKey] = set()
 
@@ -83,13 +84,13 @@ class RecordingsFile:
         line = self._lines.get(key)
         return None if line is None else line.recording()
 
-    def cases_with_other_digest(self, case: str, digest: str) -> bool:
-        """Whether answers are recorded for the case, but none for this request.
+    def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
+        """Whether the model's answers are recorded for the case, but none for this request.
 
-        That is so when the prompt, its model or the inputs of the case changed since.
+        That is so when the prompt or the inputs of the case changed since.
         """
-        keys = self._by_case().get(case, ())
-        return bool(keys) and all(key.digest != digest for key in keys)
+        digests = self._by_case().get((case, model), ())
+        return bool(digests) and digest not in digests
 
     def mean_answer_tokens(self) -> float | None:
         """How long the recorded answers are on average, in tokens; None where none is counted."""
@@ -135,33 +136,35 @@ class RecordingsFile:
         self._cases = None
         return len(stale)
 
-    def _by_case(self) -> Mapping[str, Collection[RecordingKey]]:
+    def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
-            cases: dict[str, set[RecordingKey]] = {}
+            cases: dict[tuple[str, str], set[str]] = {}
             for line in self._lines.values():
-                cases.setdefault(line.case, set()).add(line.key)
+                cases.setdefault((line.case, line.model), set()).add(line.key.digest)
             self._cases = cases
         return self._cases
 
-    def save(self) -> bool:
-        """Make the changes to the file, atomically; returns whether it is different now.
+    def save(self) -> int:
+        """Make the changes to the file, atomically; returns how many lines changed.
 
-        A file that would be the same is not written.
+        A line counts that is new, differs or is gone; what another process wrote in the meantime
+        is its own. A file that would be the same is not written.
 
         Raises:
             RecordingError: It cannot be written, or another process left it unreadable. It is
                 then as it was, and the changes are still here.
         """
         if not self._added and not self._removed:
-            return False
+            return 0
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with exclusive(self.path.parent):
                 lines = _read(self.path)
-                for key in self._removed:
-                    lines.pop(key, None)
-                for recording, replace in self._added.values():
+                changed = sum(lines.pop(key, None) is not None for key in self._removed)
+                changed += sum(
                     self._put(lines, recording, replace=replace)
+                    for recording, replace in self._added.values()
+                )
                 ordered = sorted(lines.values(), key=_order)
                 content = b"".join([line.raw + b"\n" for line in ordered])
                 before = self.path.read_bytes() if self.path.exists() else b""
@@ -180,7 +183,7 @@ class RecordingsFile:
         self._cases = None
         self._added = {}
         self._removed = set()
-        return content != before
+        return changed
 
     @staticmethod
     def _put(lines: dict[RecordingKey, _Line], recording: Recording, *, replace: bool) -> bool:

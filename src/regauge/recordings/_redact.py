@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REDACTED", "Redactor"]
 
-REDACTED: Final = "[redacted]"
+REDACTED: Final = "[redacted by regauge]"
 
 # Forms that are keys and nothing else; a form that may also be prose would damage answers. Before
 # each stands what a text must hold to match it: to look for that first takes a hundredth of the
@@ -39,7 +39,7 @@ _NAMED_MIN: Final = 6
 
 
 class Redactor:
-    """Replaces secrets by `[redacted]`.
+    """Replaces secrets by `[redacted by regauge]`.
 
     Secrets are: what the patterns match; the values of the variables named; the values, from 16
     characters with a digit among them, of variables whose names end in `API_KEY`, `TOKEN`,
@@ -91,19 +91,20 @@ class Redactor:
                 [replace(c, arguments=self.redact(c.arguments)) for c in completion.tool_calls]
             ),
         )
-        request = cast("Mapping[str, JSON]", self._value(recording.request))
+        request = cast("Mapping[str, JSON]", self.value(recording.request))
         if clean == completion and request == recording.request:
             return recording
         return replace(recording, completion=clean, request=request)
 
-    def _value(self, value: JSON) -> JSON:
+    def value(self, value: JSON) -> JSON:
+        """`value` without secrets, text by text: none reaches from one into the next."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, (list, tuple)):
-            return [self._value(item) for item in value]
+            return [self.value(item) for item in value]
         if hasattr(value, "items"):
             table = cast("Mapping[str, JSON]", value)
-            return {name: self._value(item) for name, item in table.items()}
+            return {name: self.value(item) for name, item in table.items()}
         return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import ProviderError, RegaugeError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["cause_of", "rows_of"]
 
 
-def rows_of(result: EvalResult) -> Iterator[dict[str, JSON]]:
+def rows_of(result: EvalResult) -> Iterator[dict[str, Any]]:
     """One row per trial, in the shape of `TrialRow`; plain values, for speed."""
     suite, case = result.suite, result.case
     version = suite.prompt.version

@@ -21,12 +21,17 @@ _SAME_CAUSE = frozenset({"MissingRecordingError", "BudgetError"})
 
 @dataclass(slots=True)
 class CauseGroup:
-    """Cases that are unmeasured for one cause, with the words of the first of them."""
+    """Cases that are unmeasured for one cause, with the words of the first of them.
 
-    prompt: str
+    Attributes:
+        cases: The ids of the cases, by their items.
+        prompts: The prompts they are of, in the order they were met.
+    """
+
     kind: str
     message: str
-    cases: set[str] = field(default_factory=set[str])
+    cases: dict[str, str] = field(default_factory=dict[str, str])
+    prompts: dict[str, None] = field(default_factory=dict[str, None])
 
 
 @dataclass(slots=True)
@@ -114,8 +119,8 @@ class Tally:
     _suites: dict[tuple[str, str | None, str, str], _SuiteCount] = field(
         default_factory=dict[tuple[str, str | None, str, str], _SuiteCount]
     )
-    _causes: dict[tuple[str, str, str], CauseGroup] = field(
-        default_factory=dict[tuple[str, str, str], CauseGroup]
+    _causes: dict[tuple[str, str], CauseGroup] = field(
+        default_factory=dict[tuple[str, str], CauseGroup]
     )
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -128,10 +133,11 @@ class Tally:
         cause = row["cause"]
         if cause is not None:
             group = self._causes.setdefault(
-                (row["prompt"], cause["kind"], _without_case(cause, row["case"])),
-                CauseGroup(row["prompt"], cause["kind"], cause["message"]),
+                (cause["kind"], _without_case(cause, row["case"])),
+                CauseGroup(cause["kind"], cause["message"]),
             )
-            group.cases.add(row["case"])
+            group.cases[row["node"]] = row["case"]
+            group.prompts[row["prompt"]] = None
 
     def suites(self) -> list[SuiteSummary]:
         """One summary per suite, in the order they were first met."""

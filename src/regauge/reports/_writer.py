@@ -68,8 +68,18 @@ class RunWriter:
                 errors="backslashreplace",
             )
         for row in rows_of(result):
+            self._clean_row(row)
             self.tally.add(row)
-            self._file.write(f"{_ENCODE(self._clean(row))}\n")
+            self._file.write(f"{_ENCODE(row)}\n")
+
+    def _clean_row(self, row: dict[str, Any]) -> None:
+        """Take secrets out of what models, judges and providers said; the rest is our own."""
+        for name in ("answer", "refusal", "cause"):
+            row[name] = self._clean(row[name])
+        for verdict in row["verdicts"]:
+            for name in ("reason", "expected", "actual", "details"):
+                if name in verdict:
+                    verdict[name] = self._clean(verdict[name])
 
     def _clean(self, value: JSON) -> JSON:
         """`value` without secrets; a pattern cannot reach from one text into the next."""

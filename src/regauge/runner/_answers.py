@@ -113,7 +113,9 @@ class Answers:
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""
         file = self.file(planned.suite.prompt.name)
-        return file.cases_with_other_digest(planned.case.id, planned.digest)
+        return file.cases_with_other_digest(
+            planned.case.id, planned.digest, model=str(planned.suite.model)
+        )
 
     def find(self, planned: PlannedCase, key: RecordingKey) -> SourcedCompletion | None:
         """The answer to one request and trial, or None."""
@@ -182,11 +184,9 @@ class Answers:
             for prompt, keys in self._new.items():
                 file = self.file(prompt)
                 recordings = self._local().export(keys)
-                count = sum(
-                    file.merge([recording], replace=self._mode == "all") for recording in recordings
-                )
-                if file.save():
-                    written[file.path] = count
+                file.merge(recordings, replace=self._mode == "all")
+                if changed := file.save():
+                    written[file.path] = changed
             if self._session is not None and complete and self._run_owner is None:
                 self.end_session(self._session)
         finally:

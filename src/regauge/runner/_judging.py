@@ -7,7 +7,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
-from regauge.judges import Rule
+from regauge.judges import Answer, Rule
 from regauge.runner._trial import JudgedVerdict, Trial
 
 if TYPE_CHECKING:
@@ -33,15 +33,16 @@ def judge_trial(
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
     try:
+        judged = Answer.of(answer.completion, case)  # rules share it: its JSON is parsed once
         for judge in judges:
-            verdict = _verdict(judge, answer.completion, case)
+            verdict = _verdict(judge, judged, answer.completion, case)
             verdicts.append(
                 JudgedVerdict(judge=judge.name, judge_digest=judge.digest, verdict=verdict)
             )
     except UnmeasuredError as broken:
         error = broken
     else:
-        if all(judged.verdict.outcome == "abstain" for judged in verdicts):
+        if all(given.verdict.outcome == "abstain" for given in verdicts):
             names = ", ".join(judge.name for judge in judges)
             error = JudgeError(f"every judge abstained: {names}", judge=names)
     return Trial(
@@ -53,11 +54,11 @@ def judge_trial(
     )
 
 
-def _verdict(judge: Judge, completion: Completion, case: GoldenCase) -> Verdict:
+def _verdict(judge: Judge, answer: Answer, completion: Completion, case: GoldenCase) -> Verdict:
     """One verdict; a judge that breaks is an error, never a fail and never a pass."""
     try:
         if isinstance(judge, Rule):
-            return judge.check(completion, case)
+            return judge.examine(answer)
         return asyncio.run(judge.judge(completion, case))
     except UnmeasuredError:
         raise

@@ -112,6 +112,8 @@ class EvalResult:
 class CaseFailed(AssertionError):  # noqa: N818 - it says what happened; it is not an error
     """A case did not pass its judges; the message is what a reader needs to act on it."""
 
+    regauge_words = True
+
     def __init__(self, result: EvalResult) -> None:
         self.result = result
         super().__init__(result)

@@ -38,7 +38,7 @@ def test_a_missing_file_holds_nothing(path):
     file = RecordingsFile.load(path)
     assert len(file) == 0
     assert file.get(RecordingKey("0" * 64, 0)) is None
-    assert file.save() is False
+    assert file.save() == 0
     assert not path.exists()
 
 
@@ -76,9 +76,9 @@ def test_an_earlier_answer_stays_unless_it_is_to_be_replaced(path, made):
     saved(path, made(1, "old"))
     file = RecordingsFile.load(path)
     assert file.merge([made(1, "new")], replace=False) is False
-    assert file.save() is False
+    assert file.save() == 0
     assert file.merge([made(1, "new")], replace=True) is True
-    assert file.save() is True
+    assert file.save() == 1
     assert RecordingsFile.load(path).get(made(1).key).completion.text == "new"
 
 
@@ -91,15 +91,21 @@ def test_the_same_answer_again_leaves_the_line_as_it_is_to_the_byte(path, made):
     slower = replace(made(1).completion, latency_s=9.0, attempts=4, cost_usd=1.0)
     again = replace(made(1), completion=slower, recorded_at="2027-01-01T00:00:00Z")
     assert file.merge([again], replace=True) is False
-    assert file.save() is False
+    assert file.save() == 0
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, when)
 
 
 def test_a_changed_request_is_told_from_a_new_case(path, made):
     file = saved(path, made(1))
-    assert file.cases_with_other_digest("case-0001", "f" * 64) is True
-    assert file.cases_with_other_digest("case-0001", made(1).key.digest) is False
-    assert file.cases_with_other_digest("case-0002", "f" * 64) is False
+    model = made(1).model
+
+    def other(case: str, digest: str, model: str = model) -> bool:
+        return file.cases_with_other_digest(case, digest, model=model)
+
+    assert other("case-0001", "f" * 64)
+    assert not other("case-0001", made(1).key.digest)
+    assert not other("case-0002", "f" * 64)
+    assert not other("case-0001", "f" * 64, "another:model")
 
 
 def test_pruning_keeps_what_is_wanted(path, made):
@@ -107,7 +113,7 @@ def test_pruning_keeps_what_is_wanted(path, made):
     keep = {made(1).key, made(3).key}
     assert [r.case for r in file.unused(keep)] == ["case-0000", "case-0002", "case-0004"]
     assert file.prune(keep) == 3
-    assert file.save() is True
+    assert file.save() == 3
     assert RecordingsFile.load(path).keys() == keep
 
 
@@ -176,7 +182,7 @@ def test_secrets_never_reach_the_file(path, made):
     key = "sk-proj-" + "a1B2" * 10
     saved(path, made(1, f"the key is {key}."))
     assert key not in path.read_text()
-    assert "the key is [redacted]." in path.read_text()
+    assert "the key is [redacted by regauge]." in path.read_text()
 
 
 def test_the_mode_of_the_file_stays(path, made):

@@ -72,7 +72,7 @@ def test_every_string_of_a_recording_is_looked_at(made):
     secret = made(completion=completion, request={"parameters": {"stop": ["a", key], "n": 1}})
     clean = Redactor((), ENVIRON).recording(secret)
     assert clean.completion.refusal == REDACTED
-    assert clean.completion.tool_calls[0].arguments == '{"k": "[redacted]"}'
+    assert clean.completion.tool_calls[0].arguments == '{"k": "[redacted by regauge]"}'
     assert clean.request == {"parameters": {"stop": ["a", REDACTED], "n": 1}}
     assert Redactor((), {}).recording(secret) is secret
 

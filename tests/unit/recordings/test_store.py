@@ -76,8 +76,8 @@ def test_export_keeps_the_order_asked_for_and_skips_what_is_missing(path, made):
 def test_put_returns_what_was_kept_without_secrets(path, made):
     key = "sk-proj-" + "a1B2" * 10
     with LocalStore(path) as store:
-        assert store.put(made(1, key)).completion.text == "[redacted]"
-        assert store.get(made(1).key).completion.text == "[redacted]"
+        assert store.put(made(1, key)).completion.text == "[redacted by regauge]"
+        assert store.get(made(1).key).completion.text == "[redacted by regauge]"
     assert all(key.encode() not in file.read_bytes() for file in path.parent.iterdir())
 
 

@@ -92,7 +92,7 @@ def test_causes_that_differ_only_in_the_case_they_name_are_one(made: Any):
         unmeasured(6, BudgetError("reached: $2")),
         unmeasured(7, JudgeError("broke on case 'c7': other", judge="j")),
     )
-    assert [(group.kind, sorted(group.cases)) for group in tally.causes()] == [
+    assert [(group.kind, sorted(group.cases.values())) for group in tally.causes()] == [
         ("JudgeError", ["c0", "c1", "c2"]),
         ("MissingRecordingError", ["c3", "c4"]),
         ("BudgetError", ["c5", "c6"]),

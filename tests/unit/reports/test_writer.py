@@ -90,8 +90,8 @@ def test_a_greedy_pattern_redacts_within_one_text_alone(made: Any, tmp_path: Pat
     writer.close()
     (row,) = read_rows(tmp_path / "run")
     TrialRow.model_validate(row)
-    assert row["answer"] == '{"severity": [redacted]'
-    assert row["verdicts"][0]["reason"] == "[redacted]\nas [redacted]"
+    assert row["answer"] == '{"severity": [redacted by regauge]'
+    assert row["verdicts"][0]["reason"] == "[redacted by regauge]\nas [redacted by regauge]"
     assert row["verdicts"][0]["expected"] == {"severity": "none"}
 
 

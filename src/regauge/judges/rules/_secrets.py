@@ -37,7 +37,11 @@ def _shape(name: str, hints: str, pattern: str) -> Shape:
 @functools.cache
 def shapes() -> tuple[Shape, ...]:
     """The kinds that are known by their shape, compiled on first use."""
+    from regauge.recordings import REDACTED
+
     return (
+        # What recordings hold in place of a secret: the model did say it.
+        Shape("secret kept out of the recording", (REDACTED,), re.compile(re.escape(REDACTED))),
         _shape("AWS access key", "AKIA ASIA", r"(?<![A-Z0-9])A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])"),
         _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
         _shape("GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{60,255}\b"),
