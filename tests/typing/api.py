@@ -76,8 +76,6 @@ def test_eval(result: EvalResult) -> None:
     result.check()
 
 
-
-
 def prompts(path: Path) -> None:
     prompt = load_prompt("alert-severity", version="1.0.0")
     assert_type(prompt, Prompt)
