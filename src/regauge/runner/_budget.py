@@ -38,6 +38,17 @@ class Budget:
     reserved_usd: float = field(default=0.0)
     processes: int = 1
 
+    @property
+    def _share_usd(self) -> float:
+        return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
+
+    def may_fit_later(self, expected_usd: float) -> bool:
+        """Whether a call does not fit now, but may once calls under way cost less than reserved."""
+        fits = self.spent_usd + self.reserved_usd + expected_usd <= self._share_usd
+        return (
+            not fits and self.reserved_usd > 0 and self.spent_usd + expected_usd <= self._share_usd
+        )
+
     @contextmanager
     def charge(self, expected_usd: float) -> Generator[Charge]:
         """Reserve the expected cost of a call while it is under way.
@@ -47,17 +58,16 @@ class Budget:
         Raises:
             BudgetError: With this call the run could exceed its limit.
         """
-        if self.limit_usd is not None:
-            committed = self.spent_usd + self.reserved_usd
-            if committed + expected_usd > self.limit_usd / self.processes + 1e-12:
-                part = f" (a part of it in each of {self.processes} processes)"
-                raise BudgetError(
-                    f"the budget of ${self.limit_usd:.2f}{part if self.processes > 1 else ''}"
-                    f" is reached: ${committed:.4f} spent or"
-                    f" under way, and the next call is expected to cost ${expected_usd:.4f}\n"
-                    "  what has been answered is kept: the same command with a larger --budget-usd"
-                    " goes on where this one stopped"
-                )
+        committed = self.spent_usd + self.reserved_usd
+        if committed + expected_usd > self._share_usd:
+            part = f" (a part of it in each of {self.processes} processes)"
+            raise BudgetError(
+                f"the budget of ${self.limit_usd:.2f}{part if self.processes > 1 else ''}"
+                f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
+                f" to cost ${expected_usd:.4f}\n"
+                "  what has been answered is kept: the same command with a larger --budget-usd"
+                " goes on where this one stopped"
+            )
         charge = Charge(expected_usd)
         self.reserved_usd += expected_usd
         try:

@@ -99,7 +99,10 @@ class Drawing:
         try:
             request = draw.planned.request(draw.trial)
             provider = self._providers.of(request.provider)
-            with self._budget.charge(self._expected_usd(request)) as charge:
+            expected_usd = self._expected_usd(request)
+            while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
+                await asyncio.sleep(_ASK_AGAIN_S)
+            with self._budget.charge(expected_usd) as charge:
                 completion = await provider.complete(request)
                 charge.actual_usd = completion.cost_usd
         except BaseException:

@@ -64,3 +64,16 @@ def test_a_refusal_says_what_was_spent_and_how_to_go_on():
         budget.charge(0.7).__enter__()
     assert "--budget-usd" in str(caught.value)
     assert caught.value.exit_code == 3
+
+
+def test_a_call_that_may_fit_later_is_told_from_one_that_never_will():
+    budget = Budget(1.0)
+    with budget.charge(0.8) as under_way:
+        assert budget.may_fit_later(0.5)
+        assert not budget.may_fit_later(0.1)
+        assert not budget.may_fit_later(1.5)
+        under_way.actual_usd = 0.3
+    assert not budget.may_fit_later(0.5)
+    with budget.charge(0.5):
+        pass
+    assert not Budget(None).may_fit_later(1e9)
