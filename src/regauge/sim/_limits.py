@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from regauge.sim._quantities import NUMBER_WORDS
+
 __all__ = ["Limits", "Section", "read_limits", "read_sections", "time_format"]
 
 
@@ -34,27 +36,7 @@ class Section:
     description: str = ""
 
 
-_WORD_NUMBERS: Final = {
-    word: number
-    for number, word in enumerate(
-        [
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ],
-        start=1,
-    )
-}
-_N: Final = r"(?P<n>\d{1,5}|" + "|".join(_WORD_NUMBERS) + ")"
+_N: Final = r"(?P<n>\d{1,5}|" + "|".join(NUMBER_WORDS) + ")"
 _AT_MOST: Final = (
     r"(?:at most|no more than|not more than|never more than|maximum(?: of)?|max\.?|up to|under"
     r"|below|fewer than"
@@ -113,7 +95,7 @@ _ISO: Final = re.compile(r"\bISO[ -]?8601\b", re.IGNORECASE)
 
 def _value(match: re.Match[str], *names: str) -> int:
     text = next(match[name] for name in names if match[name])
-    return _WORD_NUMBERS.get(text.lower(), 0) or int(text)
+    return NUMBER_WORDS.get(text.lower(), 0) or int(text)
 
 
 @lru_cache(maxsize=500)

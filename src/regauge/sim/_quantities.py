@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-__all__ = ["Quantity", "closeness", "quantities", "without_quantities"]
+__all__ = ["NUMBER_WORDS", "Quantity", "closeness", "quantities", "without_quantities"]
 
 Kind = Literal["percent", "seconds"]
 
@@ -31,27 +31,14 @@ _UNITS: Final = {
     "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400, "w": 604800,
     "week": 604800, "month": 2592000,
 }  # fmt: skip
-_NUMBERS: Final = {
+NUMBER_WORDS: Final = {
     word: number
     for number, word in enumerate(
-        [
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ],
+        "one two three four five six seven eight nine ten eleven twelve".split(),  # noqa: SIM905 - it reads as a list
         start=1,
     )
 }
-_NUMBER: Final = r"(?P<number>\d+(?:\.\d+)?|" + "|".join(_NUMBERS) + ")"
+_NUMBER: Final = r"(?P<number>\d+(?:\.\d+)?|" + "|".join(NUMBER_WORDS) + ")"
 _PERCENT: Final = re.compile(_NUMBER + r"\s*(?:%|percent\b|per cent\b)", re.IGNORECASE)
 _DURATION: Final = re.compile(
     r"(?<![\w.])"
@@ -75,7 +62,7 @@ _SAME_SCALE: Final = 0.3  # a factor of 1.35 apart leaves 1/e of the closeness
 
 
 def _number(text: str) -> float:
-    return float(_NUMBERS.get(text.lower(), 0) or text)
+    return float(NUMBER_WORDS.get(text.lower(), 0) or text)
 
 
 def _thresholds(code: str) -> list[Quantity]:
