@@ -35,6 +35,7 @@ format: $(STAMP) ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 
 docs: $(STAMP) ## Write the generated parts of the docs and build them.
+	$(BIN)/python -m tests.docs
 	$(BIN)/python -m cogapp -r -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
 	$(BIN)/sphinx-build docs docs/_build
 
