@@ -6,6 +6,7 @@ from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
 from regauge.recordings._redact import REDACTED, Redactor
 from regauge.recordings._store import Claim, LocalStore
+from regauge.recordings._vectors import VectorsFile
 
 __all__ = [
     "REDACTED",
@@ -16,6 +17,7 @@ __all__ = [
     "RecordingKey",
     "RecordingsFile",
     "Redactor",
+    "VectorsFile",
     "describe_process",
     "request_summary",
     "utc_now",
