@@ -10,7 +10,7 @@ import click
 
 from regauge.cli._evals import with_evals
 from regauge.cli._stale import stale_files
-from regauge.errors import BudgetError, UnmeasuredError
+from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_lines, progress_line
 from regauge.runner import missing_answers
@@ -52,7 +52,7 @@ def command(
     budget_usd: float | None,
     path: Path | None,
 ) -> None:
-    """Record the answers that the evals of PROMPTs lack, or of all prompts.
+    """Record the answers that the evals of PROMPTs lack, or of all prompts, and their vectors.
 
     Every answer is kept the moment it lands; the same command after a crash or Ctrl-C asks only
     for what is still missing. Exits with 3 when an answer could not be had.
@@ -86,7 +86,10 @@ def _estimate(evals: EvalSession, project: Project) -> None:
     missing = missing_answers(evals.plan, evals.answers, project.settings, options=evals.options)
     for line in missing_lines(missing):
         click.echo(line.text)
-    if not missing:
+    unembedded = _embed(evals)
+    for words in unembedded:
+        click.echo(words)
+    if not missing and not unembedded:
         click.echo("nothing is missing")
 
 
@@ -95,9 +98,6 @@ def _draw(evals: EvalSession) -> list[str]:
     draws = evals.plan.missing
     # What cannot be asked at all, such as a case that lacks an input, is missing too.
     failures = Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
-    if not draws and not failures:
-        click.echo("nothing is missing")
-        return []
     recorded = 0
     budget: BudgetError | None = None
 
@@ -113,8 +113,28 @@ def _draw(evals: EvalSession) -> list[str]:
             failures[str(budget)] += 1
         except UnmeasuredError as error:
             failures[str(error)] += 1
-    click.echo(f"{recorded} of {recorded + failures.total()} answers recorded")
-    return [f"{count} answers missing: {message}" for message, count in failures.most_common()]
+    if draws or failures:
+        click.echo(f"{recorded} of {recorded + failures.total()} answers recorded")
+    unembedded = _embed(evals)
+    if evals.embeddings.asked:
+        click.echo(f"{evals.embeddings.asked} vectors recorded")
+    elif not draws and not failures and not unembedded:
+        click.echo("nothing is missing")
+    return [
+        *(f"{count} answers missing: {message}" for message, count in failures.most_common()),
+        *unembedded,
+    ]
+
+
+def _embed(evals: EvalSession) -> list[str]:
+    """Have the vectors of all answers recorded; returns each kind of failure, with its count."""
+    failures: Counter[str] = Counter()
+    for draw in evals.plan.draws():
+        try:
+            evals.embed(draw)
+        except RegaugeError as error:
+            failures[str(error)] += 1
+    return [f"{count} answers without vectors: {words}" for words, count in failures.most_common()]
 
 
 def _prune(

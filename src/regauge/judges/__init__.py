@@ -17,7 +17,7 @@ from regauge.judges._function import JudgeFunction, as_judge
 from regauge.judges._reference import JudgeDescription, describe, reference_page
 from regauge.judges._registry import judge_from_spec, judge_kinds
 from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, rule
-from regauge.judges._semantic import Embedder, SemanticJudge, means_like
+from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
@@ -82,6 +82,7 @@ __all__ = [
     "Answer",
     "Check",
     "Embedder",
+    "EmbeddingModel",
     "Expected",
     "Judge",
     "JudgeDescription",

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from regauge.digests import digest_of
-from regauge.errors import JudgeError, ProviderError
+from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._evidence import shown
+from regauge.judges._types import Verdict, failed
 from regauge.judges.rules._likeness import reference_text, similarity
 from regauge.judges.rules._meaning import (
     Distance,
@@ -16,16 +18,16 @@ from regauge.judges.rules._meaning import (
     nearness_verdict,
 )
 from regauge.judges.rules._overlap import chrf, rouge_l
+from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.judges._rule import Rule
-    from regauge.judges._types import Verdict
     from regauge.providers import Completion
 
-__all__ = ["Embedder", "SemanticJudge", "means_like"]
+__all__ = ["Embedder", "EmbeddingModel", "SemanticJudge", "means_like"]
 
 Fallback = Literal["similarity", "rouge_l", "chrf"]
 
@@ -47,11 +49,36 @@ class Embedder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class EmbeddingModel:
+    """The name of an embedding model; a run puts what records and replays it in its place.
+
+    Attributes:
+        model: As `provider:model`.
+    """
+
+    model: str
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Nothing: only a run knows where the model is.
+
+        Raises:
+            JudgeError: Always.
+        """
+        del texts
+        raise JudgeError(
+            f"{self.model} is asked by runs of `pytest evals` alone\n"
+            "  fix: elsewhere give the judge an embedder: means_like(OpenAIEmbedder(...))",
+            judge="means_like",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticJudge:
     """A judge that compares the vectors of answer and reference.
 
     Attributes:
+        embedder: What gives the vectors, or the name of the model that does.
         fallback: What judges instead when the embedder cannot be asked; None for no verdict.
     """
 
@@ -69,7 +96,7 @@ class SemanticJudge:
         return digest_of(
             {
                 "kind": "means_like",
-                "version": 1,
+                "version": 2,
                 "model": self.embedder.model,
                 "to": {"expected": self.to.path} if isinstance(self.to, Expected) else self.to,
                 "measure": self.measure,
@@ -77,6 +104,22 @@ class SemanticJudge:
                 "fallback": self.fallback.digest if self.fallback else None,
             }
         )
+
+    def named(self, name: str) -> SemanticJudge:
+        """The same judge under a name of your choice."""
+        return replace(self, name=name)
+
+    async def prepare(self, completion: Completion, case: GoldenCase) -> None:
+        """Have the vectors given that a verdict will ask for.
+
+        Raises:
+            ProviderError: The embedder could not be asked.
+            JudgeError: The case has no reference.
+        """
+        answer = Answer.of(completion, case)
+        if answer.text is not None and answer.text.strip():
+            reference = reference_text(answer, self.to, self.name)
+            await self.embedder.embed([answer.text, reference])
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Compare; the reason says which model or which lexical measure was used.
@@ -89,6 +132,9 @@ class SemanticJudge:
         if answer.text is None:
             return answer.nothing()
         reference = reference_text(answer, self.to, self.name)
+        if not answer.text.strip():
+            # Endpoints refuse such texts, and the answer is at fault, not they.
+            return failed("the answer is blank", code="not_near", expected=shown(reference))
         try:
             vectors = await self.embedder.embed([answer.text, reference])
         except ProviderError as error:
@@ -116,9 +162,10 @@ class SemanticJudge:
 
 
 def means_like(
-    embedder: Embedder,
+    embedder: Embedder | None = None,
     to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
+    model: str | None = None,
     measure: Distance = "cosine",
     at_least: float | None = None,
     at_most: float | None = None,
@@ -130,9 +177,15 @@ def means_like(
     Vectors hardly see a negation: "ran out" and "did not run out" are near each other. Pair this
     with a rule that looks for what must or must not be said.
 
+    With `model`, `pytest evals` asks the provider of that name, records every vector in
+    `fixtures/recordings/embeddings` and replays it from then on; `--record=none` asks nobody, and
+    a vector that is not recorded leaves the case unmeasured. An `embedder` of your own is asked
+    every time.
+
     Args:
-        embedder: What gives the vectors.
+        embedder: What gives the vectors, in place of `model`.
         to: The reference; by default the case's `expected`.
+        model: The embedding model as `provider:model`, such as `openai:text-embedding-3-small`.
         measure: `cosine` and `dot` want `at_least`, `euclidean` wants `at_most`.
         at_least: The least that passes; 0.75 by default.
         at_most: The greatest distance that passes; 0.5 by default.
@@ -141,8 +194,17 @@ def means_like(
         fallback_at_least: The least score that passes the fallback.
 
     Raises:
-        UsageError: The limits do not go with the measure.
+        UsageError: The limits do not go with the measure, or there is not one of `embedder` and
+            `model`.
+
+    >>> means_like(model="openai:text-embedding-3-small", at_least=0.8).name
+    'means_like(expected, cosine)'
     """
+    if isinstance(embedder, (str, Expected)) or (embedder is None) == (model is None):
+        raise UsageError(
+            "means_like takes a model or an embedder, and the reference as `to`:"
+            ' means_like(model="openai:text-embedding-3-small", to=expected("answer"))'
+        )
     lexical: Rule | None = None
     match fallback:
         case "similarity":
@@ -155,7 +217,7 @@ def means_like(
             lexical = None
     least, most = nearness_limits("means_like", measure, at_least, at_most)
     return SemanticJudge(
-        embedder=embedder,
+        embedder=embedder or EmbeddingModel(str(parse_model_id(model or "", at="means_like"))),
         to=to,
         measure=measure,
         at_least=least,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.printable import printable
@@ -103,9 +104,15 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
 def recorded_lines(written: Mapping[str, int]) -> list[Line]:
     """Which committed recordings changed."""
     return [
-        Line(f"recorded: {_count(count, 'answer')} in {path}; commit it with the prompt")
+        Line(
+            f"recorded: {_count(count, _recorded_noun(path))} in {path}; commit it with the prompt"
+        )
         for path, count in written.items()
     ]
+
+
+def _recorded_noun(path: str) -> str:
+    return "vector" if PurePath(path).parent.name == "embeddings" else "answer"
 
 
 def progress_line(progress: Progress, budget: Budget) -> str:

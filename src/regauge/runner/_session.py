@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
-from regauge.runner._answers import Answers
+from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
+from regauge.runner._embeddings import Embeddings
 from regauge.runner._judging import judge_trial
 from regauge.runner._lookahead import Lookahead
 from regauge.runner._plan import Draw, Plan, plan_cases
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regauge.project import Project
-    from regauge.runner._answers import Published
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import PlannedCase
     from regauge.runner._spec import EvalSpec
@@ -58,6 +60,7 @@ class EvalSession:
         self.project = project
         self.options = options
         self.answers = Answers(project, options.record, environ=environ, run_owner=run_owner)
+        self.embeddings = Embeddings(project, options.record, environ=environ)
         self.budget = Budget(options.budget_usd, processes=workers)
         self.progress = Progress()
         self.plan = Plan(cases=())
@@ -71,6 +74,8 @@ class EvalSession:
         known = self._suites.get(id(spec))
         if known is None:
             suite = bind(spec, function, project=self.project, options=self.options)
+            judges = self.embeddings.give(suite.judges, prompt=suite.prompt.name)
+            suite = replace(suite, judges=judges)
             known = self._suites[id(spec)] = (spec, suite)
         return known[1]
 
@@ -132,7 +137,25 @@ class EvalSession:
         Args:
             complete: Whether the run reached its end; a run that did not can be resumed.
         """
-        return self.answers.finish(complete=complete)
+        try:
+            published = self.answers.finish(complete=complete)
+        finally:
+            vectors = self.embeddings.finish()
+        return Published(written={**published.written, **vectors})
+
+    def embed(self, draw: Draw) -> None:
+        """Record the vectors that judges of a draw will ask for; no answer, no vectors.
+
+        Raises:
+            UnmeasuredError: The embedding model could not be asked.
+            RegaugeError: The case has nothing to compare with, or recordings cannot be read.
+        """
+        planned = draw.planned
+        judges = self.embeddings.served(planned.suite.judges)
+        answer = self.answers.find(planned, draw.key) if judges else None
+        if answer is not None:
+            for judge in judges:
+                asyncio.run(judge.prepare(answer.completion, planned.case))
 
     def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
         planned = draw.planned

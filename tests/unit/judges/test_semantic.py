@@ -13,7 +13,7 @@ from regauge.judges import Verdict, means_like, near_in_meaning
 from tests.unit.judges.samples import CASE, completion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 VECTORS = {"north": [0.0, 1.0], "south": [0.0, -1.0], "far north": [0.0, 3.0], "zero": [0.0, 0.0]}
 
@@ -97,6 +97,7 @@ def test_limits_go_with_the_measure():
 
 def test_no_text_is_a_fail_and_nobody_is_asked():
     assert judged(means_like(Down()), None).code == "no_text"
+    assert judged(means_like(Down()), " \n").code == "not_near"
 
 
 def test_the_digest_covers_model_measure_limits_and_fallback():
@@ -109,3 +110,27 @@ def test_the_digest_covers_model_measure_limits_and_fallback():
         means_like(Atlas(), "north").digest,
     }
     assert len(digests) == 6
+
+
+def test_a_model_is_named_without_anything_being_opened():
+    judge = means_like(model="openai/text-embedding-3-small", at_least=0.8)
+    assert judge.embedder.model == "openai:text-embedding-3-small"
+    assert judge.digest == means_like(model="openai:text-embedding-3-small", at_least=0.8).digest
+    assert judge.named("near").name == "near"
+    with pytest.raises(JudgeError, match="asked by runs of `pytest evals` alone"):
+        judged(judge, "north")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        means_like,
+        lambda: means_like(Atlas(), model="atlas:places-1"),
+        lambda: means_like("north", model="atlas:places-1"),  # type: ignore[arg-type]
+        lambda: means_like("atlas:places-1"),  # type: ignore[arg-type]
+        lambda: means_like(model="small"),
+    ],
+)
+def test_the_vectors_come_from_one_place(make: Callable[[], object]):
+    with pytest.raises(UsageError, match="means_like"):
+        make()

@@ -108,8 +108,8 @@ def near_in_meaning(
 
     `cosine` is the dot product over the product of the lengths; `dot` the dot product;
     `euclidean` the distance, for which the score is 1 / (1 + distance). Vectors of meaning hardly
-    see a negation: "ran out" and "did not run out" are near each other. `means_like(embedder)`
-    makes the same comparison and asks an embedding model for the vectors.
+    see a negation: "ran out" and "did not run out" are near each other. `means_like(model=...)`
+    makes the same comparison and asks an embedding model for the vectors, which are recorded.
 
     Args:
         to: The reference; by default the case's `expected`.

@@ -1,0 +1,173 @@
+"""Where vectors are looked for and kept: committed recordings, then the embedding model."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import ProviderError, RecordingError, UsageError
+from regauge.judges import EmbeddingModel, SemanticJudge
+from regauge.providers import parse_model_id
+from regauge.recordings import VectorsFile
+from regauge.runner._providers import endpoint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.judges import Judge
+    from regauge.project import Project, RecordMode
+    from regauge.providers.embeddings import OpenAIEmbedder
+
+__all__ = ["Embeddings"]
+
+
+class Embeddings:
+    """The vectors a run may use. For one thread, the one that judges.
+
+    Args:
+        project: Whose recordings and providers.
+        mode: `none` only reads; `missing` asks for and keeps what is not recorded; `all` asks
+            anew, for every text once.
+        environ: Where keys are.
+
+    Attributes:
+        asked: How many texts an embedding model was asked for.
+    """
+
+    def __init__(self, project: Project, mode: RecordMode, *, environ: Mapping[str, str]) -> None:
+        self._mode: RecordMode = mode
+        self.asked = 0
+        self._project = project
+        self._environ = environ
+        self._files: dict[str, VectorsFile | RecordingError] = {}
+        self._fresh: set[tuple[str, str]] = set()
+
+    def give(self, judges: Sequence[Judge], *, prompt: str) -> tuple[Judge, ...]:
+        """The judges of a prompt, with recorded vectors for those that name an embedding model.
+
+        Raises:
+            UsageError: The model may be asked, and nothing declares its provider.
+        """
+        return tuple(
+            replace(judge, embedder=self._recorded(judge.embedder.model, prompt))
+            if isinstance(judge, SemanticJudge) and isinstance(judge.embedder, EmbeddingModel)
+            else judge
+            for judge in judges
+        )
+
+    def served(self, judges: Sequence[Judge]) -> list[SemanticJudge]:
+        """Those of the judges whose vectors are recorded."""
+        return [
+            judge
+            for judge in judges
+            if isinstance(judge, SemanticJudge) and isinstance(judge.embedder, _RecordedEmbedder)
+        ]
+
+    async def vectors(
+        self, model: str, texts: Sequence[str], *, prompt: str
+    ) -> Sequence[Sequence[float]]:
+        """The vector of each text, live or not as a replay will find it.
+
+        Raises:
+            ProviderError: There are no vectors; its kind is `not-recorded` in a replay.
+            RecordingError: Recorded vectors cannot be read.
+        """
+        file = self._file(model)
+        lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
+        if lacking and self._mode == "none":
+            raise ProviderError(
+                f"vectors of {model} are not recorded for these answers and references\n"
+                f"  record them: regauge record {shlex.quote(prompt)}",
+                kind="not-recorded",
+            )
+        if lacking:
+            await self._ask(file, model, lacking)
+        return [vector for text in texts if (vector := file.get(text)) is not None]
+
+    def finish(self) -> Mapping[Path, int]:
+        """Write new vectors to the committed recordings; returns how many lines of each changed.
+
+        Raises:
+            RecordingError: A file cannot be written.
+        """
+        files = [file for file in self._files.values() if isinstance(file, VectorsFile)]
+        return {file.path: changed for file in files if (changed := file.save())}
+
+    def _recorded(self, model: str, prompt: str) -> _RecordedEmbedder:
+        if self._mode != "none":
+            self._open(model)  # a provider that nothing declares is found before any is asked
+        return _RecordedEmbedder(model=model, prompt=prompt, embeddings=self)
+
+    def _file(self, model: str) -> VectorsFile:
+        """The committed vectors of a model.
+
+        Raises:
+            RecordingError: Lines of it cannot be read.
+        """
+        known = self._files.get(model)
+        if known is None:
+            try:
+                known = VectorsFile.of(self._project.recordings_dir, model)
+            except RecordingError as error:
+                known = error
+            self._files[model] = known
+        if isinstance(known, RecordingError):
+            raise known.with_traceback(None)
+        return known
+
+    def _open(self, model: str) -> OpenAIEmbedder:
+        """What asks a model; to be closed by who opens it.
+
+        Raises:
+            UsageError: Nothing declares its provider, or it gives no vectors.
+        """
+        asked = parse_model_id(model)
+        settings = self._project.settings
+        endpoint = endpoint_of(settings, asked.provider)
+        if endpoint is None:
+            raise UsageError(
+                f"{model}: the simulated model gives no vectors\n"
+                "  fix: name a model that does, such as openai:text-embedding-3-small"
+            )
+        from regauge.providers.embeddings import OpenAIEmbedder
+
+        timeout_s = endpoint.timeout_s or settings.timeout_s
+        return OpenAIEmbedder(
+            endpoint.model_copy(update={"timeout_s": timeout_s}),
+            name=asked.provider,
+            model=asked.model,
+            environ=self._environ,
+        )
+
+    def _has(self, file: VectorsFile, model: str, text: str) -> bool:
+        return (model, text) in self._fresh if self._mode == "all" else text in file
+
+    async def _ask(self, file: VectorsFile, model: str, texts: Sequence[str]) -> None:
+        # Every verdict has an event loop of its own, and connections do not outlive theirs.
+        embedder = self._open(model)
+        try:
+            vectors = await embedder.embed(texts)
+        finally:
+            await embedder.aclose()
+        self.asked += len(texts)
+        for text, vector in zip(texts, vectors, strict=True):
+            try:
+                file.put(text, vector, replace=self._mode == "all")
+            except ValueError as error:
+                raise ProviderError(f"{model} gave {error}", kind="malformed") from error
+            self._fresh.add((model, text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordedEmbedder:
+    """What a judge of one prompt asks for the vectors of one model."""
+
+    model: str
+    prompt: str
+    embeddings: Embeddings
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The vector of each text."""
+        return await self.embeddings.vectors(self.model, texts, prompt=self.prompt)

@@ -1,0 +1,244 @@
+"""Judges of meaning under pytest: vectors are recorded once and replayed by everybody after."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from tests.e2e.test_plugin_records import NO_SOCKETS
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tests.conftest import EvalProject
+
+JUDGE = 'means_like(to=expected("meaning"), model="vectors:small", at_least=0.8)'
+
+
+class Embeddings:
+    """An endpoint for vectors on 127.0.0.1: the shares of letters a text is made of.
+
+    Attributes:
+        texts: What it was asked for, in the order it was asked.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        texts = self.texts
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                assert self.path == "/v1/embeddings"
+                assert asked["model"] == "small"
+                texts.extend(asked["input"])
+                data = [
+                    {"object": "embedding", "index": index, "embedding": vector_of(text)}
+                    for index, text in enumerate(asked["input"])
+                ]
+                usage = {"prompt_tokens": 1, "total_tokens": 1}
+                document = {"object": "list", "model": "small", "data": data, "usage": usage}
+                content = json.dumps(document).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+                del format, args
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Be down from now on; the second time nothing happens."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+
+def vector_of(text: str) -> list[float]:
+    counts = [text.lower().count(chr(letter)) for letter in range(ord("a"), ord("z") + 1)]
+    length = math.hypot(*counts) or 1.0
+    return [count / length for count in counts]
+
+
+def cosine(one: str, other: str) -> float:
+    return math.fsum(a * b for a, b in zip(vector_of(one), vector_of(other), strict=True))
+
+
+@pytest.fixture
+def vectors() -> Any:
+    with Embeddings() as served:
+        yield served
+
+
+@pytest.fixture
+def meant(live: EvalProject, vectors: Embeddings) -> EvalProject:
+    """Five answers, each of which means what is expected of it."""
+    table = f'[tool.regauge.providers.vectors]\nbase_url = "{vectors.base_url}"\nmax_attempts = 1\n'
+    live.settings(provider=f"\n{table}")
+    live.golden(
+        live.case(number) | {"expected": {"meaning": f"critical severity: it says so, {number}"}}
+        for number in range(5)
+    )
+    live.judged_by(JUDGE)
+    return live
+
+
+def recorded(project: EvalProject) -> bytes:
+    path = project.root / "fixtures/recordings/embeddings/vectors.small.jsonl"
+    return path.read_bytes() if path.exists() else b""
+
+
+def forget_store(project: EvalProject) -> None:
+    for store in project.root.glob(".regauge/store.sqlite3*"):
+        store.unlink()
+
+
+def verdicts(project: EvalProject) -> list[Any]:
+    return [(row["case"], row["verdicts"][0]) for row in project.rows()]
+
+
+def test_vectors_are_recorded_and_replayed_without_the_server(
+    meant: EvalProject, vectors: Embeddings
+):
+    result = meant.run()
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(
+        ["recorded: 6 vectors in fixtures/recordings/embeddings/vectors.small.jsonl;*"]
+    )
+    asked, lines, live = sorted(vectors.texts), recorded(meant), verdicts(meant)
+    assert len(asked) == len(set(asked)) == 6  # all five cases have one answer
+    answer = next(text for text in asked if text.startswith("{"))
+    for _, verdict in live:
+        assert verdict["reason"].startswith("vectors:small: cosine 0.")
+        number = verdict["reason"].split("so, ")[1][0]
+        exact = cosine(answer, f"critical severity: it says so, {number}")
+        assert abs(verdict["score"] - exact) < 1e-6
+    vectors.stop()
+    forget_store(meant)
+    meant.write("evals/conftest.py", NO_SOCKETS)
+    result = meant.run("--record=none")
+    result.assert_outcomes(passed=5)
+    assert result.ret == 0
+    assert verdicts(meant) == live
+    assert recorded(meant) == lines
+
+
+def test_a_vector_that_is_not_recorded_is_unmeasured_in_a_replay(
+    meant: EvalProject, vectors: Embeddings
+):
+    meant.run()
+    del vectors.texts[:]
+    meant.golden(
+        meant.case(number) | {"expected": {"meaning": f"another text {number}"}}
+        for number in range(5)
+    )
+    meant.write("evals/conftest.py", NO_SOCKETS)
+    result = meant.run("--record=none")
+    assert result.ret == 1
+    assert result.parseoutcomes() == {"unmeasured": 5}
+    result.stdout.fnmatch_lines(
+        [
+            "unmeasured: 5 cases of triage (not-recorded)",
+            "  vectors of vectors:small are not recorded for these answers and references",
+            "    record them: regauge record triage",
+        ]
+    )
+    assert vectors.texts == []
+
+
+def test_the_command_that_a_replay_names_records_what_is_missing(
+    meant: EvalProject, vectors: Embeddings
+):
+    dry = meant.command("record", "triage", "--dry-run")
+    assert "needs recording: triage, 5 cases" in dry.stdout
+    done = meant.command("record", "triage")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["5 of 5 answers recorded", "6 vectors recorded"]
+    assert meant.command("record", "triage").stdout == "nothing is missing\n"
+    assert len(vectors.texts) == 6
+    vectors.stop()
+    meant.run("--record=none").assert_outcomes(passed=5)
+    (meant.root / "fixtures/recordings/embeddings/vectors.small.jsonl").unlink()
+    dry = meant.command("record", "triage", "--dry-run")
+    assert dry.stdout.startswith("5 answers without vectors: vectors of vectors:small are not")
+    failed = meant.command("record", "triage")
+    assert failed.returncode == 3
+    assert "5 answers without vectors: vectors (http://127.0.0.1" in failed.stderr
+
+
+def test_all_asks_anew_once_for_each_text(meant: EvalProject, vectors: Embeddings):
+    meant.judged_by(f'{JUDGE}, {JUDGE}.named("once more")')
+    meant.run()
+    lines = recorded(meant)
+    del vectors.texts[:]
+    meant.run("--record=all").assert_outcomes(passed=5)
+    assert len(vectors.texts) == len(set(vectors.texts)) == 6
+    assert recorded(meant) == lines
+
+
+def test_two_workers_write_one_file(meant: EvalProject):
+    meant.run("-n2").assert_outcomes(passed=5)
+    lines = recorded(meant).splitlines()
+    assert len(lines) == 6
+    assert lines == sorted(lines)
+    forget_store(meant)
+    meant.run("-n2", "--record=none").assert_outcomes(passed=5)
+
+
+def test_a_lexical_measure_judges_only_where_it_is_asked_to(
+    meant: EvalProject, vectors: Embeddings
+):
+    meant.run()
+    vectors.stop()
+    (meant.root / "fixtures/recordings/embeddings/vectors.small.jsonl").unlink()
+    meant.judged_by(JUDGE[:-1] + ', fallback="chrf", fallback_at_least=0.01)')
+    meant.run("--record=none").assert_outcomes(passed=5)
+    for _, verdict in verdicts(meant):
+        assert verdict["reason"].startswith(
+            "vectors:small could not be asked (not-recorded), lexical fallback: chrf 0."
+        )
+
+
+def test_a_provider_that_nothing_declares_ends_collection(meant: EvalProject, vectors: Embeddings):
+    meant.judged_by('means_like(model="nowhere:small")')
+    result = meant.run()
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*there is no provider 'nowhere'*"])
+    meant.judged_by('means_like(model="sim:clerk-1")')
+    result = meant.run()
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*the simulated model gives no vectors*"])
+    assert vectors.texts == []
+
+
+def test_a_broken_line_is_named(meant: EvalProject):
+    meant.run()
+    path = meant.root / "fixtures/recordings/embeddings/vectors.small.jsonl"
+    path.write_bytes(b"<<<<<<< ours\n" + path.read_bytes())
+    result = meant.run("--record=none")
+    assert result.parseoutcomes() == {"unmeasured": 5}
+    result.stdout.fnmatch_lines(["*embeddings/vectors.small.jsonl:1: not a recorded vector: *"])
