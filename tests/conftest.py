@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+# pytester forgets the modules that a test imports; the types of this one register but once.
+import pandas.core.arrays.arrow.extension_types  # noqa: F401
 import pytest
 
 from tests.fakes import Endpoint
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["pytester"]
 
+# A parent that runs in the background has its children ignore Ctrl-C.
+_PYTEST = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import pytest
+sys.exit(pytest.console_main())
+"""
 SYSTEM = "Say how severe the alert is. Answer with JSON: the keys severity and reason."
 PRICES = 'prices = { "clerk" = { input_per_million = 1.0, output_per_million = 2.0 } }\n'
 EVAL = """\
@@ -133,7 +142,7 @@ class EvalProject:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """`pytest evals` with arguments, not waited for."""
         return subprocess.Popen(
-            [sys.executable, "-m", "pytest", "evals", *arguments],
+            [sys.executable, "-c", _PYTEST, "evals", *arguments],
             cwd=self.root,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -153,7 +153,8 @@ def pytest_runtest_makereport(
     """Say what failed in the words of the case, not in those of a traceback."""
     if call.excinfo is not None and hasattr(call.excinfo.value, "regauge_words"):
         # pytest formats every frame, and none of them is shown.
-        call.excinfo.traceback = call.excinfo.traceback[-1:]
+        shown = call.excinfo.traceback.filter(call.excinfo)
+        call.excinfo.traceback = (shown or call.excinfo.traceback)[-1:]
     report = yield
     run = item.config.stash.get(_run_key, None)
     if run is not None:
