@@ -71,13 +71,13 @@ def cause_lines(groups: Sequence[CauseGroup]) -> list[Line]:
     """What is unmeasured, each cause once, with how many cases it keeps from being measured."""
     lines: list[Line] = []
     for group in groups:
-        cases = sorted(group.cases.values())
-        prompts = ", ".join(group.prompts)
-        named = ", ".join(cases[:_NAMED_CASES_MAX])
-        more = len(cases) - _NAMED_CASES_MAX
+        ids = sorted(set(group.cases.values()))
+        named = ", ".join(ids[:_NAMED_CASES_MAX])
+        more = len(ids) - _NAMED_CASES_MAX
         named += f" and {more} more" if more > 0 else ""
-        what = "case" if len(cases) == 1 else "cases"
-        lines.append(Line(f"unmeasured: {len(cases)} {what} of {prompts} ({group.kind})", "bad"))
+        count = _count(len(group.cases), "case")
+        prompts = ", ".join(group.prompts)
+        lines.append(Line(f"unmeasured: {count} of {prompts} ({group.kind})", "bad"))
         lines.append(Line(f"  {named}", "quiet"))
         if group.kind != "MissingRecordingError":  # `needs recording` says that better
             lines.extend(Line(f"  {text}") for text in printable(group.message).splitlines())
