@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from regauge.errors import ConfigError, Fault
+from regauge.errors import ConfigError, Fault, UsageError
 
 __all__ = ["EndpointSettings", "PriceSettings", "Project", "RecordMode", "Settings"]
 
@@ -136,6 +136,23 @@ class Project:
     def state_dir(self) -> Path:
         """Where runs and the local store are; never committed."""
         return self.root / ".regauge"
+
+    def prepare_state_dir(self) -> None:
+        """Make `.regauge/`, which git does not look into.
+
+        Raises:
+            UsageError: Something that is no directory stands in its place, or it cannot be made.
+        """
+        try:
+            self.state_dir.mkdir(parents=True, exist_ok=True)
+            ignore = self.state_dir / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("# Runs and the local store belong to this machine.\n*\n")
+        except OSError as error:
+            raise UsageError(
+                f"{self.state_dir} cannot be used: {error.strerror or error}\n"
+                "  fix: move what stands there, or give write permission"
+            ) from error
 
     @property
     def pyproject(self) -> Path:

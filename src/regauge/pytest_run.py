@@ -80,6 +80,8 @@ class PytestRun:
             budget_usd=config.getoption("--budget-usd"),
             fail_fast=bool(config.getoption("maxfail")),
         )
+        # The run is named for its start, and workers and controller share the name.
+        self._started_at = datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
         self._session = EvalSession(
             self._project,
             options,
@@ -87,13 +89,15 @@ class PytestRun:
             workers=int(worker["workercount"]) if worker else 1,
             # xdist starts its workers itself, so the run belongs to their parent.
             run_owner=describe_process(os.getppid()) if worker else None,
+            run_started=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         self._writer = RunWriter(
             self._project.state_dir / "runs" / run_id,
             redact=self._session.answers.redact,
             worker=self._worker_id,
         )
-        self._started_at = datetime.now(UTC).replace(microsecond=0)
+        if not config.option.collectonly:
+            self._project.prepare_state_dir()
         self._collected = 0
         self._record: RunRecord | None = None
         self._end = RunEnd()
@@ -222,7 +226,11 @@ class PytestRun:
         )
         target = self._config.getoption("--report")
         if target:
-            self._writer.export(Path(target))
+            try:
+                self._writer.export(Path(target))
+            except OSError as error:
+                self._trouble.append(f"--report {target}: {error.strerror or error}")
+                session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
         return None
 
     def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:

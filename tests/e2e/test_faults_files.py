@@ -188,7 +188,7 @@ ERROR evals/test_triage.py\
         ("--budget-usd=-1",),
         snapshot("""\
 ERROR collecting evals/test_triage.py
---budget-usd cannot be negative: -1.0
+--budget-usd must be a number of dollars from 0 up, not -1.0
 ERROR evals/test_triage.py\
 """),
     ),
@@ -197,7 +197,7 @@ ERROR evals/test_triage.py\
         ("--model=clerk",),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-prompts/triage.prompt.yml: 'clerk' does not say who serves the model
+--model: 'clerk' does not say who serves the model
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
 ERROR evals/test_triage.py\
 """),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from regauge.errors import RegaugeError, UnmeasuredError, UsageError
+from regauge.errors import RegaugeError, UsageError
 from regauge.runner import spec_of
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def with_evals(
         options: Options of the plugin, as for pytest.
 
     Raises:
-        UsageError: There are no evals, or a prompt has none.
-        UnmeasuredError: Evals could not be collected.
+        UsageError: There are no evals, a prompt has none, or they could not be collected.
         RegaugeError: What `act` raised.
     """
     if not path.exists():
@@ -124,7 +123,7 @@ def with_evals(
     if driver.error is not None:
         raise driver.error
     if driver.faults:
-        raise UnmeasuredError("\n".join(driver.faults))
+        raise UsageError("\n".join(driver.faults))
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         click.get_current_context().exit(int(code))  # pytest has said why
     if driver.unknown:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.cli._evals import with_evals
-from regauge.errors import Fault, RegaugeError
+from regauge.errors import Fault, RecordingError, RegaugeError
 from regauge.runner import PlannedCase, needed_keys
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
         return faults
     try:
         with_evals(project, evals_path, check, options=["--record=none"])
+    except RecordingError as error:
+        faults.extend(error.faults)
     except RegaugeError as error:
         faults.append(
             Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{error}")

@@ -50,6 +50,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     are said twice.
     """
     project = Project.find()
+    _ = project.settings  # what pyproject.toml says must be readable, too
     faults = lint_prompts(project, against=against)
     faults += lint_recordings(project, project.root / "evals")
     warnings = lint_warnings(project)

@@ -73,7 +73,7 @@ def command(
         if prune:
             _prune(evals, project, prompts, dry_run=dry_run)
         elif dry_run:
-            _estimate(evals, project)
+            failures.extend(_estimate(evals, project))
         else:
             failures.extend(_draw(evals))
 
@@ -82,22 +82,29 @@ def command(
         raise UnmeasuredError("\n".join(failures))
 
 
-def _estimate(evals: EvalSession, project: Project) -> None:
+def _unaskable(evals: EvalSession) -> Counter[str]:
+    """What keeps cases from being asked at all, such as a missing input, with their number."""
+    return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
+
+
+def _estimate(evals: EvalSession, project: Project) -> list[str]:
+    """Say what is missing; returns what keeps cases from being asked."""
     missing = missing_answers(evals.plan, evals.answers, project.settings, options=evals.options)
     for line in missing_lines(missing):
         click.echo(line.text)
     unembedded = _embed(evals)
     for words in unembedded:
         click.echo(words)
-    if not missing and not unembedded:
+    faults = _unaskable(evals)
+    if not missing and not unembedded and not faults:
         click.echo("nothing is missing")
+    return [f"{count} cases cannot be asked: {message}" for message, count in faults.items()]
 
 
 def _draw(evals: EvalSession) -> list[str]:
     """Take every missing answer; returns each kind of failure once, with its count."""
     draws = evals.plan.missing
-    # What cannot be asked at all, such as a case that lacks an input, is missing too.
-    failures = Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
+    failures = _unaskable(evals)
     recorded = 0
     budget: BudgetError | None = None
 
@@ -113,9 +120,10 @@ def _draw(evals: EvalSession) -> list[str]:
             failures[str(budget)] += 1
         except UnmeasuredError as error:
             failures[str(error)] += 1
+    unembedded = _embed(evals)
+    evals.finish(complete=True)  # so that nothing is called recorded that cannot be written
     if draws or failures:
         click.echo(f"{recorded} of {recorded + failures.total()} answers recorded")
-    unembedded = _embed(evals)
     if evals.embeddings.asked:
         click.echo(f"{evals.embeddings.asked} vectors recorded")
     elif not draws and not failures and not unembedded:

@@ -52,6 +52,7 @@ class Answers:
             session, so that every answer is a fresh one.
         environ: Where the values of API keys are, so that none is ever written.
         run_owner: Who owns the run, when this process shares it with others.
+        run_started: When the run began, as recordings write times.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Answers:
         *,
         environ: Mapping[str, str],
         run_owner: str | None = None,
+        run_started: str = "",
     ) -> None:
         self._project = project
         self._mode = mode
@@ -68,6 +70,7 @@ class Answers:
             project.settings.redact, environ, names=_key_variables(project.settings)
         )
         self._run_owner = run_owner
+        self._run_started = run_started
         self._files: dict[str, RecordingsFile | RecordingError] = {}
         self._store: LocalStore | RecordingError | None = None
         self._session: int | None = None
@@ -128,7 +131,11 @@ class Answers:
         if recording is None:
             return None
         self._publish_later(prompt, key)
-        return SourcedCompletion(completion=recording.completion, source="store")
+        # A worker judges what another one of its run has just paid for.
+        ours = self._run_owner is not None and recording.recorded_at >= self._run_started
+        return SourcedCompletion(
+            completion=recording.completion, source="live" if ours else "store"
+        )
 
     def begin(self, plan_digest: str) -> None:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
@@ -192,6 +199,7 @@ class Answers:
         finally:
             if isinstance(self._store, LocalStore):
                 self._store.close()
+                self._store = None
         return Published(written=written)
 
     def _publish_later(self, prompt: str, key: RecordingKey) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -69,8 +70,8 @@ def resolve_options(
     """
     if trials is not None and trials < 1:
         raise UsageError(f"--trials must be at least 1, not {trials}")
-    if budget_usd is not None and budget_usd < 0:
-        raise UsageError(f"--budget-usd cannot be negative: {budget_usd}")
+    if budget_usd is not None and not 0 <= budget_usd < math.inf:
+        raise UsageError(f"--budget-usd must be a number of dollars from 0 up, not {budget_usd}")
     in_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     return RunOptions(
         record=record or settings.record or ("none" if in_ci else "missing"),

@@ -46,6 +46,7 @@ class EvalSession:
         environ: Where API keys are.
         workers: How many processes share the run.
         run_owner: The process the run belongs to, where processes share it.
+        run_started: When the run began, as recordings write times.
     """
 
     def __init__(
@@ -56,10 +57,13 @@ class EvalSession:
         environ: Mapping[str, str],
         workers: int = 1,
         run_owner: str | None = None,
+        run_started: str = "",
     ) -> None:
         self.project = project
         self.options = options
-        self.answers = Answers(project, options.record, environ=environ, run_owner=run_owner)
+        self.answers = Answers(
+            project, options.record, environ=environ, run_owner=run_owner, run_started=run_started
+        )
         self.embeddings = Embeddings(project, options.record, environ=environ)
         self.budget = Budget(options.budget_usd, processes=workers)
         self.progress = Progress()

@@ -87,11 +87,13 @@ def bind(
             f"{where}: the eval has no judges, so nothing would be measured\n"
             "  fix: give golden(..., judges=[...]) at least one"
         )
-    if not 0 < spec.pass_rate <= 1:
+    rate = cast("object", spec.pass_rate)  # an eval may say anything
+    if not (isinstance(rate, (int, float)) and 0 < rate <= 1):
         raise UsageError(
             f"{where}: pass_rate must be above 0 and at most 1, not {spec.pass_rate!r}"
         )
-    if spec.trials is not None and spec.trials < 1:
+    trials = cast("object", spec.trials)
+    if trials is not None and not (isinstance(trials, int) and trials >= 1):
         raise UsageError(f"{where}: trials must be at least 1, not {spec.trials!r}")
     prompt = load_prompt(spec.prompt, spec.version, root=project.root)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
@@ -148,7 +150,8 @@ def _model(prompt: Prompt, wanted: str | None, *, project: Project, options: Run
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",
         )
         raise PromptError([fault])
-    asked = parse_model_id(model, at=str(project.relative(prompt.path)))
+    said = "--model" if options.model else "" if wanted else str(project.relative(prompt.path))
+    asked = parse_model_id(model, at=said)
     if options.record != "none":
         endpoint_of(project.settings, asked.provider)
     return asked

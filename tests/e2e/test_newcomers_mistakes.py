@@ -1,0 +1,97 @@
+"""What people run into in their first hour: each is said once, in words, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+
+
+def regauge(project: EvalProject, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "regauge", *arguments],
+        cwd=project.root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def recordings(project: EvalProject) -> list[str]:
+    return (project.root / "fixtures/recordings/triage.jsonl").read_text().splitlines()
+
+
+def test_a_broken_recording_is_told_by_every_way_to_record(project: EvalProject):
+    project.run()
+    lines = recordings(project)
+    broken = "\n".join([lines[0][:-10], *lines[1:]]) + "\n"
+    project.write("fixtures/recordings/triage.jsonl", broken)
+    for arguments in (["--dry-run"], [], ["--all"]):
+        done = regauge(project, "record", *arguments)
+        assert done.returncode == 3, done
+        assert "triage.jsonl:1: not a recording" in done.stderr
+        assert "nothing is missing" not in done.stdout
+        assert "5 of 5 answers recorded" not in done.stdout
+    assert (project.root / "fixtures/recordings/triage.jsonl").read_text() == broken
+
+
+def test_a_dry_run_names_cases_that_cannot_be_asked(project: EvalProject):
+    project.golden([project.case(0), {"id": "odd", "inputs": {"tekst": "x"}, "expected": None}])
+    done = regauge(project, "record", "--dry-run")
+    assert done.returncode == 3
+    assert "1 cases cannot be asked" in done.stderr
+
+
+def test_a_budget_that_is_no_number_is_refused(project: EvalProject):
+    run = project.run("--budget-usd=nan")
+    assert run.ret != 0
+    run.stdout.fnmatch_lines(["--budget-usd must be a number of dollars from 0 up, not nan"])
+
+
+def test_answers_that_workers_draw_for_each_other_count_as_live(project: EvalProject):
+    project.golden([project.case(number) for number in range(24)])
+    run = project.run("-n2")
+    run.assert_outcomes(passed=24)
+    run.stdout.fnmatch_lines(["triage *24 live"])
+    (record,) = (project.root / ".regauge/runs").glob("*/run.json")
+    document = json.loads(record.read_text())
+    stamp = document["started_at"].replace("-", "").replace(":", "")[9:15]
+    assert document["id"].split("-")[1] == stamp
+
+
+def test_settings_that_cannot_be_read_fail_lint(project: EvalProject):
+    project.write("pyproject.toml", "[tool.regauge\n")
+    done = regauge(project, "lint")
+    assert done.returncode == 2
+    assert "pyproject.toml: not TOML" in done.stderr
+
+
+def test_a_file_in_place_of_the_state_directory_is_told(project: EvalProject):
+    project.write(".regauge", "")
+    run = project.run()
+    assert run.ret != 0
+    run.stdout.fnmatch_lines(["*.regauge cannot be used: *"])
+    run.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_git_does_not_look_into_the_state_directory(project: EvalProject):
+    project.run()
+    assert (project.root / ".regauge" / ".gitignore").read_text().endswith("*\n")
+
+
+def test_a_report_that_cannot_be_written_leaves_the_summary(project: EvalProject):
+    run = project.run("--report=pyproject.toml")
+    assert run.ret != 0
+    run.stdout.fnmatch_lines(["*5 live*", "--report pyproject.toml: *"])
+
+
+def test_trials_that_are_no_number_are_told_at_collection(project: EvalProject):
+    project.judged_by("min_chars(1)", options=", trials='x'")
+    run = project.run()
+    assert run.ret == 2
+    run.stdout.fnmatch_lines(["*trials must be at least 1, not 'x'"])
