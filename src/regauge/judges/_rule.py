@@ -125,7 +125,10 @@ class RuleFactory(Generic[P]):
         params: dict[str, JSON] = {
             key: plain(value, of=self.kind) for key, value in bound.arguments.items()
         }
-        digest = digest_of({"kind": self.kind, "version": self._version, "params": params})
+        try:
+            digest = digest_of({"kind": self.kind, "version": self._version, "params": params})
+        except ValueError as error:
+            raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
         return Rule(kind=self.kind, params=params, name=name, digest=digest, examine=examine)
 
     @functools.cached_property

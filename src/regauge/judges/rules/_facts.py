@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,7 +39,7 @@ def _completion(answer: Answer, kind: str) -> Completion:
 
 
 def _limit(kind: str, limit: float) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or limit < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
         raise UsageError(f"{kind}: a limit is a number from 0 up, not {limit!r}")
 
 

@@ -51,6 +51,8 @@ def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
         JudgeError: The case has none, or it is not a text.
     """
     wanted = answer.resolve(to, judge=kind)
+    if wanted is None:
+        raise answer.lacks(str(to), judge=kind)
     if not isinstance(wanted, str):
         raise JudgeError(f"{kind}: {to} is not a text: {quote(str(wanted))}", judge=kind)
     return wanted

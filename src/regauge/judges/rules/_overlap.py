@@ -29,6 +29,8 @@ _LCS_WORDS_MAX = 4_000
 
 def _references(answer: Answer, to: References, kind: str) -> list[str]:
     wanted: JSON = answer.resolve(to, judge=kind)
+    if wanted is None:
+        raise answer.lacks(str(to), judge=kind)
     texts = [wanted] if isinstance(wanted, str) else wanted
     if not isinstance(texts, Sequence) or not texts:
         raise JudgeError(f"{kind}: {to} is neither a text nor a list of texts", judge=kind)

@@ -168,6 +168,8 @@ def contains(
     def check(answer: Answer) -> Verdict:
         whole = answer.text or ""
         part = answer.resolve(text, judge="contains")
+        if part is None:
+            raise answer.lacks(str(text), judge="contains")
         if not isinstance(part, str):
             raise JudgeError(
                 f"contains: {text} is not a text: {quote(str(part))}", judge="contains"

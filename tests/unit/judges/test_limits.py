@@ -1,0 +1,41 @@
+"""Limits that JSON has no word for, and judges that compare with a case nobody gave."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli.judge import command
+from regauge.errors import JudgeError, UsageError
+from regauge.judges import bleu, contains, json_matches_schema, judge_from_spec, similarity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.judges import Rule
+
+
+@pytest.mark.parametrize("kind", ["max_cost_usd", "max_latency_s", "max_tokens"])
+@pytest.mark.parametrize("limit", [math.nan, math.inf, -math.inf, -1])
+def test_a_limit_is_a_finite_number_from_0_up(kind: str, limit: float):
+    with pytest.raises(UsageError, match=f"{kind}: a limit is a number from 0 up"):
+        judge_from_spec({kind: limit})
+
+
+def test_a_parameter_that_is_no_json_value_is_refused():
+    with pytest.raises(UsageError, match="json_matches_schema: a parameter is no JSON value"):
+        json_matches_schema({"const": math.nan})
+
+
+@pytest.mark.parametrize("rule", [contains(), similarity(), bleu()])
+def test_a_case_without_what_a_judge_compares_with_is_named(rule: Rule, tmp_path: Path):
+    with pytest.raises(JudgeError, match="nothing was given as expected"):
+        rule.check_text("The pod died.", expected=None)
+    output = tmp_path / "output.txt"
+    output.write_text("The pod died.", encoding="utf-8")
+    done = CliRunner().invoke(command, [rule.kind, "--output", str(output)])
+    assert isinstance(done.exception, JudgeError)
+    assert f"{rule.kind}: case 'case' has no expected (no case given)" in str(done.exception)
