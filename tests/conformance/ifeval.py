@@ -1,14 +1,14 @@
 """IFEval with our judges: every instruction type as a rule, strict and loose.
 
-    python -m tests.conformance.ifeval --prompts FILE --responses FILE[.gz]
+    python -m tests.conformance.ifeval --prompts FILE --responses FILE
 
-prints one JSON line per answer: `{"key", "strict": [...], "loose": [...]}`.
+prints one JSON line per answer: `{"key", "strict": [...], "loose": [...]}`. Either file may be
+packed with gzip. What cannot be judged is told on stderr, and ends in exit code 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import re
 import sys
@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regauge import judges
+from regauge.errors import RegaugeError
 from regauge.judges import Rule, all_of, is_language, match_count, matches, not_
+from tests.conformance._rows import Complaints, early_close, refuse, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from tests.conformance._rows import Complain
 
 OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
@@ -136,52 +140,83 @@ def follows(rule: Rule, text: str) -> bool:
     return bool(text.strip()) and rule.check_text(text).outcome == "pass"
 
 
-def verdicts(prompt: Mapping[str, Any], response: str | None) -> dict[str, Any]:
-    """The strict and loose verdicts of one answer, one per instruction."""
-    rules = [
-        rule_of(instruction, kwargs)
-        for instruction, kwargs in zip(prompt["instruction_id_list"], prompt["kwargs"], strict=True)
-    ]
-    text = response or ""
+def verdicts(
+    prompt: Mapping[str, Any], response: object, complain: Complain = refuse
+) -> dict[str, Any]:
+    """The strict and loose verdicts of one answer, one per instruction.
+
+    Args:
+        prompt: The prompt with its instructions and their parameters.
+        response: The answer; what is not a text follows nothing.
+        complain: Told of an instruction that is no rule of ours; no answer follows it.
+    """
+    rules = list(rules_of(prompt, complain))
+    text = response if isinstance(response, str) else ""
     variants = list(dict.fromkeys(loose_variants(text)))
-    strict = [follows(rule, text) for rule in rules]
+    strict = [rule is not None and follows(rule, text) for rule in rules]
     loose = [
-        held or any(follows(rule, variant) for variant in variants)
+        held or (rule is not None and any(follows(rule, variant) for variant in variants))
         for rule, held in zip(rules, strict, strict=True)
     ]
     return {"key": prompt["key"], "strict": strict, "loose": loose}
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSONL file, packed with gzip or not."""
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as file
-    ):
-        return [json.loads(line) for line in file if line.strip()]
+def rules_of(prompt: Mapping[str, Any], complain: Complain) -> Iterator[Rule | None]:
+    """The rules of a prompt's instructions; None in the place of one that makes no sense."""
+    given = prompt.get("kwargs") or ()
+    for place, instruction in enumerate(prompt.get("instruction_id_list") or ()):
+        if instruction not in RULES:
+            complain(f"no instruction {instruction!r} is known: no answer follows it")
+            yield None
+            continue
+        try:
+            yield rule_of(instruction, given[place] if place < len(given) else {})
+        except (TypeError, ValueError, AttributeError, RegaugeError) as error:
+            complain(f"prompt {prompt['key']!r}: {instruction}: {error}")
+            yield None
 
 
-def run(prompts: Path, responses: Path) -> Iterator[dict[str, Any]]:
-    """The verdicts of every answer, in the order of the answers."""
-    known = lines_of(prompts)
-    by_key = {prompt["key"]: prompt for prompt in known}
-    by_text = {prompt["prompt"]: prompt for prompt in known}
-    for answer in lines_of(responses):
-        prompt = by_key.get(answer.get("key")) or by_text.get(answer.get("prompt", ""))
-        if prompt is None:
-            raise SystemExit(f"no prompt has the key {answer.get('key')!r}")
-        yield verdicts(prompt, answer.get("response"))
+def run(
+    prompts: Path, responses: Path, complain: Complain = refuse, remark: Complain = refuse
+) -> Iterator[dict[str, Any]]:
+    """The verdicts of every answer, in the order of the answers.
+
+    Args:
+        prompts: The file of prompts.
+        responses: The file of answers.
+        complain: Told of a line that has no verdicts.
+        remark: Told of an instruction that no answer follows, since it is no rule of ours.
+    """
+    by_key: dict[str, dict[str, Any]] = {}
+    by_text: dict[str, dict[str, Any]] = {}
+    for prompt in rows_of(prompts, complain):
+        if "key" in prompt:
+            by_key[json.dumps(prompt["key"])] = prompt
+            by_text[json.dumps(prompt.get("prompt"))] = prompt
+        else:
+            complain(f"{prompts}: a prompt without a key")
+    for answer in rows_of(responses, complain):
+        found = by_key.get(json.dumps(answer.get("key")))
+        if found is None and isinstance(answer.get("prompt"), str):
+            found = by_text.get(json.dumps(answer["prompt"]))
+        if found is None:
+            complain(f"no prompt has the key {answer.get('key')!r}")
+        else:
+            yield verdicts(found, answer.get("response"), remark)
 
 
-def main() -> None:
+def main() -> int:
+    """Print the verdicts; 1 when a line has none."""
     parser = argparse.ArgumentParser(description="IFEval with the judges of regauge")
     parser.add_argument("--prompts", type=Path, required=True)
     parser.add_argument("--responses", type=Path, required=True)
     options = parser.parse_args()
-    for line in run(options.prompts, options.responses):
-        sys.stdout.write(json.dumps(line) + "\n")
+    complaints = Complaints()
+    with early_close():
+        for line in run(options.prompts, options.responses, complaints, Complaints()):
+            sys.stdout.write(json.dumps(line) + "\n")
+    return 1 if complaints.said else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

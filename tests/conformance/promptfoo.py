@@ -2,7 +2,8 @@
 
     python -m tests.conformance.promptfoo FILE
 
-prints one JSON line per row: `{"id", "pass", "score"}`, and `error` where the row makes no sense.
+prints one JSON line per row: `{"id", "pass", "score"}`, and `error` where the row makes no sense;
+`pass` and `score` are null where no judge can take the row.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from regauge import judges
 from regauge.datasets import GoldenCase
 from regauge.errors import RegaugeError
 from regauge.judges import Answer, Rule, Verdict, not_
-from regauge.providers import Completion, ToolCall, Usage
+from regauge.providers import Completion, Usage
+from tests.conformance._calls import calls_of
 from tests.conformance._javascript import translated, utf16
+from tests.conformance._rows import Complaints, early_close, rows_of
 
 Row = Mapping[str, Any]
 GRADED = frozenset({"rouge-n", "bleu", "gleu", "meteor", "perplexity-score"})
@@ -212,26 +215,6 @@ def similar(value: Any, row: Row, measure: Any) -> Rule:
     return rules[0] if len(rules) == 1 else judges.any_of(*rules)
 
 
-def calls_of(output: Any) -> list[ToolCall]:
-    """The tool calls of an output, in the forms of several vendors."""
-    if isinstance(output, Mapping):
-        output = output.get("tool_calls", [output])
-    calls: list[ToolCall] = []
-    for item in output if isinstance(output, list) else []:
-        function = item.get("function", item.get("functionCall", item))
-        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            continue
-        arguments = function.get("arguments", function.get("input", function.get("args", {})))
-        calls.append(
-            ToolCall(
-                id=str(item.get("id", "")),
-                name=function["name"],
-                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
-            )
-        )
-    return calls
-
-
 def completion_of(row: Row, kind: str) -> Completion:
     """The completion a row speaks of."""
     response = row.get("provider_response", {})
@@ -257,9 +240,13 @@ def completion_of(row: Row, kind: str) -> Completion:
 
 def verdict_of(row: Row) -> dict[str, Any]:
     """What our judges say of one row."""
-    kind = row["assertion_type"]
-    negated = kind.startswith("not-")
-    kind = kind.removeprefix("not-")
+    stated = row.get("assertion_type")
+    if not isinstance(stated, str):
+        return unjudged(row, "the row has no assertion_type")
+    negated = stated.startswith("not-")
+    kind = stated.removeprefix("not-")
+    if kind not in RULES:
+        return unjudged(row, f"no assertion {stated!r} is known")
     value = rendered(row.get("value"), row.get("vars", {}))
     case = GoldenCase(id=row["id"], inputs=row.get("vars", {}), split="train")
     try:
@@ -277,20 +264,29 @@ def verdict_of(row: Row) -> dict[str, Any]:
     return {"id": row["id"], "pass": held, "score": score}
 
 
-def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a file of probes."""
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if line.strip():
-                yield json.loads(line)
+def line_of(row: Row) -> dict[str, Any]:
+    """What to print of one row, whatever it holds."""
+    try:
+        return verdict_of(row)
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        return unjudged(row, f"the row makes no sense: {type(error).__name__}: {error}")
 
 
-def main() -> None:
+def unjudged(row: Row, error: str) -> dict[str, Any]:
+    """The line of a row that no judge of ours can take."""
+    return {"id": row.get("id"), "pass": None, "score": None, "error": error}
+
+
+def main() -> int:
+    """Print what our judges say; 1 when a line of the file is no row."""
     parser = argparse.ArgumentParser(description="promptfoo's assertions with our judges")
     parser.add_argument("file", type=Path)
-    for row in rows_of(parser.parse_args().file):
-        sys.stdout.write(json.dumps(verdict_of(row)) + "\n")
+    complaints = Complaints()
+    with early_close():
+        for row in rows_of(parser.parse_args().file, complaints):
+            sys.stdout.write(json.dumps(line_of(row)) + "\n")
+    return 1 if complaints.said else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
