@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from regauge.errors import UsageError
+from regauge.printable import printable
 from regauge.project import Project
 from regauge.reports import (
     find_run,
@@ -20,6 +22,9 @@ from regauge.reports import (
     write_csv,
     write_parquet,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 __all__ = ["command"]
 
@@ -50,16 +55,17 @@ def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Pat
     """
     directory = find_run(Project.find(), run)
     record = read_record(directory)
-    rows = read_rows(directory)
+    rows = list(read_rows(directory))
     match form:
         case "md":
             _write(run_markdown(record, rows), output)
         case "json":
-            document = {**record.model_dump(mode="json"), "rows": list(rows)}
+            document = {**record.model_dump(mode="json"), "rows": rows}
             _write(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
         case "csv":
             if output is not None:
-                write_csv(rows, output)
+                with _writing(output):
+                    write_csv(rows, output)
             else:
                 with tempfile.TemporaryDirectory() as scratch:
                     path = Path(scratch) / "trials.csv"
@@ -68,13 +74,28 @@ def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Pat
         case "parquet":
             if output is None:
                 raise UsageError("parquet is binary\n  fix: say where to write it with -o FILE")
-            write_parquet(rows, output)
+            with _writing(output):
+                write_parquet(rows, output)
     if output is not None:
         click.echo(f"wrote {output}", err=True)
 
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        sys.stdout.write(text)
+        # A terminal obeys control characters of an answer; a file or a program gets the bytes.
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
     else:
-        output.write_text(text, encoding="utf-8")
+        with _writing(output):
+            output.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _writing(output: Path) -> Generator[None]:
+    """Says which file could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"{output} cannot be written: {error.strerror or error}\n"
+            "  fix: name a file in an existing directory that you may write to"
+        ) from error

@@ -20,8 +20,9 @@ _COLUMNS = (
     *("tokens", "cost", "p50", "p95"),
 )
 _FAILED_CASES_MAX = 50
-# Everything that Markdown, GitHub or HTML gives a meaning to, and what it becomes.
-_SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|<>@~&:$-]|www(?=\.)", re.IGNORECASE)
+# What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
+# rule begins a line, which a cell never does; a colon matters in an address alone.
+_SPECIAL = re.compile(r"[\\`*_\[\]#|<>@~&$]|:(?=//)|www(?=\.)", re.IGNORECASE)
 # Mentions and references are looked for after entities are read: a space without width parts them.
 _PARTED = frozenset("@#")
 
@@ -51,10 +52,12 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, no link, no mention, on one line.
+    """Text that a table cell shows as it is: no markup, no link, no mention, on one line.
 
     >>> escape_markdown("a|b @c")
     'a&#124;b &#64;&#8203;c'
+    >>> escape_markdown("1.0: fine (so far), well-known!")
+    '1.0: fine (so far), well-known!'
     """
     return _SPECIAL.sub(_escaped, " ".join(text.split()))
 

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STARTED = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
+REPORT = (sys.executable, "-m", "regauge", "report")
 
 
 def same(text: str) -> str:
@@ -141,3 +146,46 @@ def test_markdown_lists_at_most_fifty_cases(made: Any, tmp_path: Path):
     assert text.startswith("### regauge: 60 of 60 cases failed, 0 unmeasured\n")
     assert "… and 10 more." in text
     assert text.count("| severity |") == 50
+
+
+@pytest.mark.parametrize("form", ["md", "json", "csv", "parquet"])
+def test_a_report_that_cannot_be_written_is_refused_with_its_path(
+    made: Any, tmp_path: Path, form: str
+):
+    writer = RunWriter(tmp_path / "run", redact=same)
+    writer.add(made.result([made.trial()]))
+    ended(writer)
+    output = tmp_path / "nowhere" / "x"
+    done = subprocess.run(
+        [*REPORT, str(tmp_path / "run"), "--format", form, "-o", str(output)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"error: {output} cannot be written: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_csv_on_a_terminal_holds_no_control_characters(made: Any, tmp_path: Path):
+    writer = RunWriter(tmp_path / "run", redact=same)
+    writer.add(made.result([made.trial(0, "failed")]))
+    ended(writer)
+    rows = tmp_path / "run" / "trials.jsonl"
+    text = rows.read_text(encoding="utf-8")
+    rows.write_text(text.replace('"reason":"', '"reason":"\\u001b[31m'), encoding="utf-8")
+    command = [*REPORT, str(tmp_path / "run"), "--format", "csv"]
+    piped = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+    assert b"\x1b[31m" in piped.stdout
+    ours, theirs = os.openpty()
+    shown = b""
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        subprocess.run(command, cwd=tmp_path, stdout=theirs, timeout=60, check=True)
+        os.close(theirs)
+        with suppress(OSError):
+            while more := terminal.read(4096):
+                shown += more
+    assert b"\\x1b[31m" in shown
+    assert b"\x1b" not in shown
