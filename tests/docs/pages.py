@@ -57,6 +57,8 @@ _VARIABLE = (
     (re.compile(r"([=_═─])\1{3,}"), r"\1\1\1"),
     (re.compile(r"(?<=\S)  +"), "  "),
 )
+# Without a repository of its own, git would work on one further up.
+_GIT = re.compile(r"(?<![\w./-])git (?!init\b)")
 _DROPPED = {"CI", "FORCE_COLOR", "PY_COLORS"}
 _PLUGINS = {
     "repository": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
@@ -178,7 +180,8 @@ class Page:
                     shutil.copytree(source, self._here / name, ignore=ignored)
                 else:
                     shutil.copy(source, self._here / name)
-            self._shell("git init -q -b main && git add -A && git commit -qm 'Start'")
+            self._shell("git init -q -b main")
+            self._shell("git add -A && git commit -qm 'Start'")
 
     def _console(self, example: Example) -> str | None:
         """Run the commands of one fence and compare what they say."""
@@ -197,9 +200,11 @@ class Page:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name not in _DROPPED and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT"))
+            if name not in _DROPPED and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT_"))
         }
         assert self._here != ROOT, f"no project to run {command!r} in"
+        if _GIT.search(command):
+            assert (self._here / ".git").is_dir(), f"no repository of its own for {command!r}"
         binaries = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
         line = command.replace("make evals", "pytest evals --record=none")
         done = subprocess.run(
@@ -211,6 +216,7 @@ class Page:
                 "PYTEST_PLUGINS": self._plugins,
                 "PATH": binaries,
                 "HOME": str(self.scratch),
+                "GIT_CEILING_DIRECTORIES": str(self._here.parent.resolve()),
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -22,13 +22,21 @@ ENVIRONMENT = {
 }
 
 
+def environment() -> dict[str, str]:
+    """Without what points git to another repository."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**kept, **ENVIRONMENT, "GIT_CEILING_DIRECTORIES": str(Path.cwd().resolve().parent)}
+
+
 def run(command: str) -> str:
     words = shlex.split(command)
     if words[0] == "regauge":
         words[:1] = [sys.executable, "-m", "regauge"]
+    if words[0] == "git":
+        assert Path(".git").is_dir(), f"no repository of its own for {command!r}"
     done = subprocess.run(
         words,
-        env=os.environ | ENVIRONMENT,
+        env=environment(),
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -39,7 +47,7 @@ def run(command: str) -> str:
 
 def test_every_example_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    subprocess.run(["git", "init", "--quiet"], check=True)
+    subprocess.run(["git", "init", "--quiet"], env=environment(), check=True)
     Path("prompts").mkdir()
     names: dict[str, object] = {}
     checker = doctest.OutputChecker()
