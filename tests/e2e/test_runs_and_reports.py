@@ -48,8 +48,7 @@ def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge
     assert shown.output.startswith("### regauge: 1 of 2 cases failed, 0 unmeasured\n")
     latest = regauge(project, "report")
     assert "1 of 3 cases failed, 1 unmeasured" in latest.output
-    assert "sim&#58;clerk" in latest.output
-    assert "simulated" in latest.output
+    assert "sim:clerk-1 (simulated)" in latest.output
 
     document = json.loads(regauge(project, "report", "--format=json").output)
     assert document["id"] == second["id"]
