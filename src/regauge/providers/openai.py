@@ -7,7 +7,6 @@ import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.providers._breaker import Breaker
@@ -95,12 +94,6 @@ class OpenAIProvider:
     def window(self) -> Window:
         """How many requests may be in flight now."""
         return self._limit.window
-
-    @staticmethod
-    def warm_up() -> None:
-        """Load the SDK, which takes most of a second; a thread may do it while others work."""
-        for name in ("httpx2", "openai", "stamina"):
-            import_module(name)
 
     def check(self) -> None:
         """Look at the settings without asking anybody.

@@ -4,7 +4,7 @@ from regauge.project import RecordMode
 from regauge.recordings._file import RecordingsFile
 from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
-from regauge.recordings._redact import REDACTED, Redactor
+from regauge.recordings._redact import REDACTED, Redactor, map_texts
 from regauge.recordings._store import Claim, LocalStore
 from regauge.recordings._vectors import VectorsFile
 
@@ -19,6 +19,7 @@ __all__ = [
     "Redactor",
     "VectorsFile",
     "describe_process",
+    "map_texts",
     "request_summary",
     "utc_now",
 ]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from regauge.digests import JSON
     from regauge.recordings._recording import Recording
 
-__all__ = ["REDACTED", "Redactor"]
+__all__ = ["REDACTED", "Redactor", "map_texts"]
 
 REDACTED: Final = "[redacted by regauge]"
 
@@ -91,21 +91,26 @@ class Redactor:
                 [replace(c, arguments=self.redact(c.arguments)) for c in completion.tool_calls]
             ),
         )
-        request = cast("Mapping[str, JSON]", self.value(recording.request))
+        request = cast("Mapping[str, JSON]", map_texts(recording.request, self.redact))
         if clean == completion and request == recording.request:
             return recording
         return replace(recording, completion=clean, request=request)
 
-    def value(self, value: JSON) -> JSON:
-        """`value` without secrets, text by text: none reaches from one into the next."""
-        if isinstance(value, str):
-            return self.redact(value)
-        if isinstance(value, (list, tuple)):
-            return [self.value(item) for item in value]
-        if hasattr(value, "items"):
-            table = cast("Mapping[str, JSON]", value)
-            return {name: self.value(item) for name, item in table.items()}
-        return value
+
+def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:
+    """`value` with every text in it changed by itself; names of objects stay.
+
+    >>> map_texts({"a": ["b", 1]}, str.upper)
+    {'a': ['B', 1]}
+    """
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, (list, tuple)):
+        return [map_texts(item, change) for item in value]
+    if hasattr(value, "items"):
+        table = cast("Mapping[str, JSON]", value)
+        return {name: map_texts(item, change) for name, item in table.items()}
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from regauge.recordings import map_texts
 from regauge.reports._rows import rows_of
 from regauge.reports._schema import RunRecord
 from regauge.reports._tally import Tally
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from io import TextIOWrapper
     from pathlib import Path
 
-    from regauge.digests import JSON
     from regauge.reports._schema import GitState
     from regauge.runner import EvalResult
 
@@ -75,23 +75,11 @@ class RunWriter:
     def _clean_row(self, row: dict[str, Any]) -> None:
         """Take secrets out of what models, judges and providers said; the rest is our own."""
         for name in ("answer", "refusal", "cause"):
-            row[name] = self._clean(row[name])
+            row[name] = map_texts(row[name], self._redact)
         for verdict in row["verdicts"]:
             for name in ("reason", "expected", "actual", "details"):
                 if name in verdict:
-                    verdict[name] = self._clean(verdict[name])
-
-    def _clean(self, value: JSON) -> JSON:
-        """`value` without secrets; a pattern cannot reach from one text into the next."""
-        match value:
-            case str():
-                return self._redact(value)
-            case dict():
-                return {name: self._clean(item) for name, item in value.items()}
-            case list():
-                return [self._clean(item) for item in value]
-            case _:
-                return value
+                    verdict[name] = map_texts(verdict[name], self._redact)
 
     def close(self) -> None:
         """Flush what was written."""
