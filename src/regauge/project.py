@@ -69,6 +69,7 @@ class Settings(_Table):
 
     Attributes:
         model: The model of prompts that name none, as `provider:model`.
+        judge_model: The model of judges that name none, as `provider:model`.
         trials: How often every case is drawn.
         concurrency: Requests in flight at once; `auto` grows until the provider objects.
         record: The record mode; None means `none` where `CI` is set and `missing` elsewhere.
@@ -79,6 +80,7 @@ class Settings(_Table):
     """
 
     model: str | None = None
+    judge_model: str | None = None
     trials: int = Field(default=1, ge=1)
     concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
     record: RecordMode | None = None

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._asking import JudgeCalls, JudgeContext, ModelJudge, UnboundJudge
 from regauge.judges._evaluators import (
     UnsupportedEvaluator,
     cases_from_test_data,
@@ -85,12 +86,16 @@ __all__ = [
     "EmbeddingModel",
     "Expected",
     "Judge",
+    "JudgeCalls",
+    "JudgeContext",
     "JudgeDescription",
     "JudgeFunction",
+    "ModelJudge",
     "Outcome",
     "Rule",
     "RuleFactory",
     "SemanticJudge",
+    "UnboundJudge",
     "UnsupportedEvaluator",
     "Verdict",
     "abstained",
