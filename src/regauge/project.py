@@ -7,6 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +15,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from regauge.errors import ConfigError, Fault, UsageError
 
-__all__ = ["EndpointSettings", "PriceSettings", "Project", "RecordMode", "Settings"]
+__all__ = [
+    "EndpointSettings",
+    "GateSettings",
+    "PriceSettings",
+    "Project",
+    "RecordMode",
+    "Settings",
+]
 
 RecordMode = Literal["none", "missing", "all"]
 
@@ -25,6 +33,12 @@ def _compilable(pattern: str) -> str:
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return pattern
+
+
+def _rising(looks: list[int]) -> list[int]:
+    if not looks or looks[0] < 1 or any(a >= b for a, b in pairwise(looks)):
+        raise ValueError("looks must rise from at least 1")
+    return looks
 
 
 class _Table(BaseModel):
@@ -64,6 +78,40 @@ class EndpointSettings(_Table):
     vary_seed: bool = False
 
 
+class GateSettings(_Table):
+    """What the gate holds a change to: `[tool.regauge.gate]`.
+
+    Attributes:
+        ref: What `regauge gate` compares with when the command names nothing.
+        case_flips: What a case that broke does: `block` rejects, `net` rejects when more cases
+            broke than were fixed, `warn` only says so.
+        on_undecided: What a case that may have got worse does: `block` exits with 4, `warn`
+            accepts and says so.
+        on_drifted: The same, when the model or a judge changed and not the prompt.
+        first_draws: Trials of every case in the first wave.
+        history: Trials of main that a case's history holds when it is complete.
+        alpha_case: The nominal error rate of calling cases broken, over all cases of a run.
+        alpha_suite: The error rate of calling a prompt worse as a whole.
+        looks: After how many trials of a suspect its evidence is looked at; the last is the cap.
+        min_effect: By how much a mean score, from 0 to 1, may fall without mattering.
+        new_case_trials: Trials of a case that main does not have.
+        new_case_passes: How many of those must pass.
+    """
+
+    ref: str = "origin/main"
+    case_flips: Literal["block", "net", "warn"] = "block"
+    on_undecided: Literal["block", "warn"] = "block"
+    on_drifted: Literal["block", "warn"] = "warn"
+    first_draws: int = Field(default=1, ge=1, le=3)
+    history: int = Field(default=12, ge=3, le=100)
+    alpha_case: float = Field(default=0.05, gt=0, lt=1)
+    alpha_suite: float = Field(default=0.01, gt=0, lt=1)
+    looks: Annotated[list[int], AfterValidator(_rising)] = [1, 3, 6, 10, 16, 24]
+    min_effect: float = Field(default=0.0, ge=0, lt=1)
+    new_case_trials: int = Field(default=3, ge=1, le=100)
+    new_case_passes: int = Field(default=3, ge=1, le=100)
+
+
 class Settings(_Table):
     """`[tool.regauge]`: the defaults that options on the command line override.
 
@@ -77,6 +125,7 @@ class Settings(_Table):
         timeout_s: How long one attempt of one request may take, in seconds.
         redact: Regular expressions of further secrets that never reach a file.
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
+        gate: What the gate holds a change to.
     """
 
     model: str | None = None
@@ -89,6 +138,7 @@ class Settings(_Table):
     redact: list[Annotated[str, AfterValidator(_compilable)]] = []
     holdout: float = Field(default=0.3, ge=0, le=1)
     providers: dict[str, EndpointSettings] = {}
+    gate: GateSettings = Field(default_factory=GateSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,5 +259,9 @@ def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem:
 
 
 _SETTING_NAMES = sorted(
-    {name for table in (Settings, EndpointSettings, PriceSettings) for name in table.model_fields}
+    {
+        name
+        for table in (Settings, EndpointSettings, GateSettings, PriceSettings)
+        for name in table.model_fields
+    }
 )
