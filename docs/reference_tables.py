@@ -218,7 +218,7 @@ def _range(schema: dict[str, Any]) -> str:
 
 def _default(model: type[BaseModel], name: str) -> str:
     field = model.model_fields[name]
-    if field.is_required() or field.default is None or field.default in ([], {}):
+    if field.is_required() or field.default_factory or field.default in (None, [], {}):
         return ""
     value = field.default
     shown = str(value).lower() if isinstance(value, bool) else str(value)
