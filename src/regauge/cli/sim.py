@@ -55,6 +55,7 @@ Examples:
   regauge sim --port 8765
   regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
   regauge sim --rate-limit 100/s --api-key secret
+  regauge sim --drift 0.3
 """
 
 
@@ -94,6 +95,16 @@ Examples:
     "--seed", type=int, default=0, show_default=True, help="Another seed fails other requests."
 )
 @click.option(
+    "--drift",
+    type=click.FloatRange(min=0, max=1),
+    default=0,
+    show_default=True,
+    help="How far the model has moved under its name: other answers to the same requests.",
+)
+@click.option(
+    "--drift-shown", is_flag=True, help="Tell of the drift in the fingerprint of the answers."
+)
+@click.option(
     "--api-key",
     default=None,
     envvar="REGAUGE_SIM_API_KEY",
@@ -107,6 +118,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
     rate_limit: str | None,
     retry_after_s: float,
     seed: int,
+    drift: float,
+    drift_shown: bool,  # noqa: FBT001 - click passes every option by name
     api_key: str | None,
 ) -> None:
     """Serve the simulated model as an OpenAI-compatible endpoint.
@@ -114,6 +127,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     It answers POST /v1/chat/completions, GET /v1/models and GET /healthz, without a key and without
     a network. The same request gets another draw each time, or the draw of its seed.
     """
+    from regauge.sim import Rules
     from regauge.sim.server import SimServerOptions, parse_faults, parse_rate
 
     try:
@@ -123,6 +137,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
             rate_limit=parse_rate(rate_limit) if rate_limit is not None else None,
             api_key=api_key,
             retry_after_s=retry_after_s,
+            rules=Rules(drift=drift, drift_shown=drift_shown),
         )
         asyncio.run(_serve(host, port, options))
     except RegaugeError as error:

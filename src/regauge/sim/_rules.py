@@ -7,12 +7,15 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from regauge.errors import UsageError
+
 __all__ = ["CLERK_1", "Dice", "Rules"]
 
 _JITTER_COLD: Final = 0.02
 _TOKENS_FREE: Final = 1_000
 _TOKENS_DOUBLE: Final = 4_000
 _P_MAX: Final = 0.95
+_DRIFT_LABEL: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,10 @@ class Rules:
         steepness: How fast that grows as clarity falls from 1 to 0.
         near_label: The probability of the wrong label where two labels fit equally well.
         near_width: The margin between two labels at which that has fallen to 1/e.
+        drift: How far the model has moved since, from 0 to 1: what happens at a provider who
+            changes a model under its name. The same request may then be answered otherwise.
+        drift_shown: Whether the fingerprint tells of the drift. Silent providers are the harder
+            case, so it does not by itself.
     """
 
     model: str = "clerk-1"
@@ -34,11 +41,18 @@ class Rules:
     steepness: float = 6.4
     near_label: float = 0.3
     near_width: float = 0.03
+    drift: float = 0.0
+    drift_shown: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.drift <= 1:
+            raise UsageError(f"drift is a number from 0 to 1, not {self.drift:g}")
 
     @property
     def fingerprint(self) -> str:
         """What stands in `system_fingerprint`, so that nobody takes it for a language model."""
-        return f"simulated-{self.model}-{self.version}"
+        told = f"-drift-{self.drift:g}" if self.drift and self.drift_shown else ""
+        return f"simulated-{self.model}-{self.version}{told}"
 
 
 CLERK_1: Final = Rules()
@@ -81,7 +95,7 @@ class Dice:
 
     def probability(self, clarity: float) -> float:
         """How likely one kind of failure is under an instruction of this clarity, 0 to 1."""
-        clarity = min(max(clarity, 0.0), 1.0)
+        clarity = min(max(clarity, 0.0), 1.0) * (1 - self.rules.drift)
         p = self.rules.floor * math.exp(self.rules.steepness * (1 - clarity))
         p *= 1 + self.temperature
         p *= 1 + max(0, self.tokens - _TOKENS_FREE) / _TOKENS_DOUBLE
@@ -95,7 +109,8 @@ class Dice:
         """Whether the second-best label is taken instead of the best."""
         rules = self.rules
         p = rules.near_label * math.exp(-margin / rules.near_width) + rules.floor
-        return self.throw("label") < min(p * (1 + self.temperature), _P_MAX)
+        p = p * (1 + self.temperature) + _DRIFT_LABEL * rules.drift
+        return self.throw("label") < min(p, _P_MAX)
 
     def pick(self, kind: str, count: int) -> int:
         """An index below `count`."""
