@@ -8,7 +8,15 @@
 from __future__ import annotations
 
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._asking import JudgeCalls, JudgeContext, ModelJudge, UnboundJudge
+from regauge.judges._asking import (
+    JudgeCalls,
+    JudgeContext,
+    Measurement,
+    MemoisedJudge,
+    ModelJudge,
+    Standing,
+    UnboundJudge,
+)
 from regauge.judges._evaluators import (
     UnsupportedEvaluator,
     cases_from_test_data,
@@ -19,6 +27,7 @@ from regauge.judges._reference import JudgeDescription, describe, reference_page
 from regauge.judges._registry import judge_from_spec, judge_kinds
 from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, rule
 from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
+from regauge.judges._standing import standing_of
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
@@ -90,11 +99,14 @@ __all__ = [
     "JudgeContext",
     "JudgeDescription",
     "JudgeFunction",
+    "Measurement",
+    "MemoisedJudge",
     "ModelJudge",
     "Outcome",
     "Rule",
     "RuleFactory",
     "SemanticJudge",
+    "Standing",
     "UnboundJudge",
     "UnsupportedEvaluator",
     "Verdict",
@@ -186,6 +198,7 @@ __all__ = [
     "sentence_count",
     "similarity",
     "sql_parses",
+    "standing_of",
     "starts_with",
     "terraform_parses",
     "text_count",

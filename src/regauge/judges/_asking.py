@@ -7,16 +7,27 @@ through which each of its model calls is recorded, replayed, budgeted, retried a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
     from regauge.judges._types import Judge, Verdict
     from regauge.project import Project
     from regauge.providers import Completion, CompletionRequest
 
-__all__ = ["JudgeCalls", "JudgeContext", "ModelJudge", "UnboundJudge"]
+__all__ = [
+    "JudgeCalls",
+    "JudgeContext",
+    "Measurement",
+    "MemoisedJudge",
+    "ModelJudge",
+    "Standing",
+    "UnboundJudge",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +102,95 @@ class ModelJudge(Protocol):
             UnmeasuredError: The model could not be asked.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What a judge measured, before a threshold makes a verdict of it.
+
+    Attributes:
+        score: On the judge's own scale; None when there was nothing to judge.
+        reason: Why, as the judge's model or the judge puts it.
+        details: Everything `verdict_of` needs besides, and what readers may want to see.
+    """
+
+    score: float | None
+    reason: str
+    details: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for a file."""
+        return {"score": self.score, "reason": self.reason, "details": dict(self.details)}
+
+    @classmethod
+    def from_json(cls, document: JSON) -> Measurement:
+        """The measurement that `to_json` wrote.
+
+        Raises:
+            ValueError: It is no such document.
+        """
+        if not isinstance(document, dict):
+            raise ValueError("a measurement is a JSON object")  # noqa: TRY004 - one kind for callers
+        given = cast("dict[str, Any]", document)
+        score, reason, details = (given.get(key) for key in ("score", "reason", "details"))
+        if score is not None and type(score) not in {int, float}:
+            raise ValueError(f"the score is {score!r}, neither a number nor null")
+        if type(reason) is not str or type(details) is not dict:
+            raise ValueError("a measurement has a `reason`, a text, and `details`, an object")
+        return cls(score=score, reason=reason, details=cast("dict[str, JSON]", details))
+
+
+@runtime_checkable
+class MemoisedJudge(ModelJudge, Protocol):
+    """A judge whose measurements are recorded next to its model calls.
+
+    A run that finds the measurement of a completion asks nothing and measures nothing: it takes
+    the verdict from `verdict_of` alone. So whatever is slow to load is loaded by `prepare` or
+    `measure_with`, never when the judge is made or bound, nor by a digest or `verdict_of`.
+    """
+
+    @property
+    def measurement_digest(self) -> str:
+        """Over everything that may change a measurement; a threshold is not part of it."""
+        ...
+
+    def prepare(self) -> None:
+        """Load what `measure_with` needs. Called in a thread of its own, maybe more than once."""
+        ...
+
+    async def measure_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Measurement:
+        """Measure one completion of one case.
+
+        Raises:
+            JudgeError: Nothing could be measured.
+            UnmeasuredError: The model could not be asked.
+        """
+        ...
+
+    def verdict_of(self, measurement: Measurement) -> Verdict:
+        """The verdict on a measurement: pure, and the place where thresholds are applied.
+
+        `judge_with` gives the same verdict as `verdict_of(await measure_with(...))`.
+
+        Raises:
+            JudgeError: The measurement makes no sense, such as a score that is no number.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a judge's verdicts count for.
+
+    Attributes:
+        gates: Whether they decide; otherwise they inform, and change no outcome.
+        reason: Why, such as `no calibration record`, for a person.
+    """
+
+    gates: bool
+    reason: str
 
 
 @runtime_checkable
