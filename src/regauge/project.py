@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from regauge.errors import ConfigError, Fault, UsageError
 
 __all__ = [
+    "CalibrationSettings",
     "EndpointSettings",
     "GateSettings",
     "PriceSettings",
@@ -78,6 +79,19 @@ class EndpointSettings(_Table):
     vary_seed: bool = False
 
 
+class CalibrationSettings(_Table):
+    """When a judge that asks a model may gate: `[tool.regauge.calibration]`.
+
+    Attributes:
+        floor: What the lower bound of its agreement with people must be above: kappa for labels
+            that pass or fail and for pairs, Spearman's correlation for scores.
+        min_labels: How many labelled answers it must have judged.
+    """
+
+    floor: float = Field(default=0.4, ge=-1, lt=1)
+    min_labels: int = Field(default=30, ge=1)
+
+
 class GateSettings(_Table):
     """What the gate holds a change to: `[tool.regauge.gate]`.
 
@@ -126,6 +140,7 @@ class Settings(_Table):
         redact: Regular expressions of further secrets that never reach a file.
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
         gate: What the gate holds a change to.
+        calibration: When a judge that asks a model may gate.
     """
 
     model: str | None = None
@@ -139,6 +154,7 @@ class Settings(_Table):
     holdout: float = Field(default=0.3, ge=0, le=1)
     providers: dict[str, EndpointSettings] = {}
     gate: GateSettings = Field(default_factory=GateSettings)
+    calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +199,11 @@ class Project:
     def recordings_dir(self) -> Path:
         """Where committed recordings are."""
         return self.fixtures_dir / "recordings"
+
+    @property
+    def labels_dir(self) -> Path:
+        """Where labels of people are, and the calibration records made with them."""
+        return self.fixtures_dir / "labels"
 
     @property
     def state_dir(self) -> Path:
@@ -261,7 +282,7 @@ def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem:
 _SETTING_NAMES = sorted(
     {
         name
-        for table in (Settings, EndpointSettings, GateSettings, PriceSettings)
+        for table in (Settings, CalibrationSettings, EndpointSettings, GateSettings, PriceSettings)
         for name in table.model_fields
     }
 )
