@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from regauge.datasets._case import GoldenCase, Split, Tier, split_of
 from regauge.datasets._dataset import Dataset, find_dataset, load_dataset
+from regauge.datasets._jsonl import read_jsonl
+from regauge.datasets._record import Record, Source
 
 __all__ = [
     "Dataset",
     "GoldenCase",
+    "Record",
+    "Source",
     "Split",
     "Tier",
     "find_dataset",
     "load_dataset",
+    "read_jsonl",
     "split_of",
 ]

@@ -98,5 +98,5 @@ def read_jsonl(source: Source) -> list[Record]:
         if isinstance(value, dict):
             records.append(Record(line=number, values=cast("dict[str, object]", value)))
         else:
-            source.fault(number, f"a case is a JSON object, not {json.dumps(value)[:40]}")
+            source.fault(number, f"{source.holds} is a JSON object, not {json.dumps(value)[:40]}")
     return records

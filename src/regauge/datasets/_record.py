@@ -49,11 +49,13 @@ class Source:
         path: The file on this machine.
         shown: The file as faults name it.
         unit: What places of this file are counted in: `line`, or `row` for parquet.
+        holds: What one record of it is, in words.
     """
 
     path: Path
     shown: Path
     unit: str = "line"
+    holds: str = "a case"
     faults: list[Fault] = field(default_factory=list[Fault])
 
     def fault(self, line: int | None, message: str, fix: str = "") -> None:

@@ -1,0 +1,43 @@
+"""Calibration: how far a judge that asks a model agrees with people, and with itself."""
+
+from __future__ import annotations
+
+from regauge.judges.calibration._labels import (
+    Label,
+    LabelKind,
+    Labels,
+    file_stem,
+    labels_path,
+    load_labels,
+)
+from regauge.judges.calibration._record import (
+    Agreement,
+    Calibration,
+    CalibrationFile,
+    Confusion,
+    Estimate,
+    Flips,
+    LabelsSummary,
+    calibration_path,
+    load_calibrations,
+    shortfall,
+)
+
+__all__ = [
+    "Agreement",
+    "Calibration",
+    "CalibrationFile",
+    "Confusion",
+    "Estimate",
+    "Flips",
+    "Label",
+    "LabelKind",
+    "Labels",
+    "LabelsSummary",
+    "calibration_path",
+    "file_stem",
+    "labels_path",
+    "load_calibrations",
+    "load_labels",
+    "shortfall",
+]

@@ -1,0 +1,267 @@
+"""Labels of people: `fixtures/labels/<judge>.jsonl`, what a judge is compared with."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+from regauge.datasets import Record, Source, read_jsonl
+from regauge.digests import JSON, digest_of
+from regauge.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.project import Project
+
+__all__ = ["Label", "LabelKind", "Labels", "file_stem", "labels_path", "load_labels"]
+
+LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]
+
+_TEXTS = ("id", "case", "answer", "a", "b", "by", "why", "origin", "note", "split")
+_KEYS = (*_TEXTS, "label", "score", "inputs", "expected")
+_WORDS: Mapping[LabelKind, tuple[str, ...]] = {
+    "outcomes": ("pass", "fail"),
+    "pairs": ("a", "b", "tie"),
+}
+_SHOWN: Mapping[LabelKind, str] = {
+    "outcomes": "`label` says pass or fail",
+    "scores": "`score` is a number from 0 to 1",
+    "pairs": "`label` says a, b or tie",
+}
+_FAULTS_SHOWN_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a person says of one answer, or of two.
+
+    Attributes:
+        id: Unique in its file.
+        answers: The answer; for a pair both, `a` first.
+        says: `pass` or `fail`, a score from 0 to 1, or for a pair `a`, `b` or `tie`.
+        case: The id of the golden case that was answered; empty where the label brings its own
+            `inputs` and `expected`.
+        inputs: Of a case that no dataset holds; None where `case` names one.
+        by: Who says so.
+        why: In that person's words.
+        origin: Where the answer comes from.
+        split: `train` for answers that were looked at while the rubric was written, say.
+        at: Where it stands, as `fixtures/labels/x.jsonl:12`.
+    """
+
+    id: str
+    answers: tuple[str, ...]
+    says: str | float
+    case: str = ""
+    inputs: Mapping[str, JSON] | None = None
+    expected: JSON = None
+    by: str = ""
+    why: str = ""
+    origin: str = ""
+    split: str = ""
+    at: str = ""
+
+    def to_json(self) -> dict[str, JSON]:
+        """What of it can change how far a judge agrees: not who said it, nor why."""
+        return {
+            "answers": self.answers,
+            "case": self.case,
+            "expected": self.expected,
+            "inputs": self.inputs,
+            "says": self.says,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """The labels of one judge, in the order of their file.
+
+    Attributes:
+        judge: The judge's name.
+        kind: Of what kind all of them are: pass or fail, scores, or the better one of a pair.
+        labels: At least one.
+    """
+
+    judge: str
+    path: Path
+    kind: LabelKind
+    labels: tuple[Label, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of what was labelled and how, by id."""
+        return digest_of({label.id: label.to_json() for label in self.labels})
+
+
+def file_stem(judge: str) -> str:
+    """What files about a judge are called: its name, without what file names cannot hold.
+
+    >>> file_stem("incident-faithfulness"), file_stem("deepeval(GEval, name=no blame)")
+    ('incident-faithfulness', 'deepeval-GEval-name-no-blame')
+    """
+    return re.sub(r"[^\w.-]+", "-", judge).strip("-.")
+
+
+def labels_path(judge: str, project: Project) -> Path:
+    """Where the labels of a judge are, or would be."""
+    return project.labels_dir / f"{file_stem(judge)}.jsonl"
+
+
+def load_labels(judge: str, project: Project) -> Labels:
+    """Read the labels of a judge.
+
+    Raises:
+        DatasetError: There are none, or the file cannot be used; it lists all that is wrong.
+    """
+    path = labels_path(judge, project)
+    source = Source(path=path, shown=project.relative(path), holds="a label")
+    try:
+        records = read_jsonl(source)
+    except FileNotFoundError:
+        source.fault(
+            None,
+            f"no labels of judge {judge!r}",
+            'write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass",'
+            ' "by": ..., "why": ...}' + _near(judge, project),
+        )
+        raise DatasetError(source.faults) from None
+    except OSError as error:
+        source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        raise DatasetError(source.faults) from error
+    labels = _labels(records, source)
+    if not labels and not source.faults:
+        source.fault(None, "no labels", "add one, or remove the file")
+    if source.faults:
+        faults = sorted(source.faults, key=lambda fault: fault.line or 0)
+        raise DatasetError(faults[:_FAULTS_SHOWN_MAX])
+    return Labels(
+        judge=judge, path=path, kind=_kind(records[0]), labels=tuple(label for label in labels)
+    )
+
+
+def _near(judge: str, project: Project) -> str:
+    known = [path.stem for path in sorted(project.labels_dir.glob("*.jsonl"))]
+    near = difflib.get_close_matches(file_stem(judge), known, n=1)
+    return f"\n  or did you mean {near[0]!r}?" if near else ""
+
+
+def _kind(record: Record) -> LabelKind:
+    """What the keys of a record say it is; its values may still be wrong."""
+    values = record.values
+    if "a" in values or "b" in values:
+        return "pairs"
+    return "scores" if "score" in values and "label" not in values else "outcomes"
+
+
+def _labels(records: Sequence[Record], source: Source) -> list[Label]:
+    labels: list[Label] = []
+    lines: dict[str, int] = {}
+    for record in records:
+        found = len(source.faults)
+        label = _label(record, source)
+        if label.id in lines:
+            source.fault(
+                record.line,
+                f"the id {label.id!r} is taken: line {lines[label.id]} has it too",
+                "every label needs an id of its own",
+            )
+        elif label.id:
+            lines[label.id] = record.line
+        first = _kind(records[0])
+        if _kind(record) != first:
+            source.fault(
+                record.line,
+                f"another kind of label than that of line {records[0].line}, where {_SHOWN[first]}",
+                "keep one kind of label per file",
+            )
+        if len(source.faults) == found:
+            labels.append(label)
+    return labels
+
+
+def _label(record: Record, source: Source) -> Label:
+    for key in record.values:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key.lower(), _KEYS, n=1)
+            fix = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_KEYS)}"
+            source.fault(record.line, f"unknown key {key!r}", fix)
+    texts = {key: _text(record, key, source) for key in _TEXTS}
+    kind = _kind(record)
+    wanted = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
+    for key in wanted:
+        if key not in record.values:
+            source.fault(record.line, f"a label without `{key}`")
+    if "id" in record.values and not texts["id"]:
+        source.fault(record.line, "the id is empty")
+    if kind == "pairs" and "answer" in record.values:
+        source.fault(record.line, "`answer` beside `a` and `b`", "keep the one or the others")
+    return Label(
+        id=texts["id"],
+        answers=tuple(texts[key] for key in wanted[1:]),
+        says=_says(record, kind, source),
+        case=texts["case"],
+        inputs=_inputs(record, source),
+        expected=cast("JSON", record.values.get("expected")),
+        by=texts["by"],
+        why=texts["why"],
+        origin=texts["origin"],
+        split=texts["split"],
+        at=f"{source.shown.as_posix()}:{record.line}",
+    )
+
+
+def _text(record: Record, key: str, source: Source) -> str:
+    value = record.values.get(key, "")
+    if isinstance(value, str):
+        return value
+    source.fault(record.line, f"`{key}` is not text but {str(value)[:40]!r}", "put it in quotes")
+    return ""
+
+
+def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
+    values = record.values
+    if "label" in values and "score" in values:
+        source.fault(record.line, "`label` beside `score`", "keep one of them")
+    if kind == "scores":
+        score = values["score"]
+        # True is a number to Python.
+        if isinstance(score, (int, float)) and not isinstance(score, bool) and 0 <= score <= 1:
+            return float(score)
+        source.fault(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
+        return 0.0
+    label = values.get("label")
+    if isinstance(label, str) and label in _WORDS[kind]:
+        return label
+    if "label" not in values:
+        source.fault(record.line, f"nothing says what it is worth: {_SHOWN[kind]}")
+    else:
+        words = " or ".join(_WORDS[kind])
+        source.fault(record.line, f"the label is {str(label)[:40]!r}, not {words}")
+    return ""
+
+
+def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
+    values = record.values
+    inputs = values.get("inputs")
+    if inputs is None:
+        if not values.get("case"):
+            source.fault(
+                record.line,
+                "nothing says what was answered",
+                "name a golden case: `case`, or give `inputs` and `expected`",
+            )
+        elif "expected" in values:
+            source.fault(record.line, "`expected` without `inputs`", "the golden case has its own")
+        return None
+    if not isinstance(inputs, dict):
+        source.fault(record.line, "`inputs` is not a mapping of names to values")
+        return None
+    return cast("Mapping[str, JSON]", inputs)
