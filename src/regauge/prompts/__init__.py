@@ -11,6 +11,7 @@ from regauge.prompts._lint import lint_prompts, lint_warnings
 from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
 from regauge.prompts._parse import parse_prompt, prompt_name
 from regauge.prompts._prompt import Prompt
+from regauge.prompts._rubric import RubricKind, RubricSpec
 from regauge.prompts._semver import Part, Semver
 from regauge.prompts._types import (
     ChangelogEntry,
@@ -36,6 +37,8 @@ __all__ = [
     "PromptVersion",
     "Repository",
     "Role",
+    "RubricKind",
+    "RubricSpec",
     "Semver",
     "VersionRecord",
     "bump",

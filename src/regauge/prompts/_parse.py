@@ -19,6 +19,7 @@ from regauge.prompts._parameters import read_parameters
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._reader import Entries, Reader
 from regauge.prompts._response import read_response_format
+from regauge.prompts._rubric import read_rubric
 from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._template import compile_template, first_lines, odd_braces
 from regauge.prompts._types import Message, Role
@@ -42,6 +43,7 @@ TOP_KEYS = (
     "responseFormat",
     "jsonSchema",
     "inputs",
+    "rubric",
     "messages",
     "testData",
     "evaluators",
@@ -83,6 +85,10 @@ def parse_prompt(text: str, *, path: Path) -> Prompt:
     fields = _read_fields(reader, entries, lines, prompt_name(path))
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
+    used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]
+    rubric = read_rubric(reader, entries, used, lines)
+    if rubric is not None:
+        fields["response_format"] = rubric.response_format()
     _refuse_undeclared(reader, fields.get("inputs"), lines)
     _warn_of_unknown_keys(reader, entries)
     if reader.faults:
@@ -94,6 +100,7 @@ def parse_prompt(text: str, *, path: Path) -> Prompt:
         warnings=tuple(sorted(reader.warnings, key=lambda warning: warning.line or 0)),
         lines=lines,
         source=text,
+        rubric=rubric,
         **fields,
     )
 

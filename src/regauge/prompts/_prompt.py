@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.prompts._rubric import RubricSpec
     from regauge.prompts._semver import Semver
     from regauge.prompts._template import Template
     from regauge.prompts._types import ChangelogEntry, Evaluator, InputSpec
@@ -35,6 +36,7 @@ class Prompt:
         model: As the file writes it, such as `sim:clerk-1`; None where it names none.
         parameters: The file's `modelParameters` under their snake_case names.
         response_format: In the form the OpenAI API takes; None for plain text.
+        rubric: What verdict it asks for, where it is a judge's prompt; None for any other.
         messages: The templates, in order.
         inputs: What `inputs` declares; None where the file declares nothing, and the variables of
             the templates are the inputs.
@@ -59,21 +61,26 @@ class Prompt:
     owner: str | None = None
     test_data: tuple[Mapping[str, JSON], ...] = ()
     evaluators: tuple[Evaluator, ...] = ()
+    rubric: RubricSpec | None = None
     warnings: tuple[Fault, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict[str, int], repr=False, compare=False)
     source: str = field(default="", repr=False, compare=False)
 
     @cached_property
     def digest(self) -> str:
-        """The digest of what changes behaviour: messages, model, parameters, response format."""
-        return digest_of(
-            {
-                "messages": [{"role": m.role, "content": m.content} for m in self.messages],
-                "model": self.model,
-                "parameters": self.parameters,
-                "response_format": self.response_format,
-            }
-        )
+        """The digest of what changes behaviour: messages, model, parameters, response format.
+
+        A judge's prompt adds what its verdicts mean.
+        """
+        behaviour: dict[str, JSON] = {
+            "messages": [{"role": m.role, "content": m.content} for m in self.messages],
+            "model": self.model,
+            "parameters": self.parameters,
+            "response_format": self.response_format,
+        }
+        if self.rubric is not None:
+            behaviour["rubric"] = self.rubric.to_json()
+        return digest_of(behaviour)
 
     @cached_property
     def contract_digest(self) -> str:
