@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from regauge.judges.calibration._agreement import (
+    Judged,
+    Judgement,
+    agreement_of,
+    disagrees,
+)
 from regauge.judges.calibration._labels import (
     Label,
     LabelKind,
@@ -30,11 +36,15 @@ __all__ = [
     "Confusion",
     "Estimate",
     "Flips",
+    "Judged",
+    "Judgement",
     "Label",
     "LabelKind",
     "Labels",
     "LabelsSummary",
+    "agreement_of",
     "calibration_path",
+    "disagrees",
     "file_stem",
     "labels_path",
     "load_calibrations",

@@ -1,0 +1,253 @@
+"""How far what a judge said agrees with what people said: pure functions of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from regauge.judges.calibration._record import Agreement, Confusion, Estimate, Flips
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from regauge.judges.calibration._labels import Label, LabelKind
+
+__all__ = ["Judged", "Judgement", "agreement_of", "disagrees", "levels_of"]
+
+Said: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unreadable"]
+
+_LEVELS_MAX = 10
+_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_DIGITS = 4
+_SEED = 2026
+_NO_VERDICT = frozenset({"abstain", "unreadable"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a judge said, once, of one labelled answer or pair.
+
+    Attributes:
+        said: One word; for a pair two, the winner as the pair stands and with its answers
+            exchanged.
+        score: From 0 to 1; 0 for a pair.
+        reason: In the judge's words, or why there is no verdict.
+    """
+
+    said: tuple[Said, ...]
+    score: float = 0.0
+    reason: str = ""
+
+    @property
+    def readable(self) -> bool:
+        """Whether it is a verdict."""
+        return not _NO_VERDICT.intersection(self.said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A label, and what the judge said of the same: the first judgement counts.
+
+    Attributes:
+        judgements: At least one; the others tell how far the judge agrees with itself.
+    """
+
+    label: Label
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def first(self) -> Judgement:
+        """The judgement that is compared with the label."""
+        return self.judgements[0]
+
+
+def levels_of(scores: Sequence[float]) -> tuple[float, ...]:
+    """The scale that people used: every score that occurs, or quarters where many do."""
+    found = tuple(sorted(set(scores)))
+    return found if len(found) <= _LEVELS_MAX else _QUARTERS
+
+
+def agreement_of(kind: LabelKind, judged: Sequence[Judged]) -> Agreement:
+    """The numbers of a calibration.
+
+    Args:
+        kind: Of what kind the labels are.
+        judged: In the order of the labels.
+    """
+    first = [one.first.said for one in judged]
+    readable = [one for one in judged if one.first.readable]
+    words = _Words(kind, judged)
+    rows = [_Row(words, one) for one in readable]
+    return Agreement(
+        judged=len(readable),
+        abstained=sum("abstain" in said for said in first),
+        unreadable=sum("unreadable" in said for said in first),
+        base_rate=_base_rate(readable),
+        commonest=_commonest(rows),
+        confusion=_confusion(words, rows),
+        self_consistency=_self_consistency(words, judged),
+        position_flips=_flips(rows) if kind == "pairs" else None,
+        disagreements=tuple(one.label.id for one in readable if _differs(words, one)),
+        **_estimates(kind, words, rows),
+    )
+
+
+def disagrees(kind: LabelKind, judged: Sequence[Judged]) -> list[Judged]:
+    """Those where the judge contradicts the label, in order."""
+    words = _Words(kind, judged)
+    return [one for one in judged if one.first.readable and _differs(words, one)]
+
+
+class _Words:
+    """The words that both use: pass and fail, levels of a scale, or the winner of a pair."""
+
+    def __init__(self, kind: LabelKind, judged: Sequence[Judged]) -> None:
+        self.kind = kind
+        self._levels = (
+            levels_of([float(one.label.says) for one in judged]) if (kind == "scores") else ()
+        )
+        self.all: tuple[str, ...] = {
+            "outcomes": ("pass", "fail"),
+            "pairs": ("a", "b", "tie"),
+            "scores": tuple(f"{level:g}" for level in self._levels),
+        }[kind]
+
+    def of_label(self, label: Label) -> str:
+        """What a person said."""
+        return self._level(float(label.says)) if self.kind == "scores" else str(label.says)
+
+    def of(self, judgement: Judgement) -> tuple[str, ...]:
+        """What the judge said, in the same words."""
+        if self.kind == "scores" and judgement.readable:
+            return (self._level(judgement.score),)
+        return judgement.said
+
+    def _level(self, score: float) -> str:
+        return f"{min(self._levels, key=lambda level: abs(level - score)):g}"
+
+
+class _Row:
+    """One label and the first judgement, ready to be counted; a pair counts in both orders."""
+
+    __slots__ = ("human", "judge", "label_score", "score")
+
+    def __init__(self, words: _Words, judged: Judged) -> None:
+        self.human = words.of_label(judged.label)
+        self.judge = words.of(judged.first)
+        self.score = judged.first.score
+        says = judged.label.says
+        self.label_score = says if isinstance(says, float) else float(says == "pass")
+
+
+def _differs(words: _Words, judged: Judged) -> bool:
+    return any(said != words.of_label(judged.label) for said in words.of(judged.first))
+
+
+def _base_rate(judged: Sequence[Judged]) -> float | None:
+    if not judged:
+        return None
+    says = [one.label.says for one in judged]
+    shares = [one if isinstance(one, float) else float(one in {"pass", "a"}) for one in says]
+    return round(sum(shares) / len(shares), _DIGITS)
+
+
+def _commonest(rows: Sequence[_Row]) -> float | None:
+    if not rows:
+        return None
+    return round(max(Counter(row.human for row in rows).values()) / len(rows), _DIGITS)
+
+
+def _flat(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
+    """Both raters' words, one for each judgement."""
+    said = [(row.human, judge) for row in rows for judge in row.judge]
+    return [human for human, _ in said], [judge for _, judge in said]
+
+
+def _confusion(words: _Words, rows: Sequence[_Row]) -> Confusion:
+    from regauge.stats import confusion_matrix
+
+    human, judge = _flat(rows)
+    used = [word for word in words.all if word != "tie" or "tie" in {*human, *judge}]
+    counts = confusion_matrix(human, judge, labels=used).counts
+    return Confusion(labels=tuple(used), counts=counts)
+
+
+def _flips(rows: Sequence[_Row]) -> Flips:
+    from regauge.stats import position_flips
+
+    # In the exchanged order, answer `a` is the one shown second.
+    shown = [_SHOWN[row.judge[0]] for row in rows]
+    exchanged = [_EXCHANGED[row.judge[1]] for row in rows]
+    found = position_flips(shown, exchanged)
+    return Flips(
+        pairs=found.pairs,
+        flips=found.flips,
+        for_first=found.for_first,
+        for_second=found.for_second,
+    )
+
+
+_Side: TypeAlias = Literal["first", "second", "tie"]
+_SHOWN: dict[str, _Side] = {"a": "first", "b": "second", "tie": "tie"}
+_EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
+
+
+def _self_consistency(words: _Words, judged: Sequence[Judged]) -> float | None:
+    """The mean share of pairs of judgements of one answer that say the same."""
+    shares: list[float] = []
+    for one in judged:
+        said = [words.of(judgement) for judgement in one.judgements]
+        pairs = list(combinations(said, 2))
+        if pairs:
+            shares.append(sum(this == other for this, other in pairs) / len(pairs))
+    return round(sum(shares) / len(shares), _DIGITS) if shares else None
+
+
+def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str, Estimate | None]:
+    from regauge.stats import accuracy, cohen_kappa, kendall_tau_b, spearman
+
+    def kappa(rows: Sequence[_Row]) -> float | None:
+        return cohen_kappa(*_flat(rows))
+
+    def weighted(rows: Sequence[_Row]) -> float | None:
+        return cohen_kappa(*_flat(rows), weights="quadratic", labels=words.all)
+
+    def scores(rows: Sequence[_Row]) -> tuple[list[float], list[float]]:
+        return [row.label_score for row in rows], [row.score for row in rows]
+
+    found = {
+        "accuracy": _estimate(lambda rows: accuracy(*_flat(rows)), rows),
+        "kappa": _estimate(kappa, rows),
+    }
+    if kind != "pairs":
+        found["spearman"] = _estimate(lambda rows: spearman(*scores(rows)), rows)
+        found["kendall"] = _estimate(lambda rows: kendall_tau_b(*scores(rows)), rows)
+    if kind == "scores":
+        found["weighted_kappa"] = _estimate(weighted, rows)
+    return found
+
+
+def _estimate(
+    statistic: Callable[[Sequence[_Row]], float | None], rows: Sequence[_Row]
+) -> Estimate | None:
+    """A statistic with its bootstrap interval; labels are drawn again whole, with both orders."""
+    from regauge.stats import bootstrap_interval
+
+    value = statistic(rows)
+    if value is None:
+        return None
+
+    def resampled(items: NDArray[np.int64]) -> float | None:
+        return statistic([rows[index] for index in items.tolist()])
+
+    interval = bootstrap_interval(resampled, len(rows), seed=_SEED)
+    return Estimate(
+        value=round(value, _DIGITS),
+        low=None if interval is None else round(interval.low, _DIGITS),
+        high=None if interval is None else round(interval.high, _DIGITS),
+    )
