@@ -146,6 +146,53 @@ class Repository:
                 found.append(Commit(hash=commit, date=date, subject=subject, path=name))
         return found
 
+    def merge_base(self, ref: str) -> str:
+        """The newest commit that HEAD and a branch, tag or hash have in common.
+
+        Raises:
+            GitError: There is no such commit, nothing is committed yet, or the two share nothing
+                that this clone knows.
+        """
+        other = self.commit(ref)
+        if not self.has_commits():
+            raise GitError("nothing is committed yet, so there is nothing to compare with")
+        try:
+            return self._text("merge-base", "HEAD", other).strip()
+        except GitError as error:
+            hint = self._shallow_hint() or "  fix: compare with a branch that this one came from"
+            raise GitError(f"HEAD and {ref!r} have no commit in common\n{hint}") from error
+
+    def files(self, commit: str, directory: str) -> list[str]:
+        """The paths of all files that a commit has in a directory, sorted."""
+        text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
+        return sorted(name for name in text.split("\0") if name)
+
+    def changed(self, commit: str) -> tuple[set[str], dict[str, str]]:
+        """What differs between a commit and the files as they are now.
+
+        Returns:
+            The paths that were added, changed or removed, new files that git was never told of
+            among them; and for every renamed file, by its path now, its path in the commit.
+        """
+        fields = self._text("diff", "--name-status", "-z", "--find-renames", commit).split("\0")
+        others = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
+        paths = {name for name in others.split("\0") if name}
+        renamed: dict[str, str] = {}
+        at = iter(field for field in fields if field)
+        for status in at:
+            path = next(at)
+            paths.add(path)
+            if status[0] in "RC":
+                now = next(at)
+                paths.add(now)
+                if status[0] == "R":
+                    renamed[now] = path
+        return paths, renamed
+
+    def dirty(self) -> bool:
+        """Whether files differ from what is committed."""
+        return bool(self._text("status", "--porcelain", "-z", "--untracked-files=normal").strip())
+
     def shallow(self) -> bool:
         """Whether history was cut off when the repository was cloned."""
         return self._text("rev-parse", "--is-shallow-repository").strip() == "true"
@@ -153,7 +200,10 @@ class Repository:
     def _shallow_hint(self) -> str:
         if not self.shallow():
             return ""
-        return "  fix: this clone is shallow; fetch the rest with `git fetch --unshallow`"
+        return (
+            "  fix: this clone is shallow; fetch the rest with `git fetch --unshallow`"
+            " (in a workflow: `fetch-depth: 0` of actions/checkout)"
+        )
 
     def missing(self, what: str) -> GitError:
         """The error for something that the history ought to hold and does not."""
