@@ -102,6 +102,7 @@ class GateSettings(_Table):
         on_undecided: What a case that may have got worse does: `block` exits with 4, `warn`
             accepts and says so.
         on_drifted: The same, when the model or a judge changed and not the prompt.
+        on_new: What a new case does that misses its bar: `block` rejects, `warn` only says so.
         first_draws: Trials of every case in the first wave.
         history: Trials of main that a case's history holds when it is complete.
         alpha_case: The nominal error rate of calling cases broken, over all cases of a run.
@@ -116,6 +117,7 @@ class GateSettings(_Table):
     case_flips: Literal["block", "net", "warn"] = "block"
     on_undecided: Literal["block", "warn"] = "block"
     on_drifted: Literal["block", "warn"] = "warn"
+    on_new: Literal["block", "warn"] = "block"
     first_draws: int = Field(default=1, ge=1, le=3)
     history: int = Field(default=12, ge=3, le=100)
     alpha_case: float = Field(default=0.05, gt=0, lt=1)

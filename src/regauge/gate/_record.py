@@ -1,0 +1,147 @@
+"""What a decision rests on, as JSON: cases with main's histories, the policy, facts of trials."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from regauge.digests import digest_of
+from regauge.errors import UsageError
+from regauge.gate._policy import GatePolicy
+from regauge.gate._types import Count, GateCase, History, TrialFacts
+from regauge.stats import CasePolicy, CriticalPolicy, SuitePolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from regauge.runner import Trial
+
+__all__ = [
+    "case_from_json",
+    "case_to_json",
+    "facts_of_row",
+    "facts_of_trial",
+    "policy_from_json",
+    "policy_to_json",
+]
+
+
+def case_to_json(case: GateCase) -> dict[str, Any]:
+    """A case as plain JSON values."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(case)))
+    return plain
+
+
+def case_from_json(document: Mapping[str, Any]) -> GateCase:
+    """What `case_to_json` wrote.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    try:
+        values = dict(document)
+        history = values.pop("history")
+        return GateCase(
+            **{**values, "checks": tuple(values["checks"])},
+            history=_history(history) if history is not None else None,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable("a case", error) from error
+
+
+def policy_to_json(policy: GatePolicy) -> dict[str, Any]:
+    """A policy as plain JSON values."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(policy)))
+    return plain
+
+
+def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
+    """What `policy_to_json` wrote.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    try:
+        case, suite = dict(document["case"]), dict(document["suite"])
+        return GatePolicy(
+            **{
+                **document,
+                "case": CasePolicy(**{**case, "looks": tuple(case["looks"])}),
+                "suite": SuitePolicy(**{**suite, "spend": tuple(suite["spend"])}),
+                "critical": CriticalPolicy(**document["critical"]),
+            }
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable("its policy", error) from error
+
+
+def facts_of_trial(
+    trial: Trial, checks: Iterable[str], *, graded: Collection[str]
+) -> TrialFacts | None:
+    """What a judged trial showed of the checks that must pass; None when it is unmeasured.
+
+    Args:
+        trial: Of either arm.
+        checks: The names of the judges that must pass.
+        graded: Those of them whose scores are compared, beside whether they pass.
+    """
+    if trial.error is not None or trial.answer is None:
+        return None
+    completion = trial.answer.completion
+    return _facts(
+        {judged.judge: (judged.verdict.outcome, judged.verdict.score) for judged in trial.verdicts},
+        checks,
+        graded,
+        answer=completion.text if completion.text is not None else completion.refusal,
+    )
+
+
+def facts_of_row(
+    row: Mapping[str, Any], checks: Iterable[str], *, graded: Collection[str]
+) -> TrialFacts | None:
+    """The same of a row of a run record."""
+    if row["cause"] is not None or row["source"] is None:
+        return None
+    return _facts(
+        {verdict["judge"]: (verdict["outcome"], verdict["score"]) for verdict in row["verdicts"]},
+        checks,
+        graded,
+        answer=row["answer"] if row["answer"] is not None else row["refusal"],
+    )
+
+
+def _facts(
+    verdicts: Mapping[str, tuple[str, float]],
+    checks: Iterable[str],
+    graded: Collection[str],
+    *,
+    answer: str | None,
+) -> TrialFacts | None:
+    bits: dict[str, bool | None] = {}
+    scores: dict[str, float] = {}
+    for check in checks:
+        if check not in verdicts:
+            return None
+        outcome, score = verdicts[check]
+        bits[check] = None if outcome == "abstain" else outcome == "pass"
+        if outcome != "abstain" and check in graded:
+            scores[check] = score
+    return TrialFacts(checks=bits, scores=scores, answer=digest_of(answer))
+
+
+def _history(document: Mapping[str, Any]) -> History:
+    return History(
+        checks={check: Count(**count) for check, count in document["checks"].items()},
+        whole=Count(**document["whole"]),
+        scores={check: tuple(scores) for check, scores in document["scores"].items()},
+        sessions=tuple(document["sessions"]),
+        distinct_answers=document["distinct_answers"],
+    )
+
+
+def _unreadable(what: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"the decision of this run cannot be read: {what}: {error}\n"
+        "  fix: read it with the regauge that wrote it"
+    )

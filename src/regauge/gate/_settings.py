@@ -1,0 +1,55 @@
+"""From what a project writes in `[tool.regauge.gate]` to what the engine holds a change to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import UsageError
+from regauge.gate._policy import GatePolicy
+from regauge.stats import CasePolicy, SuitePolicy
+
+if TYPE_CHECKING:
+    from regauge.project import GateSettings
+
+__all__ = ["policy_of", "with_more_trials"]
+
+
+def policy_of(settings: GateSettings) -> GatePolicy:
+    """The policy that settings ask for.
+
+    Raises:
+        UsageError: Two settings contradict each other.
+    """
+    try:
+        return GatePolicy(
+            case=CasePolicy(alpha=settings.alpha_case, looks=tuple(settings.looks)),
+            suite=SuitePolicy(alpha=settings.alpha_suite),
+            case_flips=settings.case_flips,
+            on_undecided=settings.on_undecided,
+            on_drifted=settings.on_drifted,
+            on_new=settings.on_new,
+            first_draws=settings.first_draws,
+            min_effect=settings.min_effect,
+            history_trials=settings.history,
+            new_trials=settings.new_case_trials,
+            new_passes=settings.new_case_passes,
+        )
+    except ValueError as error:
+        raise UsageError(f"[tool.regauge.gate]: {error}\n  fix: change it in pyproject.toml") from (
+            error
+        )
+
+
+def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
+    """The same policy with a further look, `more` trials after the last.
+
+    Evidence may be gathered for longer at any time: the error rates hold at every stop.
+
+    >>> with_more_trials(GatePolicy(), 24).case.looks[-2:]
+    (24, 48)
+    """
+    if more < 1:
+        return policy
+    looks = (*policy.case.looks, policy.case.cap + more)
+    return replace(policy, case=replace(policy.case, looks=looks))

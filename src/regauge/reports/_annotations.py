@@ -1,0 +1,99 @@
+"""A decision as workflow commands of GitHub Actions: marks on the lines of prompt files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from regauge.printable import printable
+from regauge.reports._gate_console import headline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regauge.reports._decision import DecisionDocument, PromptDocument
+
+__all__ = ["decision_annotations"]
+
+# GitHub shows ten errors and ten warnings of a step.
+_EACH_MAX = 10
+_LEVELS = {
+    "regressed": "error",
+    "unmeasured": "error",
+    "undecided": "warning",
+    "drifted": "warning",
+}
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
+
+
+def decision_annotations(document: DecisionDocument) -> list[str]:
+    """One workflow command per broken rule and per case that matters.
+
+    Nothing a model, a file or a judge says can begin another command or end this one.
+    """
+    counts = {"error": 0, "warning": 0}
+    kept: list[str] = []
+    for level, command in _commands(document):
+        counts[level] += 1
+        if counts[level] <= _EACH_MAX:
+            kept.append(command)
+    return kept
+
+
+def _commands(document: DecisionDocument) -> Iterator[tuple[str, str]]:
+    prompts = {prompt.prompt: prompt for prompt in document.prompts}
+    for prompt in document.prompts:
+        for rule in prompt.rules:
+            fix = f"\nfix: {rule.fix}" if rule.fix else ""
+            title = f"regauge: {prompt.prompt}"
+            place = (rule.path, rule.line or 1)
+            yield "error", _command("error", place, title, f"{rule.message}{fix}")
+    for case in document.cases:
+        level = _LEVELS.get(case.verdict)
+        about = prompts.get(case.prompt)
+        if level is not None and about is not None:
+            title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
+            place = (about.path, _first_changed_line(about))
+            yield level, _command(level, place, title, case.message)
+    if document.decision != "accept" and not any(p.rules for p in document.prompts):
+        first = document.prompts[0] if document.prompts else None
+        if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
+            place = (first.path, _first_changed_line(first))
+            words = "\n".join([headline(document), *document.reasons])
+            yield "error", _command("error", place, "regauge gate", words)
+
+
+def _first_changed_line(prompt: PromptDocument) -> int:
+    """The first line that the change added to the prompt file, or that stands where it removed."""
+    line = 1
+    for text in prompt.diff.splitlines():
+        hunk = _HUNK.match(text)
+        if hunk:
+            line = int(hunk[1])
+        elif text.startswith(("+++", "---")):
+            continue
+        elif text.startswith(("+", "-")):
+            return max(1, line)
+        else:
+            line += 1
+    return 1
+
+
+def _command(level: str, place: tuple[str, int], title: str, message: str) -> str:
+    path, line = place
+    head = f"file={_property(path)},line={line},title={_property(title)}"
+    return f"::{level} {head}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    r"""A message as the runner reads it.
+
+    >>> _data("50 % done\n::error::x")
+    '50 %25 done%0A::error::x'
+    """
+    text = printable(text)
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,260 @@
+"""The gate's decision as a document: what Markdown, annotations and the console are made from."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "AnswerDocument",
+    "CallsDocument",
+    "CaseDocument",
+    "CheckDocument",
+    "ControlDocument",
+    "CountDocument",
+    "DecisionDocument",
+    "HeadToHeadDocument",
+    "PromptDocument",
+    "RoundDocument",
+    "RuleDocument",
+    "SuiteTestDocument",
+]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CountDocument(_Document):
+    """How many of so many trials passed."""
+
+    passed: int = Field(ge=0)
+    trials: int = Field(ge=0)
+
+
+class AnswerDocument(_Document):
+    """One answer that shows what a case did, as evidence for a reader.
+
+    Attributes:
+        arm: Whose answer it is.
+        judge: The check that failed it; empty when it passed.
+        reason: What that judge said.
+    """
+
+    arm: Literal["candidate", "main"]
+    trial: int
+    text: str
+    judge: str = ""
+    reason: str = ""
+
+
+class CheckDocument(_Document):
+    """One required check of one case.
+
+    Attributes:
+        verdict: What the counts say of this check alone.
+        before: Main's stored history, or its first trials of this run where there is none.
+        today: Main's trials of this run.
+        candidate: The candidate's trials.
+        e_value: How strongly the counts speak against "no worse than main"; null where nothing
+            was tested.
+        bound: The e-value that would have called the check broken in this run.
+    """
+
+    check: str
+    verdict: str
+    before: CountDocument
+    today: CountDocument
+    candidate: CountDocument
+    e_value: float | None = None
+    bound: float | None = None
+
+
+class CaseDocument(_Document):
+    """What the gate says of one case.
+
+    Attributes:
+        state: Against main: `changed`, `unchanged`, `new` or `removed`.
+        verdict: `pass`, `regressed`, `improved`, `flaky`, `undecided`, `drifted`,
+            `known-failing`, `new`, `unchanged`, `removed` or `unmeasured`.
+        blocks: Whether this case alone keeps the change from being accepted.
+        message: The verdict in plain counts.
+        accepted: Why the prompt's changelog says that this case may change; empty otherwise.
+        at: Where the case stands, as `fixtures/golden/x.jsonl:12`.
+        before: Main's trials before this run in which every check passed, and how many there were.
+        today: The same of main's trials in this run.
+        candidate: The same of the candidate's.
+        passing: An answer that passed, of the candidate where it was fixed and of main elsewhere.
+        failing: An answer that failed.
+    """
+
+    prompt: str
+    case: str
+    tier: str
+    state: str
+    verdict: str
+    blocks: bool
+    message: str
+    accepted: str = ""
+    at: str = ""
+    before: CountDocument
+    today: CountDocument
+    candidate: CountDocument
+    checks: list[CheckDocument] = []
+    passing: AnswerDocument | None = None
+    failing: AnswerDocument | None = None
+
+
+class RoundDocument(_Document):
+    """One round of the test of a whole prompt.
+
+    Attributes:
+        trials: How many trials of each case were used.
+        fails: Failures of the candidate among them.
+        expected: Failures that main's record predicts.
+        p_value: How likely so many failures are with an unchanged prompt.
+        bound: Up to this p-value the prompt counts as worse.
+        scores: The p-value of each check that gives scores.
+        score_bound: Up to this p-value scores count as worse.
+    """
+
+    trials: int
+    fails: int
+    expected: float
+    p_value: float
+    bound: float
+    scores: dict[str, float] = {}
+    score_bound: float = 0.0
+
+
+class ControlDocument(_Document):
+    """Main drawn again before a prompt is said to be worse.
+
+    Attributes:
+        p_history: How likely main's trials of today are if main is as its history says.
+        p_candidate: How likely the candidate's are if it is as good as main is today.
+    """
+
+    main: CountDocument
+    p_history: float
+    p_candidate: float
+
+
+class HeadToHeadDocument(_Document):
+    """Main and candidate drawn side by side, after the model or a judge changed."""
+
+    main: CountDocument
+    candidate: CountDocument
+    p_value: float
+    bound: float
+
+
+class SuiteTestDocument(_Document):
+    """The exact test of a whole prompt against main's history.
+
+    Attributes:
+        verdict: `pass`, `regressed`, `drifted`, `undecided`, `unmeasured` or `untested`.
+        cases: How many cases were compared.
+        stable_failed: Cases that main never failed and the candidate failed in the last round.
+        needs: Trials that would have to be drawn live; 0 unless recordings were too short.
+    """
+
+    verdict: str
+    cases: int
+    rounds: list[RoundDocument] = []
+    control: ControlDocument | None = None
+    head_to_head: HeadToHeadDocument | None = None
+    stable_failed: int = 0
+    needs: int = 0
+
+
+class RuleDocument(_Document):
+    """A rule of versions that a change breaks, or something to acknowledge."""
+
+    rule: str
+    message: str
+    fix: str
+    path: str
+    line: int | None = None
+
+
+class PromptDocument(_Document):
+    """What the gate says of one prompt.
+
+    Attributes:
+        state: Against main: `changed`, `new`, `unchanged` or `refused`.
+        base_version: Main's version; null where main has none.
+        diff: Of the prompt file, as a unified diff.
+        counts: How many cases have each verdict.
+        test: Of the prompt as a whole; null where nothing was tested.
+    """
+
+    prompt: str
+    path: str
+    state: str
+    version: str | None
+    base_version: str | None
+    digest: str
+    base_digest: str | None
+    model: str
+    base_model: str | None
+    simulated: bool
+    diff: str = ""
+    counts: dict[str, int] = {}
+    test: SuiteTestDocument | None = None
+    rules: list[RuleDocument] = []
+
+
+class CallsDocument(_Document):
+    """What the gate asked for.
+
+    Attributes:
+        first: The first trials of the candidate.
+        again: Further trials of the candidate.
+        main: Trials of main, drawn for comparison.
+        live: Those of all that were asked for now; the rest was recorded or in the local store.
+        cost_usd: Of what was asked for now; null when a price is unknown.
+    """
+
+    first: int
+    again: int
+    main: int
+    live: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+class DecisionDocument(_Document):
+    """What a gate decided, why, and what it takes to decide again.
+
+    Attributes:
+        exit_code: 0 accept, 1 reject, 3 unmeasured, 4 undecided.
+        ref: What the change was compared with, as it was named.
+        base_commit: The commit that was compared with.
+        reasons: Why, the weightiest first; in plain counts.
+        notes: What a reader should know of how the comparison was made.
+        operating_line: How often this gate is wrong, from this suite's own history.
+        again: The command that decides again.
+        go_on: The command that draws what is missing; empty when nothing is.
+        policy: What the gate held the change to.
+        cells: Main's histories and the states of cases; with the trials of the run enough to
+            decide again.
+    """
+
+    schema_version: Literal[1] = 1
+    decision: Literal["accept", "reject", "undecided", "unmeasured"]
+    exit_code: int
+    ref: str
+    base_commit: str
+    reasons: list[str]
+    notes: list[str] = []
+    prompts: list[PromptDocument]
+    cases: list[CaseDocument]
+    calls: CallsDocument
+    operating_line: str = ""
+    again: str
+    go_on: str = ""
+    policy: dict[str, Any]
+    cells: list[dict[str, Any]] = []

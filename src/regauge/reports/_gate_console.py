@@ -1,0 +1,159 @@
+"""A decision on the console: the headline, the cases that matter, and what the gate can find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.printable import printable
+from regauge.reports._answer_diff import answer_diff
+from regauge.reports._console import Line, money
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from regauge.reports._console import Tone
+    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
+
+__all__ = ["VERDICTS", "calls_line", "decision_lines", "headline", "version_step"]
+
+_SHORT_HASH = 9
+_CASES_MAX = 20
+_DIFFS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    """How a verdict is shown.
+
+    Attributes:
+        title: Above its cases.
+        column: In a table, and after a count.
+        shown: Whether its cases are listed.
+        diff: Whether their answers are.
+    """
+
+    title: str
+    column: str
+    tone: Tone = "plain"
+    shown: bool = True
+    diff: bool = False
+
+
+VERDICTS: Mapping[str, _Words] = {
+    "regressed": _Words(title="Broken", column="broken", tone="bad", diff=True),
+    "unmeasured": _Words(title="Unmeasured", column="unmeasured", tone="bad"),
+    "undecided": _Words(title="Undecided", column="undecided", tone="bad", diff=True),
+    "removed": _Words(title="Removed", column="removed", tone="bad"),
+    "drifted": _Words(title="Drifted", column="drifted", tone="bad"),
+    "improved": _Words(title="Fixed", column="fixed", tone="good", diff=True),
+    "new": _Words(title="New", column="new"),
+    "flaky": _Words(title="Flaky", column="flaky"),
+    "known-failing": _Words(title="Known failing", column="known failing", tone="quiet"),
+    "pass": _Words(title="Passed", column="passed", shown=False),
+    "unchanged": _Words(title="Unchanged", column="unchanged", shown=False),
+}
+_DECISIONS = {
+    "accept": "accepted",
+    "reject": "rejected",
+    "undecided": "undecided",
+    "unmeasured": "unmeasured",
+}
+
+
+def headline(document: DecisionDocument) -> str:
+    """The decision in a few words, with what it was compared with."""
+    named = f"{_DECISIONS[document.decision]} against {document.ref}"
+    if document.base_commit and not document.base_commit.startswith(document.ref):
+        named += f" ({document.base_commit[:_SHORT_HASH]})"
+    counts = _counts(_summed(document), only={"regressed", "improved", "undecided", "unmeasured"})
+    return f"{named}: {counts}" if counts else named
+
+
+def decision_lines(document: DecisionDocument) -> list[Line]:
+    """What a person needs at the end of a run, the decision first."""
+    return list(_lines(document))
+
+
+def _lines(document: DecisionDocument) -> Iterator[Line]:
+    tone: Tone = "good" if document.decision == "accept" else "bad"
+    yield Line(printable(f"gate: {headline(document)}"), tone)
+    for reason in document.reasons:
+        yield Line(printable(f"  {reason}"), tone)
+    for prompt in document.prompts:
+        counts = _counts(prompt.counts) or "nothing to compare"
+        yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
+        for rule in prompt.rules:
+            yield Line(printable(f"  {rule.message}"), "bad")
+            if rule.fix:
+                yield Line(printable(f"  fix: {rule.fix}"))
+    yield from _cases(document)
+    for note in document.notes:
+        yield Line(printable(f"note: {note}"), "quiet")
+    yield Line(calls_line(document))
+    if document.operating_line:
+        yield Line(document.operating_line)
+    yield Line(printable(f"decide again: {document.again}"))
+    if document.go_on:
+        yield Line(printable(f"go on: {document.go_on}"))
+
+
+def _cases(document: DecisionDocument) -> Iterator[Line]:
+    diffs_left = _DIFFS_MAX
+    for verdict, words in VERDICTS.items():
+        cases = [case for case in document.cases if case.verdict == verdict]
+        if not words.shown or not cases:
+            continue
+        yield Line(f"{words.title.lower()}:", "quiet")
+        for case in cases[:_CASES_MAX]:
+            yield Line(printable(f"  {case.message}"), words.tone)
+            yield from _details(case, diff=words.diff and diffs_left > 0)
+            diffs_left -= words.diff
+        if len(cases) > _CASES_MAX:
+            yield Line(f"  and {len(cases) - _CASES_MAX} more", "quiet")
+
+
+def _details(case: CaseDocument, *, diff: bool) -> Iterator[Line]:
+    if case.accepted:
+        yield Line(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
+    if diff:
+        yield from (Line(f"    {line}", "quiet") for line in answer_diff(case))
+
+
+def calls_line(document: DecisionDocument) -> str:
+    """How many trials the decision took, of which kind, and what was paid."""
+    calls = document.calls
+    total = calls.first + calls.again + calls.main
+    parts = [f"{calls.first} first trials", f"{calls.again} further ones", f"{calls.main} of main"]
+    live = f"{calls.live} asked for now" if calls.live else "none asked for now"
+    noun = "trial" if total == 1 else "trials"
+    return f"{total} {noun} ({', '.join(parts)}), {live}, {money(calls.cost_usd)}."
+
+
+def version_step(prompt: PromptDocument) -> str:
+    """From which version to which, or which model."""
+    version = prompt.version or "unversioned"
+    if prompt.base_version is None and prompt.base_digest is None:
+        return f"{version} (new)"
+    step = version
+    if (prompt.base_version or "unversioned") != version:
+        step = f"{prompt.base_version or 'unversioned'} → {version}"
+    if prompt.base_model is not None and prompt.base_model != prompt.model:
+        step += f", {prompt.base_model} → {prompt.model}"
+    return step + (" (simulated)" if prompt.simulated else "")
+
+
+def _summed(document: DecisionDocument) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for prompt in document.prompts:
+        for verdict, count in prompt.counts.items():
+            summed[verdict] = summed.get(verdict, 0) + count
+    return summed
+
+
+def _counts(counts: Mapping[str, int], *, only: set[str] | None = None) -> str:
+    return ", ".join(
+        f"{counts[verdict]} {words.column}"
+        for verdict, words in VERDICTS.items()
+        if counts.get(verdict) and (only is None or verdict in only)
+    )
