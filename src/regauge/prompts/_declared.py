@@ -8,7 +8,7 @@ import yaml
 
 from regauge.prompts._semver import Semver
 from regauge.prompts._template import NAME
-from regauge.prompts._types import ChangelogEntry, Evaluator, InputSpec
+from regauge.prompts._types import Acknowledgement, ChangelogEntry, Evaluator, InputSpec
 from regauge.prompts._yaml import is_scalar, line_of, scalar_tag
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ __all__ = ["read_changelog", "read_evaluators", "read_inputs", "read_test_data",
 
 _INPUT_KEYS = ("name", "description", "required", "default")
 _INPUT_FIX = "write `- name: document` and, if you like, description, required and default"
-_CHANGELOG_KEYS = ("version", "date", "text")
+_CHANGELOG_TEXTS = ("version", "date", "text")
+_ACKNOWLEDGED = ("accepted", "removed")
+_CHANGELOG_KEYS = (*_CHANGELOG_TEXTS, *_ACKNOWLEDGED)
+_ACKNOWLEDGED_FIX = "write `- case: ID` and below it `reason: WHY`"
 _CHANGELOG_FIX = "write `- version: 1.1.0`, below it `text:` and, if you like, `date:`"
 
 
@@ -74,8 +77,12 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
         values = {
             key: reader.text(value, f"changelog {key}")
             for key, (_, value) in entries.items()
-            if key in _CHANGELOG_KEYS
+            if key in _CHANGELOG_TEXTS
         }
+        accepted, removed = (
+            _acknowledged(reader, entries[key][1], key) if key in entries else ()
+            for key in _ACKNOWLEDGED
+        )
         version, text = values["version"], values["text"]
         if version is not None and not _is_version(version):
             reader.fault(item, f"changelog version {version!r} is no semantic version")
@@ -83,8 +90,42 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
             reader.fault(item, f"changelog has version {version} twice")
         elif version is not None and text is not None:
             date = values.get("date") or ""
-            found.append(ChangelogEntry(version=version, text=text.strip(), date=date))
+            found.append(
+                ChangelogEntry(
+                    version=version,
+                    text=text.strip(),
+                    date=date,
+                    accepted=accepted,
+                    removed=removed,
+                )
+            )
     return tuple(found)
+
+
+def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledgement, ...]:
+    """The cases an entry speaks of, each with a reason; one alone needs no list."""
+    alone = isinstance(node, yaml.MappingNode)
+    items = [node] if alone else reader.items(node, f"changelog {key}", _ACKNOWLEDGED_FIX)
+    found: dict[str, Acknowledgement] = {}
+    for item in items:
+        what = f"a case of changelog {key}"
+        entries = reader.mapping(item, what, _ACKNOWLEDGED_FIX)
+        if entries is None:
+            continue
+        reader.unknown(entries, ("case", "reason"), what, fatal=True)
+        texts = {
+            name: (reader.text(entries[name][1], f"{name} of {what}") or "").strip()
+            for name in ("case", "reason")
+            if name in entries
+        }
+        missing = [name for name in ("case", "reason") if not texts.get(name)]
+        if missing:
+            reader.fault(item, f"{what} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
+        elif texts["case"] in found:
+            reader.fault(item, f"changelog {key} has case {texts['case']!r} twice")
+        else:
+            found[texts["case"]] = Acknowledgement(**texts, line=line_of(item))
+    return tuple(found.values())
 
 
 def read_test_data(reader: Reader, node: yaml.Node) -> tuple[dict[str, JSON], ...]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts._semver import Semver
 
-__all__ = ["ChangelogEntry", "Evaluator", "InputSpec", "Message", "PromptVersion", "Role"]
+__all__ = [
+    "Acknowledgement",
+    "ChangelogEntry",
+    "Evaluator",
+    "InputSpec",
+    "Message",
+    "PromptVersion",
+    "Role",
+]
 
 Role = Literal["system", "developer", "user", "assistant"]
 
@@ -38,16 +46,33 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """What an author says of one golden case, for the gate and for whoever reads the change.
+
+    Attributes:
+        line: Where it stands in the prompt file, from 1.
+    """
+
+    case: str
+    reason: str
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogEntry:
     """What one version changed, in the words of the prompt file.
 
     Attributes:
         date: As the file writes it, such as `2025-06-30`; empty where it says nothing.
+        accepted: Golden cases that may fare worse from this version on, because it is wanted.
+        removed: Golden cases that were taken away.
     """
 
     version: str
     text: str
     date: str = ""
+    accepted: tuple[Acknowledgement, ...] = ()
+    removed: tuple[Acknowledgement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
