@@ -8,6 +8,11 @@ from regauge.judges.calibration._agreement import (
     agreement_of,
     disagrees,
 )
+from regauge.judges.calibration._judging import (
+    ComparingJudge,
+    cases_of_labels,
+    judge_labels,
+)
 from regauge.judges.calibration._labels import (
     Label,
     LabelKind,
@@ -33,6 +38,7 @@ __all__ = [
     "Agreement",
     "Calibration",
     "CalibrationFile",
+    "ComparingJudge",
     "Confusion",
     "Estimate",
     "Flips",
@@ -44,8 +50,10 @@ __all__ = [
     "LabelsSummary",
     "agreement_of",
     "calibration_path",
+    "cases_of_labels",
     "disagrees",
     "file_stem",
+    "judge_labels",
     "labels_path",
     "load_calibrations",
     "load_labels",
