@@ -1,0 +1,278 @@
+"""What the gate found, in plain counts: a sentence per case, per prompt and per reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from regauge.gate._types import CaseReport, CaseVerdict, Count, GateOutcome, Reason, SuiteReport
+
+__all__ = ["MessageContext", "case_message", "reason_message", "suite_message"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageContext:
+    """What messages about cases have to know of their run.
+
+    Attributes:
+        cells: How many pairs of case and check were tested together.
+        cap: The most trials of one case that this gate draws.
+        stored: Whether main's history was drawn before this run.
+        unmeasured: Why trials have no verdict, on one line.
+    """
+
+    cells: int
+    cap: int
+    stored: bool = True
+    unmeasured: str = ""
+
+
+def case_message(report: CaseReport, context: MessageContext) -> str:
+    """What happened to one case, and what that means."""
+    return f"{report.prompt}/{report.case}: {_SENTENCES[report.verdict](report, context)}"
+
+
+def _regressed(report: CaseReport, context: MessageContext) -> str:
+    if report.tier == "critical" and report.bar is not None:
+        return (
+            f"a critical case; it failed {_failed(report.candidate)} new trials"
+            f" (bar: {report.bar}). That blocks whatever main does."
+        )
+    new, today, before = _counts(report)
+    decisive = report.decisive
+    check = f" {decisive.check}" if decisive is not None and len(report.checks) > 1 else ""
+    when = " before" if context.stored else " just now"
+    main = f"main passed {before}{when}" + (f" and {today} today" if today.trials else "")
+    words = f"failed{check} {_failed(new)} new trials. {main}. This prompt change broke it."
+    return f"{words} {_repeated(report)}" if report.repeated else words
+
+
+def _improved(report: CaseReport, context: MessageContext) -> str:
+    del context
+    return f"passes {_new(report)}; main passed {_main(report)}."
+
+
+def _drifted(report: CaseReport, context: MessageContext) -> str:
+    del context
+    new, today, before = _counts(report)
+    return (
+        f"failed {_failed(new)}, but main fails it too today (passed {today}; {before} before)."
+        " The model or a judge changed, not the prompt."
+    )
+
+
+def _known_failing(report: CaseReport, context: MessageContext) -> str:
+    del context
+    return f"main fails this {_failed(_main(report))}; unchanged."
+
+
+def _new_case(report: CaseReport, context: MessageContext) -> str:
+    del context
+    bar = f" (bar: {report.bar})" if report.bar is not None else ""
+    misses = " It misses its bar." if report.blocks else ""
+    return f"no history; passed {report.candidate}{bar}.{misses}"
+
+
+def _pass(report: CaseReport, context: MessageContext) -> str:
+    del context
+    if not report.candidate.trials:
+        return "nothing was drawn."
+    return f"passed {report.candidate}; main passed {_main(report)}."
+
+
+def _unchanged(report: CaseReport, context: MessageContext) -> str:
+    del report, context
+    return "the request is the same to the byte; nothing was drawn."
+
+
+def _unmeasured(report: CaseReport, context: MessageContext) -> str:
+    asked = report.candidate.trials + report.missing
+    why = f" ({context.unmeasured})" if context.unmeasured else ""
+    return f"{report.missing or 'some'} of {asked or 'its'} trials have no verdict{why}."
+
+
+def _flaky(report: CaseReport, context: MessageContext) -> str:
+    del context
+    main = _main(report)
+    fails = f"main fails it {_failed(main)} times too" if main.failed else f"main passed {main}"
+    new = report.candidate
+    if new.trials > 1 and new.failed == 1:
+        words = f"failed once, passed {new.passed} of {new.trials - 1} other trials"
+    elif new.failed:
+        words = f"failed {_failed(new)} trials"
+    else:
+        words = f"passed {new}"
+    return f"{words}; {fails}. Not blocking."
+
+
+def _undecided(report: CaseReport, context: MessageContext) -> str:
+    new, today, before = _counts(report)
+    if report.needs:
+        there = {0: "none is recorded", 1: "only 1 is recorded"}
+        recorded = there.get(report.recorded, f"only {report.recorded} are recorded")
+        return f"needs {_trials(report.needs, 'live ')}; {recorded}."
+    main = before + today
+    split = (
+        f" ({before.trials} {'stored' if context.stored else 'just now'} + {today.trials} today)"
+        if today.trials
+        else ""
+    )
+    if report.repeated and new.trials < context.cap:
+        return f"passed {new} where main passed {main}{split}. {_repeated(report)}"
+    return (
+        f"passed {new} where main passed {main}{split}. Probably worse, not certain among"
+        f" {context.cells} cells. Add trials (--more {context.cap}) or mark the case critical."
+    )
+
+
+def _removed(report: CaseReport, context: MessageContext) -> str:
+    del context
+    if report.accepted:
+        return "removed, as the changelog says."
+    return (
+        "main has this case and it is gone. Put it back, or say why in the changelog entry of the"
+        f" prompt: `removed: [{{case: {report.case}, reason: ...}}]`."
+    )
+
+
+def _repeated(report: CaseReport) -> str:
+    times = "time" if report.repeated == 1 else "times"
+    return (
+        f"The same answer came back {report.repeated} {times} and counts once: a cache, or a fixed"
+        " seed."
+    )
+
+
+_SENTENCES: Final[Mapping[CaseVerdict, Callable[[CaseReport, MessageContext], str]]] = {
+    "regressed": _regressed,
+    "improved": _improved,
+    "flaky": _flaky,
+    "undecided": _undecided,
+    "drifted": _drifted,
+    "known-failing": _known_failing,
+    "new": _new_case,
+    "pass": _pass,
+    "unchanged": _unchanged,
+    "removed": _removed,
+    "unmeasured": _unmeasured,
+}
+
+
+def suite_message(report: SuiteReport) -> str:
+    """What the cases of one prompt say together."""
+    return f"{report.prompt}: {_suite_sentence(report)}"
+
+
+def _suite_sentence(report: SuiteReport) -> str:
+    match report.verdict:
+        case "regressed":
+            return _suite_regressed(report)
+        case "drifted":
+            control = f": main, drawn again, passed {report.control.main}" if report.control else ""
+            return (
+                f"worse than main's history, and so is main today{control}."
+                " The model or a judge changed, not the prompt."
+            )
+        case "undecided" if report.needs:
+            return f"needs {_trials(report.needs, 'live ')} to judge the prompt as a whole."
+        case "unmeasured":
+            return "trials of it have no verdict."
+        case _:
+            compared = f"{_plural(report.cases, 'case')} compared"
+            return (
+                f"{compared}, no worse than main." if report.verdict == "pass" else f"{compared}."
+            )
+
+
+def _suite_regressed(report: SuiteReport) -> str:
+    if report.head_to_head is not None:
+        arms = report.head_to_head
+        return (
+            f"the model or a judge changed, and side by side the candidate passed {arms.candidate}"
+            f" trials where main passed {arms.main}. Chance of this with an unchanged prompt:"
+            f" {_chance(arms.p_value)}."
+        )
+    last = report.rounds[-1]
+    drawn = last.trials * report.cases
+    noun = "first trials" if last.trials == 1 else "trials"
+    stable = (
+        f"; {report.stable_failed} of the cases main has never failed"
+        if report.stable_failed
+        else ""
+    )
+    words = (
+        f"no single case is clearly broken, but {last.fails} of {drawn} {noun}"
+        f" failed where main's record predicts {_decimal(last.expected)}{stable}."
+    )
+    if last.p_value <= last.bound:
+        words += f" Chance of this with an unchanged prompt: {_chance(last.p_value)}."
+    for check, p_value in last.scores.items():
+        if p_value <= last.score_bound:
+            words += (
+                f" Scores of {check} are lower; chance of this with an unchanged prompt:"
+                f" {_chance(p_value)}."
+            )
+    return words + (" main, drawn again today, is as before." if report.control else "")
+
+
+def reason_message(
+    reason: Reason, outcome: GateOutcome, *, case_messages: Mapping[tuple[str, str], str]
+) -> str:
+    """One reason of a decision, in words that need nothing else.
+
+    Args:
+        reason: One of the outcome's.
+        outcome: What the gate decided.
+        case_messages: What `case_message` says, by prompt and case.
+    """
+    if reason.case:
+        return case_messages[reason.prompt, reason.case]
+    suite = next((suite for suite in outcome.suites if suite.prompt == reason.prompt), None)
+    return suite_message(suite) if suite is not None else f"{reason.prompt}: {reason.kind}"
+
+
+def _counts(report: CaseReport) -> tuple[Count, Count, Count]:
+    """The candidate, main today and main before: of the check that decided, or of the case."""
+    decisive = report.decisive
+    if decisive is None:
+        return report.candidate, report.today, report.history
+    return decisive.candidate, decisive.today, decisive.history
+
+
+def _new(report: CaseReport) -> Count:
+    return _counts(report)[0]
+
+
+def _main(report: CaseReport) -> Count:
+    _, today, before = _counts(report)
+    return before + today
+
+
+def _failed(count: Count) -> str:
+    return f"{count.failed} of {count.trials}"
+
+
+def _trials(number: int, kind: str) -> str:
+    return _plural(number, f"{kind}trial")
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def _chance(p_value: float) -> str:
+    """A small probability as people say it.
+
+    >>> _chance(5.69e-4), _chance(0.0)
+    ('1 in 1,757', 'less than 1 in 1,000,000,000')
+    """
+    if p_value < 1e-9:  # noqa: PLR2004 - the words beside it
+        return "less than 1 in 1,000,000,000"
+    return f"1 in {round(1 / p_value):,}"
