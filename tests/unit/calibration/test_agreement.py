@@ -1,0 +1,177 @@
+"""How far a judge agrees: known numbers, and what holds for any labels."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regauge.judges.calibration import Judged, Judgement, Label, agreement_of, disagrees
+
+OTHER = {"pass": "fail", "fail": "pass"}
+
+
+def answer(number, says, *said, score=None):
+    """A label of an answer, and what the judge said of it, repeat by repeat."""
+    return Judged(
+        label=Label(id=f"l{number}", case="c", answers=("x",), says=says),
+        judgements=tuple(
+            Judgement(said=(word,), score=float(word == "pass") if score is None else score)
+            for word in said
+        ),
+    )
+
+
+def pair(number, says, *winners):
+    return Judged(
+        label=Label(id=f"l{number}", case="c", answers=("x", "y"), says=says),
+        judgements=(Judgement(said=winners),),
+    )
+
+
+def graded(number, says, score):
+    return answer(number, says, "pass", score=score)
+
+
+def outcomes(both_pass, missed, let_through, both_fail):
+    """That many of each: people and judge, pass and fail."""
+    table = [("pass", "pass", both_pass), ("pass", "fail", missed)]
+    table += [("fail", "pass", let_through), ("fail", "fail", both_fail)]
+    rows = [(human, judge) for human, judge, count in table for _ in range(count)]
+    return [answer(number, human, judge) for number, (human, judge) in enumerate(rows)]
+
+
+def test_a_perfect_judge_agrees_without_doubt():
+    found = agreement_of("outcomes", outcomes(20, 0, 0, 20))
+    assert found.judged == 40
+    for estimate in (found.accuracy, found.kappa, found.spearman, found.kendall):
+        assert (estimate.value, estimate.low, estimate.high) == (1, 1, 1)
+    assert found.confusion.counts == ((20, 0), (0, 20))
+    assert (found.base_rate, found.commonest) == (0.5, 0.5)
+    assert found.disagreements == ()
+
+
+def test_an_inverted_judge_is_as_wrong_as_can_be():
+    found = agreement_of("outcomes", outcomes(0, 20, 20, 0))
+    assert (found.accuracy.value, found.kappa.value) == (0, -1)
+    assert found.kappa.high < -0.7
+    assert len(found.disagreements) == 40
+
+
+def test_a_judge_at_chance_has_a_kappa_of_nothing():
+    found = agreement_of("outcomes", outcomes(10, 10, 10, 10))
+    assert found.accuracy.value == 0.5
+    assert found.kappa.value == 0
+    assert found.kappa.low < 0 < found.kappa.high
+
+
+def test_the_numbers_of_a_known_table():
+    # The table of https://en.wikipedia.org/wiki/Cohen's_kappa: 20, 5, 10, 15.
+    found = agreement_of("outcomes", outcomes(20, 5, 10, 15))
+    assert found.accuracy.value == 0.7
+    assert found.kappa.value == 0.4
+    assert (found.base_rate, found.commonest) == (0.5, 0.5)
+    assert found.confusion.labels == ("pass", "fail")
+    assert found.confusion.counts == ((20, 5), (10, 15))
+    assert found.kappa.low < 0.4 < found.kappa.high
+
+
+def test_a_judge_that_always_passes_agrees_by_chance_only():
+    found = agreement_of("outcomes", outcomes(30, 0, 10, 0))
+    assert (found.accuracy.value, found.commonest, found.kappa.value) == (0.75, 0.75, 0)
+    assert found.spearman is None
+
+
+def test_labels_that_never_vary_leave_kappa_open():
+    assert agreement_of("outcomes", outcomes(40, 0, 0, 0)).kappa is None
+
+
+def test_no_opinion_and_no_verdict_are_counted_apart():
+    judged = [
+        *outcomes(2, 0, 0, 2),
+        answer(7, "pass", "abstain"),
+        answer(8, "fail", "unreadable"),
+    ]
+    found = agreement_of("outcomes", judged)
+    assert (found.judged, found.abstained, found.unreadable) == (4, 1, 1)
+    assert found.accuracy.value == 1
+    assert found.disagreements == ()
+
+
+def test_a_judge_without_any_verdict_has_no_numbers():
+    found = agreement_of("scores", [answer(1, 0.5, "abstain")])
+    assert (found.judged, found.accuracy, found.kappa, found.base_rate) == (0, None, None, None)
+
+
+def test_self_consistency_is_the_share_of_judgements_that_repeat():
+    judged = [
+        answer(1, "pass", "pass", "pass", "pass"),
+        answer(2, "pass", "pass", "fail", "pass"),
+    ]
+    assert agreement_of("outcomes", judged).self_consistency == pytest.approx(
+        (1 + 1 / 3) / 2, abs=1e-4
+    )
+    assert agreement_of("outcomes", outcomes(1, 0, 0, 1)).self_consistency is None
+
+
+def test_scores_are_taken_to_the_levels_that_people_used():
+    judged = [
+        graded(n, says, score)
+        for n, (says, score) in enumerate(
+            [(0.0, 0.1), (0.0, 0.2), (0.5, 0.45), (0.5, 0.9), (1.0, 0.95), (1.0, 1.0)]
+        )
+    ]
+    found = agreement_of("scores", judged)
+    assert found.confusion.labels == ("0", "0.5", "1")
+    assert found.confusion.counts == ((2, 0, 0), (0, 1, 1), (0, 0, 2))
+    assert found.accuracy.value == pytest.approx(5 / 6, abs=1e-4)
+    assert found.kappa.value == 0.75
+    # One of six is one step off, and by chance the mean squared step is 1.5: 1 - (1/6) / 1.5.
+    assert found.weighted_kappa.value == pytest.approx(1 - 1 / 9, abs=1e-4)
+    assert found.spearman.value > 0.9
+    assert found.disagreements == ("l3",)
+    assert [one.label.id for one in disagrees("scores", judged)] == ["l3"]
+
+
+def test_a_pair_counts_in_both_orders_and_flips_are_named():
+    judged = [
+        pair(1, "a", "a", "a"),
+        pair(2, "b", "b", "b"),
+        pair(3, "a", "a", "b"),  # the answer shown first, both times
+        pair(4, "b", "b", "a"),  # the one shown second
+    ]
+    found = agreement_of("pairs", judged)
+    assert found.accuracy.value == 0.75
+    assert found.kappa.value == 0.5
+    assert found.confusion.counts == ((3, 1), (1, 3))
+    flips = found.position_flips
+    assert (flips.pairs, flips.flips, flips.for_first, flips.for_second) == (4, 2, 1, 1)
+    assert found.disagreements == ("l3", "l4")
+    assert found.spearman is None
+
+
+words = st.sampled_from(["pass", "fail"])
+
+
+@given(st.lists(st.tuples(words, words), max_size=12))
+@settings(max_examples=10, deadline=None)
+def test_a_judge_and_its_opposite_are_mirror_images(rows):
+    judged = [answer(n, human, judge) for n, (human, judge) in enumerate(rows)]
+    opposite = [answer(n, human, OTHER[judge]) for n, (human, judge) in enumerate(rows)]
+    found, other = agreement_of("outcomes", judged), agreement_of("outcomes", opposite)
+    assert set(found.disagreements).isdisjoint(other.disagreements)
+    assert len(found.disagreements) + len(other.disagreements) == len(rows)
+    if found.accuracy is not None:
+        assert found.accuracy.value + other.accuracy.value == pytest.approx(1, abs=1e-3)
+    for estimate in (found.accuracy, found.kappa, found.spearman, found.kendall):
+        if estimate is not None and estimate.low is not None:
+            assert estimate.low <= estimate.high
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
+@settings(max_examples=10, deadline=None)
+def test_any_scores_can_be_compared(rows):
+    judged = [graded(n, says, score) for n, (says, score) in enumerate(rows)]
+    found = agreement_of("scores", judged)
+    assert sum(map(sum, found.confusion.counts)) == found.judged == len(rows)
+    assert len(found.confusion.labels) <= 10

@@ -1,0 +1,171 @@
+"""Labels of people: what is read, and what one bad file says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from regauge.errors import DatasetError
+from regauge.judges.calibration import file_stem, load_labels
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+common = {
+    "id": st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
+    "case": st.text("abc-", min_size=1, max_size=6),
+}
+notes = {"by": texts, "why": texts, "origin": texts, "split": texts, "note": texts}
+rows_of = {
+    "outcomes": st.fixed_dictionaries(
+        common | {"answer": texts, "label": st.sampled_from(["pass", "fail"])}, optional=notes
+    ),
+    "scores": st.fixed_dictionaries(
+        common | {"answer": texts, "score": st.floats(0, 1) | st.sampled_from([0, 1])},
+        optional=notes,
+    ),
+    "pairs": st.fixed_dictionaries(
+        common | {"a": texts, "b": texts, "label": st.sampled_from(["a", "b", "tie"])},
+        optional=notes,
+    ),
+}
+files = st.sampled_from(sorted(rows_of)).flatmap(
+    lambda kind: st.tuples(
+        st.just(kind),
+        st.lists(rows_of[kind], min_size=1, max_size=5, unique_by=lambda row: row["id"]),
+    )
+)
+
+
+def row(number, **more):
+    return {"id": f"l{number}", "case": "c", "answer": f"answer {number}", "label": "pass"} | more
+
+
+@given(files)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_is_what_is_read(load, written):
+    kind, rows = written
+    labels = load(rows)
+    assert labels.kind == kind
+    assert len(labels) == len(rows)
+    for number, (label, row) in enumerate(zip(labels.labels, rows, strict=True), 1):
+        answers = (row["a"], row["b"]) if kind == "pairs" else (row["answer"],)
+        says = row["score"] if kind == "scores" else row["label"]
+        assert (label.id, label.case, label.answers, label.says) == (
+            row["id"],
+            row["case"],
+            answers,
+            says,
+        )
+        for key in ("by", "why", "origin", "split"):
+            assert getattr(label, key) == row.get(key, "")
+        assert label.at == f"fixtures/labels/tone.jsonl:{number}"
+
+
+@given(files, st.randoms(use_true_random=False))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_order_and_reasons_change_no_digest_and_what_is_labelled_does(load, written, random):
+    kind, rows = written
+    before = load(rows).digest
+    shuffled = [{**row, "why": "for another reason", "by": "someone"} for row in rows]
+    random.shuffle(shuffled)
+    assert load(shuffled).digest == before
+    key = "a" if kind == "pairs" else "answer"
+    changed = [{**rows[0], key: rows[0][key] + "."}, *rows[1:]]
+    assert load(changed).digest != before
+
+
+def test_a_label_may_bring_its_own_case(load):
+    label = load([{"id": "l", "answer": "x", "label": "fail", "inputs": {"q": 1}, "expected": 2}])
+    assert (label.labels[0].inputs, label.labels[0].expected) == ({"q": 1}, 2)
+
+
+@given(st.binary(max_size=80))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_labels_or_faults(project, content):
+    (project.labels_dir / "tone.jsonl").write_bytes(content)
+    with pytest.raises(DatasetError) as caught:
+        load_labels("tone", project)
+    assert caught.value.faults
+
+
+def test_every_fault_is_said_with_its_line(load):
+    bad = "\n".join(
+        [
+            json.dumps(row(1)),
+            json.dumps(row(1)),
+            json.dumps(row(3, lable="fail")),
+            json.dumps({"id": "l4", "case": "c", "answer": "x"}),
+            json.dumps({"id": "", "answer": 7, "label": "good"}),
+            json.dumps({"id": "l6", "case": "c", "answer": "x", "score": 2}),
+            json.dumps({"id": "l7", "case": "c", "a": "x", "label": "tie"}),
+            json.dumps(row(8, score=0.5)),
+            json.dumps(row(9, expected="x")),
+            json.dumps(row(10, inputs=["x"])),
+            json.dumps({"id": "l11", "case": "c", "answer": "x", "score": True}),
+            "[1]",
+            "{",
+        ]
+    )
+    with pytest.raises(DatasetError) as caught:
+        load(bad)
+    assert str(caught.value) == snapshot("""\
+fixtures/labels/tone.jsonl:2: the id 'l1' is taken: line 1 has it too
+  fix: every label needs an id of its own
+fixtures/labels/tone.jsonl:3: unknown key 'lable'
+  fix: did you mean 'label'?
+fixtures/labels/tone.jsonl:4: nothing says what it is worth: `label` says pass or fail
+fixtures/labels/tone.jsonl:5: `answer` is not text but '7'
+  fix: put it in quotes
+fixtures/labels/tone.jsonl:5: the id is empty
+fixtures/labels/tone.jsonl:5: the label is 'good', not pass or fail
+fixtures/labels/tone.jsonl:5: nothing says what was answered
+  fix: name a golden case: `case`, or give `inputs` and `expected`
+fixtures/labels/tone.jsonl:6: the score is '2', not a number from 0 to 1
+fixtures/labels/tone.jsonl:6: another kind of label than that of line 1, where `label` says pass or fail
+  fix: keep one kind of label per file
+fixtures/labels/tone.jsonl:7: a label without `b`
+fixtures/labels/tone.jsonl:7: another kind of label than that of line 1, where `label` says pass or fail
+  fix: keep one kind of label per file
+fixtures/labels/tone.jsonl:8: `label` beside `score`
+  fix: keep one of them
+fixtures/labels/tone.jsonl:9: `expected` without `inputs`
+  fix: the golden case has its own
+fixtures/labels/tone.jsonl:10: `inputs` is not a mapping of names to values
+fixtures/labels/tone.jsonl:11: the score is 'True', not a number from 0 to 1
+fixtures/labels/tone.jsonl:11: another kind of label than that of line 1, where `label` says pass or fail
+  fix: keep one kind of label per file
+fixtures/labels/tone.jsonl:12: a label is a JSON object, not [1]
+fixtures/labels/tone.jsonl:13: not JSON: expecting property name enclosed in double quotes at column 2\
+""")
+
+
+def test_a_judge_without_labels_is_told_how_to_write_some(project, write):
+    write([row(1)], "incident-tone")
+    with pytest.raises(DatasetError) as caught:
+        load_labels("incident-tones", project)
+    assert str(caught.value) == snapshot("""\
+fixtures/labels/incident-tones.jsonl: no labels of judge 'incident-tones'
+  fix: write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass", "by": ..., "why": ...}
+  or did you mean 'incident-tone'?\
+""")
+
+
+def test_an_empty_file_is_no_labels(load):
+    with pytest.raises(DatasetError, match=r"fixtures/labels/tone\.jsonl: no labels"):
+        load("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("plain-name", "plain-name"),
+        ("deepeval(GEval, name=Kurz & gut)", "deepeval-GEval-name-Kurz-gut"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("größe", "größe"),
+    ],
+)
+def test_the_name_of_a_judge_becomes_a_file_name(name, stem):
+    assert file_stem(name) == stem
