@@ -121,7 +121,7 @@ class CaseTrials:
         drawn: The numbers of the trials that count, rising.
         passed: How many of them every judge let pass.
         checks: Per judge, in how many it had an opinion and how many of these it let pass.
-        scores: The scores of judges that grade, in the order of the trials they judged.
+        scores: What each judge gave, lowest first: one score for each trial it had an opinion of.
         answers: The first digits of the digests of the answers, each once, sorted.
     """
 
@@ -148,15 +148,13 @@ class CaseTrials:
             known = checks.get(name, Count(passed=0, trials=0))
             if outcome is not None:
                 known = Count(passed=known.passed + outcome, trials=known.trials + 1)
+                score = round(facts.scores.get(name, float(outcome)), _SCORE_DIGITS)
+                scores[name] = tuple(sorted((*scores.get(name, ()), score)))
             checks[name] = known
-            score = facts.scores.get(name)
-            if outcome is not None and score is not None:
-                scores[name] = (*scores.get(name, ()), round(score, _SCORE_DIGITS))
-        passed = False not in facts.checks.values() and True in facts.checks.values()
         return replace(
             self,
             drawn=(*self.drawn, number),
-            passed=self.passed + passed,
+            passed=self.passed + bool(facts.passed),
             checks=checks,
             scores=scores,
             answers=tuple(sorted({*self.answers, facts.answer[:_ANSWER_DIGITS]})),

@@ -1,0 +1,177 @@
+"""`fixtures/baselines/<prompt>.json`: read with a line for every fault, written in one step."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from regauge.errors import Fault, FaultyFileError
+from regauge.gate._baseline_document import BaselineDocument
+from regauge.gate._baseline_text import SCHEMA_VERSION, baseline_text
+from regauge.prompts import write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.gate._baseline import Baseline
+    from regauge.project import Project
+
+__all__ = [
+    "BaselineError",
+    "baseline_path",
+    "load_baseline",
+    "parse_baseline",
+    "save_baseline",
+]
+
+_KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
+_REBUILD = "take main's copy of the file, then run: regauge baseline update"
+
+
+class BaselineError(FaultyFileError):
+    """A baseline that cannot be read; nothing is compared with half of it."""
+
+
+def baseline_path(project: Project, prompt: str) -> Path:
+    """Where the baseline of a prompt is."""
+    return project.fixtures_dir / "baselines" / f"{prompt}.json"
+
+
+def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
+    """Read a baseline; None where there is no such file.
+
+    Raises:
+        BaselineError: It cannot be read; every fault is listed with its line.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise BaselineError([Fault(path=shown, line=None, message=message)]) from error
+    return parse_baseline(data, shown=shown)
+
+
+def save_baseline(path: Path, baseline: Baseline) -> bool:
+    """Write a baseline in one step; returns whether the file differs from what was there.
+
+    Raises:
+        BaselineError: It cannot be written.
+    """
+    content = baseline_text(baseline).encode()
+    try:
+        if path.is_file() and path.read_bytes() == content:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    except OSError as error:
+        message = f"cannot be written: {error.strerror or error}"
+        raise BaselineError([Fault(path=path, line=None, message=message)]) from error
+    return True
+
+
+def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
+    """Read the content of a baseline.
+
+    Args:
+        data: What the file holds, now or in a commit.
+        shown: The file, as people write it.
+
+    Raises:
+        BaselineError: It is no baseline; every fault is listed with its line.
+    """
+    try:
+        text = data.decode()
+        document = json.loads(text, object_pairs_hook=_unique)
+    except UnicodeDecodeError as error:
+        raise _broken(shown, None, f"not UTF-8: {error.reason}") from error
+    except json.JSONDecodeError as error:
+        conflict = re.search(r"^(<{7}|={7}|>{7})", data.decode(), re.MULTILINE)
+        line = data[: conflict.start()].count(b"\n") + 1 if conflict else error.lineno
+        message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
+        raise _broken(shown, line, message) from error
+    except _TwiceError as error:
+        named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
+        raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
+    given = document.get("schema_version") if isinstance(document, dict) else None
+    if isinstance(given, int) and given != SCHEMA_VERSION:
+        fix = (
+            "use the regauge that wrote it, or a newer one" if given > SCHEMA_VERSION else _REBUILD
+        )
+        message = f"schema version {given}; this regauge reads version {SCHEMA_VERSION}"
+        raise BaselineError([Fault(path=shown, line=None, message=message, fix=fix)])
+    try:
+        return BaselineDocument.model_validate(document).value()
+    except ValidationError as error:
+        places = _Places(text)
+        faults = [
+            Fault(
+                path=shown,
+                line=places.line(item["loc"]),
+                message=f"{_dotted(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
+            )
+            for item in error.errors()
+        ]
+        raise BaselineError(sorted(faults, key=lambda fault: fault.line or 0)) from error
+
+
+class _TwiceError(Exception):
+    """A key that an object has twice."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    if twice:
+        raise _TwiceError(twice[0])
+    return dict(pairs)
+
+
+def _broken(path: Path, line: int | None, message: str) -> BaselineError:
+    return BaselineError([Fault(path=path, line=line, message=message, fix=_REBUILD)])
+
+
+def _dotted(place: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in place) or "the file"
+
+
+def _key_of(line: str) -> str | None:
+    match = _KEY.match(line)
+    return cast("str", json.loads(match[1])) if match else None
+
+
+class _Places:
+    """On which lines the keys of a baseline stand."""
+
+    def __init__(self, text: str) -> None:
+        self._keys: list[tuple[int, int, str]] = []
+        history, previous = -1, 0
+        for number, line in enumerate(text.splitlines(), 1):
+            key = _key_of(line)
+            if key is None:
+                continue
+            if key == "prompt_digest":
+                history += 1
+            elif key == "previous":
+                previous = history + 1
+            self._keys.append((history, number, key))
+        self._previous = previous
+
+    def line(self, place: tuple[int | str, ...]) -> int | None:
+        """The line of the innermost key of a place that begins a line."""
+        wanted = [part for part in place if isinstance(part, str)]
+        index = next((part for part in place if isinstance(part, int)), None)
+        if index is not None and wanted[0] == "previous":
+            index += self._previous
+        for name in reversed(wanted):
+            for history, number, key in self._keys:
+                if key == name and index in {None, history}:
+                    return number
+        return None

@@ -1,0 +1,153 @@
+"""Version rules: what a change to a prompt must say of itself before it is weighed at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from regauge.errors import Fault
+
+if TYPE_CHECKING:
+    from regauge.prompts import Prompt, PromptLock, Semver
+
+__all__ = ["RuleBreach", "lock_breaches", "version_breaches"]
+
+Rule: TypeAlias = Literal[
+    "not-bumped", "no-version", "reused", "older", "contract", "not-released", "lock"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleBreach:
+    """One version rule that a change breaks; each rejects the change.
+
+    Attributes:
+        prompt: The prompt's name; empty for the lock as a whole.
+        fault: Where, what, and the command that fixes it.
+    """
+
+    rule: Rule
+    prompt: str
+    fault: Fault
+
+    def __str__(self) -> str:
+        return str(self.fault)
+
+
+def version_breaches(
+    head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
+) -> tuple[RuleBreach, ...]:
+    """What a prompt as it is breaks against its base version and the locks of both; at most one.
+
+    A prompt that behaves, promises and is numbered as in the base version breaks nothing.
+
+    Args:
+        head: The prompt as it is now.
+        base: The same prompt in the base version; None where it is new.
+        head_lock: `prompts.lock` as it is now.
+        base_lock: `prompts.lock` of the base version.
+    """
+    if base is not None and _state(head) == _state(base):
+        return ()
+    if head.version is None:
+        return (_no_version(head, base, head_lock=head_lock, base_lock=base_lock),)
+    breach = (
+        _not_bumped(head, base)
+        or _reused(head, head.version, base_lock)
+        or _reused(head, head.version, head_lock)
+        or _older(head, head.version, base)
+        or _contract(head, head.version, base, base_lock)
+        or _not_released(head, head.version, head_lock)
+    )
+    return (breach,) if breach is not None else ()
+
+
+def lock_breaches(
+    head_lock: PromptLock, base_lock: PromptLock, *, ref: str
+) -> tuple[RuleBreach, ...]:
+    """Releases of the base version that the lock lost or changed: it is only ever added to."""
+    return tuple(
+        RuleBreach(rule="lock", prompt="", fault=fault)
+        for fault in head_lock.check_against(base_lock, ref)
+    )
+
+
+def _state(prompt: Prompt) -> tuple[str, str, Semver | None]:
+    return prompt.digest, prompt.contract_digest, prompt.version
+
+
+def _no_version(
+    head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
+) -> RuleBreach:
+    known = {entry.version for lock in (head_lock, base_lock) for entry in lock.of(head.name)}
+    if base is not None and base.version is not None:
+        known.add(base.version)
+    if not known:
+        message = "it has no version, so what was measured belongs to nothing one could name"
+        return _breach("no-version", head, message, f"regauge bump {head.name} major")
+    message = "it has no version any more"
+    fix = f"write `version: {max(known)}` back, then: {_bump(head, base)}"
+    return _breach("no-version", head, message, fix)
+
+
+def _not_bumped(head: Prompt, base: Prompt | None) -> RuleBreach | None:
+    if base is None or base.version != head.version:
+        return None
+    contract = head.contract_digest != base.contract_digest
+    what = "its contract (jsonSchema, inputs)" if contract else "what it says"
+    message = f"{what} changed, but its version is still {head.version}"
+    return _breach("not-bumped", head, message, _bump(head, base))
+
+
+def _reused(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
+    entry = lock.get(head.name, version)
+    if entry is None or (entry.digest, entry.contract_digest) == _state(head)[:2]:
+        return None
+    message = f"version {version} was released with other content ({entry.digest[:12]})"
+    return _breach("reused", head, message, f"regauge bump {head.name} patch -m 'WHAT CHANGED'")
+
+
+def _older(head: Prompt, version: Semver, base: Prompt | None) -> RuleBreach | None:
+    if base is None or base.version is None or version > base.version:
+        return None
+    message = f"version {version} is older than {base.version} of the base version"
+    fix = f"write `version: {base.version}`, then: {_bump(head, base)}"
+    return _breach("older", head, message, fix)
+
+
+def _contract(
+    head: Prompt, version: Semver, base: Prompt | None, base_lock: PromptLock
+) -> RuleBreach | None:
+    """A contract that changed without a new major version, against the base or its releases."""
+    if base is None or base.contract_digest == head.contract_digest:
+        return None
+    before = base.version
+    if before is None or before.prerelease:
+        # Prereleases promise nothing, so the release before them counts.
+        broken = base_lock.needs_major(head)
+        before = broken.version if broken is not None else None
+    if before is None or version.major > before.major:
+        return None
+    message = (
+        f"its contract (jsonSchema, inputs) changed since {before},"
+        f" but {version} is no new major version"
+    )
+    return _breach("contract", head, message, f"regauge bump {head.name} major -m 'WHAT CHANGED'")
+
+
+def _not_released(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
+    if lock.get(head.name, version) is not None:
+        return None
+    message = f"version {version} is not in {lock.path.name}"
+    return _breach("not-released", head, message, f"regauge bump {head.name}")
+
+
+def _bump(head: Prompt, base: Prompt | None) -> str:
+    contract = base is not None and base.contract_digest != head.contract_digest
+    return f"regauge bump {head.name} {'major' if contract else 'minor'} -m 'WHAT CHANGED'"
+
+
+def _breach(rule: Rule, head: Prompt, message: str, fix: str) -> RuleBreach:
+    line = head.lines.get("version", 1)
+    fault = Fault(path=head.path, line=line, message=message, fix=fix)
+    return RuleBreach(rule=rule, prompt=head.name, fault=fault)
