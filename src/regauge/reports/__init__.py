@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from regauge.reports._annotations import decision_annotations
 from regauge.reports._console import (
     Line,
     cause_lines,
@@ -13,8 +14,16 @@ from regauge.reports._console import (
     recorded_lines,
     suite_lines,
 )
+from regauge.reports._decision import (
+    AnswerDocument,
+    CaseDocument,
+    DecisionDocument,
+    PromptDocument,
+)
 from regauge.reports._end import RunEnd
 from regauge.reports._export import trials_table, write_csv, write_parquet
+from regauge.reports._gate_console import decision_lines
+from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._git import git_state
 from regauge.reports._junit import junit_properties
 from regauge.reports._markdown import escape_markdown, run_markdown
@@ -35,11 +44,15 @@ from regauge.reports._writer import RunWriter
 
 __all__ = [
     "SCHEMA_VERSION",
+    "AnswerDocument",
+    "CaseDocument",
     "Cause",
     "CauseGroup",
+    "DecisionDocument",
     "GitState",
     "JudgeName",
     "Line",
+    "PromptDocument",
     "RunEnd",
     "RunRecord",
     "RunWriter",
@@ -48,6 +61,9 @@ __all__ = [
     "TrialRow",
     "VerdictRow",
     "cause_lines",
+    "decision_annotations",
+    "decision_lines",
+    "decision_markdown",
     "duration",
     "escape_markdown",
     "find_run",

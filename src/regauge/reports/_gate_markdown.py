@@ -23,6 +23,8 @@ _MARK = "<!-- regauge gate -->"
 _CASES_MAX = 30
 _DIFFS_MAX = 8
 _DIFF_LINES_MAX = 60
+_DIFF_CHARS_MAX = 4000
+_PROMPT_DIFFS_MAX = 4
 _MARKS = {"accept": "✅", "reject": "❌", "undecided": "❔", "unmeasured": "⚠️"}
 
 
@@ -46,7 +48,7 @@ def _parts(document: DecisionDocument) -> Iterator[str]:
     for prompt in document.prompts:
         yield from _rules(prompt)
     yield from _cases(document)
-    for prompt in document.prompts:
+    for prompt in document.prompts[:_PROMPT_DIFFS_MAX]:
         yield from _prompt_diff(prompt)
     yield ""
     if document.notes:
@@ -99,7 +101,7 @@ def _rules(prompt: PromptDocument) -> Iterator[str]:
         yield f"**Versions of {escape_markdown(prompt.prompt)}**"
         yield ""
         for rule in prompt.rules:
-            fix = f" Fix: {_code(rule.fix)}" if rule.fix else ""
+            fix = f". Fix: {_code(rule.fix)}" if rule.fix else ""
             yield f"- {escape_markdown(rule.message)}{fix}"
 
 
@@ -121,9 +123,15 @@ def _prompt_diff(prompt: PromptDocument) -> Iterator[str]:
 
 def _folded(title: str, lines: Sequence[str], *, indent: str = "") -> Iterator[str]:
     """A block that opens on a click; nothing in it can end it, however it is made."""
-    shown = list(lines[:_DIFF_LINES_MAX])
-    if len(lines) > _DIFF_LINES_MAX:
-        shown.append(f"… {len(lines) - _DIFF_LINES_MAX} more lines")
+    shown: list[str] = []
+    chars_left = _DIFF_CHARS_MAX
+    for line in lines[:_DIFF_LINES_MAX]:
+        if chars_left <= 0:
+            break
+        shown.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
+        chars_left -= len(line)
+    if len(lines) > len(shown):
+        shown.append(f"… {len(lines) - len(shown)} more lines")
     runs = (len(run) for line in shown for run in re.findall("`+", line))
     fence = "`" * max(3, 1 + max(runs, default=0))
     yield f"{indent}<details><summary>{escape_markdown(title)}</summary>"

@@ -1,0 +1,237 @@
+"""A decision on the console, in Markdown and as annotations; what a model says is hostile."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from regauge.reports import (
+    AnswerDocument,
+    CaseDocument,
+    DecisionDocument,
+    PromptDocument,
+    decision_annotations,
+    decision_lines,
+    decision_markdown,
+)
+from regauge.reports._decision import CallsDocument, CountDocument, RuleDocument
+
+DIFF = """\
+--- alert-severity@1.0.0
++++ prompts/alert-severity.prompt.yml
+@@ -10,3 +10,3 @@
+ messages:
+-  - critical: wake somebody up
++  - critical
+"""
+
+
+def count(passed: int, trials: int) -> CountDocument:
+    return CountDocument(passed=passed, trials=trials)
+
+
+def a_case(case: str = "disk-full", verdict: str = "regressed", **more: Any) -> CaseDocument:
+    values: dict[str, Any] = {
+        "prompt": "alert-severity",
+        "case": case,
+        "tier": "required",
+        "state": "changed",
+        "verdict": verdict,
+        "blocks": verdict == "regressed",
+        "message": f"alert-severity/{case}: failed 6 of 6 new trials.",
+        "before": count(12, 12),
+        "today": count(5, 5),
+        "candidate": count(0, 6),
+    }
+    return CaseDocument(**{**values, **more})
+
+
+def a_prompt(**more: Any) -> PromptDocument:
+    values: dict[str, Any] = {
+        "prompt": "alert-severity",
+        "path": "prompts/alert-severity.prompt.yml",
+        "state": "changed",
+        "version": "1.1.0",
+        "base_version": "1.0.0",
+        "digest": "a" * 64,
+        "base_digest": "b" * 64,
+        "model": "sim:clerk-1",
+        "base_model": "sim:clerk-1",
+        "simulated": True,
+        "diff": DIFF,
+        "counts": {"regressed": 1, "pass": 99},
+    }
+    return PromptDocument(**{**values, **more})
+
+
+def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
+    values: dict[str, Any] = {
+        "decision": "reject",
+        "exit_code": 1,
+        "ref": "origin/main",
+        "base_commit": "1a2b3c4d5e6f",
+        "reasons": [],
+        "prompts": [a_prompt()],
+        "cases": list(cases),
+        "calls": CallsDocument(
+            first=100, again=5, main=5, live=110, input_tokens=1, output_tokens=1, cost_usd=0.0
+        ),
+        "operating_line": "With these 100 cases this gate finds one fully broken case.",
+        "again": "regauge gate origin/main",
+        "policy": {},
+    }
+    return DecisionDocument(**{**values, **more})
+
+
+def answers(passing: str, failing: str, reason: str = "severity is wrong") -> dict[str, Any]:
+    return {
+        "passing": AnswerDocument(arm="main", trial=1000, text=passing),
+        "failing": AnswerDocument(
+            arm="candidate", trial=0, text=failing, judge="field_equals", reason=reason
+        ),
+    }
+
+
+def test_a_rejection_reads_in_ten_seconds():
+    broken = a_case(**answers('{"severity": "critical"}', '{"severity": "info"}'))
+    rule = RuleDocument(
+        rule="no-bump",
+        message="prompts/alert-severity.prompt.yml changed and its version did not",
+        fix="regauge bump alert-severity minor",
+        path="prompts/alert-severity.prompt.yml",
+        line=3,
+    )
+    document = a_decision(broken, a_case("quota", "pass"), prompts=[a_prompt(rules=[rule])])
+    assert "\n".join(line.text for line in decision_lines(document)) == snapshot("""\
+gate: rejected against origin/main (1a2b3c4d5): 1 broken
+alert-severity 1.0.0 → 1.1.0 (simulated): 1 broken, 99 passed
+  prompts/alert-severity.prompt.yml changed and its version did not
+  fix: regauge bump alert-severity minor
+broken:
+  alert-severity/disk-full: failed 6 of 6 new trials.
+    --- passed (main, trial 1000)
+    +++ failed (candidate, trial 0)
+     {
+    -  "severity": "critical"
+    +  "severity": "info"
+     }
+    field_equals: severity is wrong
+110 trials (100 first trials, 5 further ones, 5 of main), 110 asked for now, $0.
+With these 100 cases this gate finds one fully broken case.
+decide again: regauge gate origin/main\
+""")
+    assert decision_markdown(document) == snapshot("""\
+<!-- regauge gate -->
+### ❌ regauge gate: rejected against origin/main (1a2b3c4d5): 1 broken
+
+
+| prompt | version | broken | passed |
+|---|---|--:|--:|
+| alert-severity | 1.0.0 → 1.1.0 (simulated) | 1 | 99 |
+
+**Versions of alert-severity**
+
+- prompts/alert-severity.prompt.yml changed and its version did not. Fix: `regauge bump alert-severity minor`
+
+**Broken**
+
+- alert-severity/disk-full: failed 6 of 6 new trials.
+  <details><summary>answers</summary>
+
+  ```diff
+  --- passed (main, trial 1000)
+  +++ failed (candidate, trial 0)
+   {
+  -  "severity": "critical"
+  +  "severity": "info"
+   }
+  field_equals: severity is wrong
+  ```
+
+  </details>
+
+<details><summary>diff of prompts/alert-severity.prompt.yml</summary>
+
+```diff
+--- alert-severity@1.0.0
++++ prompts/alert-severity.prompt.yml
+@@ -10,3 +10,3 @@
+ messages:
+-  - critical: wake somebody up
++  - critical
+```
+
+</details>
+
+110 trials (100 first trials, 5 further ones, 5 of main), 110 asked for now, $0. With these 100 cases this gate finds one fully broken case.
+
+Decide again: `regauge gate origin/main`
+""")
+    assert decision_annotations(document) == snapshot(
+        [
+            "::error file=prompts/alert-severity.prompt.yml,line=3,title=regauge%3A alert-severity::prompts/alert-severity.prompt.yml changed and its version did not%0Afix: regauge bump alert-severity minor",
+            "::error file=prompts/alert-severity.prompt.yml,line=11,title=regauge%3A alert-severity/disk-full regressed::alert-severity/disk-full: failed 6 of 6 new trials.",
+        ]
+    )
+
+
+def test_a_fixed_case_shows_the_failing_answer_first():
+    fixed = a_case(verdict="improved", **answers("right", "wrong"))
+    text = decision_markdown(a_decision(fixed, decision="accept"))
+    assert text.index("--- failed (candidate, trial 0)") < text.index("+++ passed (main")
+    assert "\n  -wrong\n  +right\n" in text
+
+
+def test_a_decision_without_a_case_still_marks_the_prompt_file():
+    document = a_decision(reasons=["alert-severity: no single case is clearly broken, but"])
+    (only,) = decision_annotations(document)
+    assert only.startswith("::error file=prompts/alert-severity.prompt.yml,line=11,")
+    assert decision_annotations(a_decision(decision="accept")) == []
+
+
+def test_many_broken_cases_stay_within_what_github_takes():
+    cases = [
+        a_case(f"case-{n}", **answers("x" * 5000, "y\n" * 5000, reason="z" * 5000))
+        for n in range(500)
+    ]
+    document = a_decision(*cases, prompts=[a_prompt(diff="+x" * 50_000), a_prompt(diff=DIFF * 999)])
+    assert len(decision_markdown(document)) < 65_536
+    assert "… and 470 more" in decision_markdown(document)
+    assert len(decision_annotations(document)) == 10
+
+
+HOSTILE = st.text(
+    st.one_of(st.sampled_from("`~@#<>|[]():%\n\r\x1b -+/\\"), st.characters()), max_size=60
+)
+
+
+@given(passing=HOSTILE, failing=HOSTILE, reason=HOSTILE, case=HOSTILE)
+def test_no_answer_ends_its_block_or_begins_a_command(
+    passing: str, failing: str, reason: str, case: str
+):
+    document = a_decision(
+        a_case(case, message=f"alert-severity/{case}: failed", **answers(passing, failing, reason)),
+        prompts=[a_prompt(diff=f"--- a\n+++ b\n@@ -1 +1 @@\n-{passing}\n+{failing}\n")],
+    )
+    outside: list[str] = []
+    fence = ""
+    for line in decision_markdown(document).split("\n"):
+        mark = re.fullmatch(r" {0,3}(`{3,})(diff)?", line)
+        if not fence and mark and mark[2]:
+            fence = mark[1]
+        elif fence and mark and not mark[2] and len(mark[1]) >= len(fence):
+            fence = ""
+        elif not fence:
+            outside.append(line)
+    assert fence == ""
+    allowed = re.compile(r"</?(details|summary|br)>|<!-- regauge gate -->")
+    text = "\n".join(allowed.sub("", line) for line in outside)
+    assert not re.search(r"[<>@\x1b\r]", text)
+    for command in decision_annotations(document):
+        assert re.fullmatch(r"::(error|warning) [^\n\r]*?::[^\n\r]*", command)
+        head = command.split("::")[1]
+        assert head.count(",") == 2, head
