@@ -29,6 +29,7 @@ from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, r
 from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
 from regauge.judges._standing import standing_of
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
+from regauge.judges.model._rubric import rubric
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
     line_count,
@@ -194,6 +195,7 @@ __all__ = [
     "response_count",
     "rouge_l",
     "rouge_n",
+    "rubric",
     "rule",
     "sentence_count",
     "similarity",

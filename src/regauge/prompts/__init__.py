@@ -13,6 +13,7 @@ from regauge.prompts._parse import parse_prompt, prompt_name
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._rubric import RubricKind, RubricSpec
 from regauge.prompts._semver import Part, Semver
+from regauge.prompts._template import input_text
 from regauge.prompts._types import (
     ChangelogEntry,
     Evaluator,
@@ -43,6 +44,7 @@ __all__ = [
     "VersionRecord",
     "bump",
     "find_prompt",
+    "input_text",
     "lint_prompts",
     "lint_warnings",
     "load_prompt",

@@ -22,6 +22,7 @@ __all__ = [
     "FinishReason",
     "ModelId",
     "Provider",
+    "TokenLogprob",
     "ToolCall",
     "Usage",
     "parse_model_id",
@@ -166,6 +167,39 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    """One token of an answer, with how likely it was.
+
+    Attributes:
+        logprob: The natural logarithm of its probability.
+        top: The likeliest tokens at its place and theirs, the likeliest first.
+    """
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+    def to_json(self) -> list[JSON]:
+        """As short as it can be: there is one of them for every token."""
+        return [self.token, self.logprob, [list(other) for other in self.top]]
+
+    @classmethod
+    def from_json(cls, document: Any) -> TokenLogprob:
+        """The token that `to_json` wrote.
+
+        Raises:
+            TypeError: It is no such document.
+            ValueError: It is no such document.
+        """
+        token, logprob, top = document
+        return cls(
+            token=str(token),
+            logprob=float(logprob),
+            top=tuple([(str(other), float(its)) for other, its in top]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """A provider's answer.
 
@@ -176,6 +210,7 @@ class Completion:
         latency_s: How long the attempt that answered took, in seconds.
         cost_usd: In US dollars; None when the price of the model is not known.
         attempts: How often it was tried, the one that answered included.
+        logprobs: The tokens of the text, where the request asks for `logprobs` and they are given.
     """
 
     text: str | None
@@ -189,6 +224,7 @@ class Completion:
     latency_s: float
     cost_usd: float | None = None
     attempts: int = 1
+    logprobs: tuple[TokenLogprob, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document for recordings; what is empty is left out."""
@@ -212,6 +248,8 @@ class Completion:
             document["fingerprint"] = self.fingerprint
         if self.attempts != 1:
             document["attempts"] = self.attempts
+        if self.logprobs:
+            document["logprobs"] = [token.to_json() for token in self.logprobs]
         return document
 
     @classmethod
@@ -238,6 +276,7 @@ class Completion:
                 latency_s=given["latency_s"],
                 cost_usd=given.get("cost_usd"),
                 attempts=given.get("attempts", 1),
+                logprobs=tuple([TokenLogprob.from_json(t) for t in given.get("logprobs", ())]),
             )
             known = completion.finish_reason in _FINISH_REASONS
         except KeyError as error:

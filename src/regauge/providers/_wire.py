@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._failure import AttemptError, refusal_in
-from regauge.providers._types import ToolCall, Usage
+from regauge.providers._types import TokenLogprob, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,16 @@ _TOO_MANY: Final = 429
 class Answer:
     """What a response says, before latency and price are known."""
 
-    __slots__ = ("fingerprint", "finish_reason", "model", "refusal", "text", "tool_calls", "usage")
+    __slots__ = (
+        "fingerprint",
+        "finish_reason",
+        "logprobs",
+        "model",
+        "refusal",
+        "text",
+        "tool_calls",
+        "usage",
+    )
 
     def __init__(self, document: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
         message = _table(choice.get("message"))
@@ -56,6 +66,7 @@ class Answer:
         if self.text is None and self.refusal is None and not self.tool_calls:
             # Some servers say nothing at all where the answer is empty.
             self.text = "" if self.finish_reason == "stop" else None
+        self.logprobs = _logprobs(choice.get("logprobs"))
         self.usage = _usage(document.get("usage"))
         self.model = str(document.get("model") or "")
         fingerprint = document.get("system_fingerprint")
@@ -176,6 +187,31 @@ def _tool_call(call: Mapping[str, Any]) -> ToolCall:
         name=str(function.get("name") or ""),
         arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
     )
+
+
+def _logprobs(value: object) -> tuple[TokenLogprob, ...]:
+    """The tokens of the text; what is no token with a finite number is left out, all of them."""
+    found: list[TokenLogprob] = []
+    given: Any = _table(value).get("content")
+    for entry in given if isinstance(given, list) else ():
+        token, logprob = _table(entry).get("token"), _finite(_table(entry).get("logprob"))
+        if not isinstance(token, str) or logprob is None:
+            return ()
+        others: Any = _table(entry).get("top_logprobs")
+        top: list[tuple[str, float]] = []
+        for other in others if isinstance(others, list) else ():
+            text, its = _table(other).get("token"), _finite(_table(other).get("logprob"))
+            if isinstance(text, str) and its is not None:
+                top.append((text, its))
+        found.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))
+    return tuple(found)
+
+
+def _finite(value: object) -> float | None:
+    """A number that JSON can hold; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
 
 
 def _usage(value: object) -> Usage | None:

@@ -164,6 +164,7 @@ class OpenAIProvider:
             finish_reason=answer.finish_reason,
             refusal=answer.refusal,
             tool_calls=answer.tool_calls,
+            logprobs=answer.logprobs,
             usage=answer.usage or Usage(),
             model=answer.model or request.model,
             fingerprint=answer.fingerprint,

@@ -1,0 +1,69 @@
+"""Asks a judge's model and reads its reply; a reply that cannot be read is asked for once more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from regauge.errors import JudgeError
+from regauge.judges.model._numbers import ReplyFault
+from regauge.prompts import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regauge.judges._asking import JudgeCalls
+    from regauge.providers import Completion, CompletionRequest
+
+__all__ = ["ask"]
+
+T = TypeVar("T")
+
+_AGAIN = """\
+Your reply to this could not be read: it was not the one JSON object that was asked for. Reply \
+again, with that object alone."""
+
+
+async def ask(
+    request: CompletionRequest,
+    read: Callable[[Completion], T],
+    *,
+    calls: JudgeCalls,
+    judge: str,
+) -> T:
+    """What a reply says.
+
+    Args:
+        request: What is asked.
+        read: Reads the reply, or raises `ReplyFault`.
+        calls: How it is asked.
+        judge: Who asks, for errors.
+
+    Raises:
+        JudgeError: Neither the first reply nor the second can be read.
+        UnmeasuredError: The model could not be asked.
+    """
+    completion = await calls.complete(request)
+    try:
+        return read(completion)
+    except ReplyFault as fault:
+        if completion.text is None or completion.finish_reason != "stop":
+            raise _unreadable(fault, completion, judge, asked="") from fault
+    again = Message(role="user", content=_AGAIN)
+    completion = await calls.complete(
+        replace(request, messages=(*request.messages, again)).for_trial(request.trial)
+    )
+    try:
+        return read(completion)
+    except ReplyFault as fault:
+        raise _unreadable(fault, completion, judge, asked=", asked twice") from fault
+
+
+def _unreadable(fault: ReplyFault, reply: Completion, judge: str, *, asked: str) -> JudgeError:
+    return JudgeError(
+        f"{judge}: no verdict from {reply.provider}:{reply.model}{asked}: {fault}\n"
+        "  fix: raise maxTokens of the rubric if the reply is cut off, say its form more plainly,"
+        " or choose another judge model",
+        judge=judge,
+        raw=reply.text if reply.text is not None else reply.refusal,
+    )

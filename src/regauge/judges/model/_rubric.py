@@ -1,0 +1,322 @@
+"""`rubric("name")`: a judge that asks a model by a prompt file of the project."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from regauge.digests import digest_of
+from regauge.errors import Fault, JudgeError, PromptError, UsageError
+from regauge.judges._evidence import number
+from regauge.judges._path import parse_path
+from regauge.judges._types import Verdict
+from regauge.judges.model._ask import ask
+from regauge.judges.model._delimited import PROTOCOL, question
+from regauge.judges.model._inputs import judged_text, texts_for
+from regauge.judges.model._logprobs import expected_score
+from regauge.judges.model._reply import read_completion
+from regauge.judges.model._reply_form import reply_form
+from regauge.judges.model._votes import check_reducer, count
+from regauge.prompts import load_prompt
+from regauge.providers import parse_model_id
+
+if TYPE_CHECKING:
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._answer import Expected
+    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges.model._reply import Reply
+    from regauge.judges.model._votes import Reducer
+    from regauge.prompts import Prompt, RubricSpec
+    from regauge.providers import Completion, ModelId
+
+__all__ = ["RubricJudge", "UnboundRubric", "load_rubric", "model_of", "outside_run", "rubric"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundRubric:
+    """A rubric as an eval declares it.
+
+    Attributes:
+        rubric: The name of its prompt file, or its path.
+        version: Which version of the file; None for the file as it is.
+        at_least: The score that passes; None for what the file says.
+        votes: How often the question is asked.
+        reducer: How the votes make one score.
+        model: Who is asked, as `provider:model`; None for what the file or the project says.
+        field: The part of the answer that is judged; empty for all of it.
+        reference: What `{{reference}}` stands for; None for `expected.reference`.
+    """
+
+    rubric: str
+    version: str | None
+    at_least: float | None
+    votes: int
+    reducer: Reducer
+    model: str | None
+    field: str
+    reference: Expected | None
+    name: str
+
+    def named(self, name: str) -> UnboundRubric:
+        """The same judge under a name of your choice."""
+        return replace(self, name=name)
+
+    def bind(self, context: JudgeContext) -> RubricJudge:
+        """The judge, with its rubric read.
+
+        Raises:
+            UsageError: Nothing says which model judges.
+            PromptError: The rubric cannot be loaded, or is none.
+        """
+        prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
+        if spec.kind == "pair":
+            fault = Fault(
+                path=prompt.path,
+                line=prompt.lines.get("rubric"),
+                message="this rubric compares two answers",
+                fix=f'judge by it with pairwise("{prompt.name}")',
+            )
+            raise PromptError([fault])
+        return RubricJudge(
+            name=self.name,
+            prompt=prompt,
+            spec=spec,
+            asked=model_of(self.model, prompt, context, judge=self.name),
+            at_least=spec.pass_at if self.at_least is None else self.at_least,
+            votes=self.votes,
+            reducer=self.reducer,
+            field=self.field,
+            reference=self.reference,
+        )
+
+
+def rubric(
+    name: str,
+    *,
+    at_least: float | None = None,
+    votes: int = 1,
+    reducer: Reducer = "median",
+    model: str | None = None,
+    field: str = "",
+    reference: Expected | None = None,
+    version: str | None = None,
+) -> UnboundRubric:
+    """Judge by a rubric, `prompts/judges/<name>.prompt.yml`.
+
+    Args:
+        name: The name of the rubric.
+        at_least: The score from 0 to 1 that passes; by default the rubric's `pass_at`.
+        votes: How often the model is asked about one answer.
+        reducer: What makes one score of several votes: `median`, `mean`, `majority`, `min`, `all`.
+        model: Who judges, as `provider:model`; by default what the rubric names, else the judge
+            model of the project.
+        field: Which part of a JSON answer is judged, such as `summary`.
+        reference: What the rubric's `{{reference}}` stands for; by default `expected.reference`,
+            or `expected` where that is a text.
+        version: An older version of the rubric.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+
+    >>> rubric("incident-faithfulness", at_least=0.7).name
+    'incident-faithfulness'
+    """
+    if at_least is not None and not 0 <= at_least <= 1:
+        raise UsageError(f"{name}: at_least is a score from 0 to 1, not {at_least!r}")
+    if votes < 1:
+        raise UsageError(f"{name}: votes must be at least 1, not {votes!r}")
+    check_reducer(reducer, judge=name)
+    parse_path(field)
+    if model is not None:
+        parse_model_id(model, at=f"rubric({name!r})")
+    return UnboundRubric(
+        rubric=name,
+        version=version,
+        at_least=at_least,
+        votes=votes,
+        reducer=reducer,
+        model=model,
+        field=field,
+        reference=reference,
+        name=name.rpartition("/")[2],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RubricJudge:
+    """A rubric that is ready to judge.
+
+    Attributes:
+        prompt: The rubric's file.
+        spec: What verdict it asks for.
+        asked: Who is asked.
+    """
+
+    name: str
+    prompt: Prompt
+    spec: RubricSpec
+    asked: ModelId
+    at_least: float
+    votes: int
+    reducer: Reducer
+    field: str
+    reference: Expected | None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The one model that is asked."""
+        return (str(self.asked),)
+
+    @cached_property
+    def measurement_digest(self) -> str:
+        """Over what may change a score; what passes is not part of it."""
+        return digest_of(
+            {
+                "kind": "rubric",
+                "protocol": PROTOCOL,
+                "messages": [{"role": m.role, "content": m.content} for m in self.prompt.messages],
+                "parameters": self.prompt.parameters,
+                "rubric": {**self.spec.to_json(), "pass_at": None},
+                "reply": self.prompt.response_format,
+                "model": str(self.asked),
+                "votes": self.votes,
+                "reducer": self.reducer,
+                "field": self.field,
+                "reference": str(self.reference) if self.reference else None,
+            }
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """Over what may change a score, and the score that passes."""
+        return digest_of({"measurement": self.measurement_digest, "at_least": self.at_least})
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise, for only a run knows how to ask."""
+        del completion
+        raise outside_run(self.name, case)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Ask for every vote, and compare what they make with what passes.
+
+        Raises:
+            JudgeError: A reply cannot be read, or the case lacks what the rubric needs.
+            UnmeasuredError: The model could not be asked.
+        """
+        text = judged_text(completion, case, self.field)
+        if isinstance(text, Verdict):
+            return text
+        replies = await self.replies(text, case, calls)
+        return self._verdict(replies)
+
+    async def replies(self, text: str, case: GoldenCase, calls: JudgeCalls) -> list[Reply]:
+        """What the model says of a text, once for each vote.
+
+        Raises:
+            JudgeError: As `judge_with`.
+            UnmeasuredError: As `judge_with`.
+        """
+        texts = texts_for(
+            self.prompt, case, {"answer": text}, judge=self.name, reference=self.reference
+        )
+        request = question(
+            self.prompt,
+            texts,
+            model=self.asked,
+            trial=calls.trial * self.votes,
+            reply=reply_form(self.spec),
+        )
+
+        def read(completion: Completion) -> Reply:
+            reply = read_completion(completion, self.spec, judged=texts.values())
+            return expected_score(reply, completion, self.spec)
+
+        return await asyncio.gather(
+            *(
+                ask(request.for_trial(request.trial + vote), read, calls=calls, judge=self.name)
+                for vote in range(self.votes)
+            )
+        )
+
+    def _verdict(self, replies: list[Reply]) -> Verdict:
+        scores = [reply.score for reply in replies]
+        ballot = count(scores, self.reducer, at_least=self.at_least)
+        # The vote that stands nearest to what all of them say speaks for them.
+        nearest = min(replies, key=lambda reply: abs(reply.score - ballot.score))
+        details: dict[str, JSON] = {
+            "code": "ok" if ballot.passes else "below_threshold",
+            "rubric": str(self.prompt.id),
+            "votes": [
+                {"value": reply.value, "score": reply.score, "reasoning": reply.reasoning}
+                for reply in replies
+            ],
+            "agreement": ballot.agreement,
+        }
+        stated = ", ".join(_shown(reply.value) for reply in replies)
+        reason = " ".join(nearest.reasoning.split())
+        return Verdict(
+            outcome="pass" if ballot.passes else "fail",
+            score=ballot.score,
+            reason=f"{self.spec.verdict_key} {stated}: {reason}" if reason else stated,
+            expected=self.at_least,
+            actual=ballot.score,
+            details=details,
+        )
+
+
+def load_rubric(
+    name: str, context: JudgeContext, *, version: str | None, judge: str
+) -> tuple[Prompt, RubricSpec]:
+    """A rubric's prompt, and what verdict it asks for.
+
+    Raises:
+        PromptError: There is no such prompt, it is faulty, or it is no rubric.
+    """
+    prompt = load_prompt(name, version, root=context.project.root)
+    if prompt.rubric is None:
+        fault = Fault(
+            path=prompt.path,
+            line=1,
+            message=f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
+            fix="add `rubric:` with `kind: graded`, `binary`, `choice` or `pair`",
+        )
+        raise PromptError([fault])
+    return prompt, prompt.rubric
+
+
+def model_of(
+    wanted: str | None, prompt: Prompt | None, context: JudgeContext, *, judge: str
+) -> ModelId:
+    """Who is asked: what the eval says, else the prompt, else the project.
+
+    Raises:
+        UsageError: None of them says, or what it says is no model.
+    """
+    named = prompt.model if prompt is not None else None
+    model = wanted or named or context.model
+    if model is None:
+        raise UsageError(
+            f"nothing says which model the judge {judge!r} asks\n"
+            "  fix: set `judge_model` in [tool.regauge] of pyproject.toml, add `model:` to the"
+            " rubric, or give the judge model=..."
+        )
+    said = str(prompt.path) if prompt is not None and not wanted and named else judge
+    return parse_model_id(model, at=said)
+
+
+def outside_run(judge: str, case: GoldenCase) -> JudgeError:
+    """The error of a judge that is asked where nothing can be recorded."""
+    return JudgeError(
+        f"{judge}: case {case.id!r} cannot be judged here: this judge asks a model, and only a run"
+        " of `pytest evals` knows how",
+        judge=judge,
+    )
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else number(value)
