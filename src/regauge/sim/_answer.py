@@ -72,7 +72,7 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
             tokens=instructions.tokens,
         )
         document = read_document(layout.document, layout.parts)
-        played = play(layout, instructions, dice)
+        played = play(request, layout, instructions, dice)
         text = played if played is not None else compose(document, instructions, dice)
         text, reason = _ended(text, sampling)
     usage = Usage(

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from regauge.sim._judge import judge
+
 if TYPE_CHECKING:
+    from regauge.providers import CompletionRequest
     from regauge.sim._instructions import Instructions
     from regauge.sim._layout import Layout
     from regauge.sim._rules import Dice
@@ -19,18 +22,22 @@ __all__ = ["ROLES", "Role", "play"]
 class Role(Protocol):
     """One part, as a function."""
 
-    def __call__(self, layout: Layout, instructions: Instructions, dice: Dice) -> str | None:
+    def __call__(
+        self, request: CompletionRequest, layout: Layout, instructions: Instructions, dice: Dice
+    ) -> str | None:
         """The answer, or None when the conversation is not meant for this role."""
         ...
 
 
-ROLES: Final[tuple[Role, ...]] = ()
+ROLES: Final[tuple[Role, ...]] = (judge,)
 
 
-def play(layout: Layout, instructions: Instructions, dice: Dice) -> str | None:
+def play(
+    request: CompletionRequest, layout: Layout, instructions: Instructions, dice: Dice
+) -> str | None:
     """What the first role that feels addressed says, or None."""
     for role in ROLES:
-        text = role(layout, instructions, dice)
+        text = role(request, layout, instructions, dice)
         if text is not None:
             return text
     return None

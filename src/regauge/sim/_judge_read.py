@@ -1,0 +1,193 @@
+"""What a judging prompt carries: the criteria, and the texts they are to be applied to."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from regauge.sim._evidence import statements_of
+from regauge.sim._shapes import is_list, is_object
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.prompts import Message
+
+__all__ = ["Part", "Sheet", "listed", "read_sheet"]
+
+Part = Literal[
+    "answer", "expected", "source", "input", "text", "items", "criteria", "bands", "first",
+    "second", "question", "contestants", "mapping", "task", "talk", "role", "topics", "tools",
+    "score", "findings",
+]  # fmt: skip
+
+# Headings of the texts in a prompt, each with the part that it means.
+_HEADINGS: Final[dict[Part, str]] = {
+    "answer": "actual output|llm actual output|ai output|ai response|response|actual outcome"
+    "|llm message|agent visible output|assistant messages?|assistant output|answer|candidate|output"
+    "|steps taken|agent['’]s steps|execution trace|trace|generated json",  # noqa: RUF001 - texts in the wild hold this character
+    "expected": "expected output|expected outcome|reference|reference answer|expected"
+    "|expected json schema",
+    "source": "retrieval contexts?|contexts?|original text|reference context|source|document"
+    "|report|previous knowledge",
+    "input": "input|user input|user message|latest user message|user messages",
+    "text": "text|excerpt",
+    "items": "claims|summary claims|statements|opinions|prompt instructions|questions"
+    "|based on these (?:extracted pii|advice|misuse|role violation) statements|tool calls"
+    "|exchanges",
+    "criteria": "evaluation steps|evaluation criteria|criteria",
+    "bands": "rubric",
+    "question": "question|intention|user intention",
+    "contestants": "contestants",
+    "mapping": "dummy-to-real mapping",
+    "task": "task|user task|user['’]s task|plan|agent plan",  # noqa: RUF001 - texts in the wild hold this character
+    "talk": "conversation|turns|per-turn fields|messages|previous turns",
+    "role": "role|expected role|chatbot role",
+    "topics": "relevant topics",
+    "tools": "available tools|tools used by agent|tools called|available resources"
+    "|available prompts",
+    "score": r"[\w ]* score",
+    "findings": "contradictions|reason|reasons|factual alignments|irrelevant statements"
+    "|instances of [^:\n]*|is valid json\\?|verdicts?|unsuccessful verdicts|parameters",
+}
+_TAGS: Final[dict[str, Part]] = {
+    "answer": "answer", "completion": "answer", "output": "answer", "candidate": "answer",
+    "response": "answer", "summary": "answer",
+    "reference": "expected", "expected": "expected", "runbook": "expected",
+    "source": "source", "report": "source", "document": "source", "context": "source",
+    "claim": "items", "claims": "items", "statement": "items", "statements": "items",
+    "questions": "items", "question": "question",
+    "a": "first", "answer_a": "first", "answer_1": "first", "first": "first",
+    "b": "second", "answer_b": "second", "answer_2": "second", "second": "second",
+}  # fmt: skip
+_HEADING: Final = re.compile(
+    "^[*_#]*(?:"
+    + "|".join(f"(?P<{part}>{words})" for part, words in _HEADINGS.items())
+    + r")[ \t]*(?:\([^)\n]*\))?[*_]*:[*_]*[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TAGGED: Final = re.compile(
+    r"<(?P<tag>[A-Za-z]\w*?)(?P<mark>[-_:][0-9A-Za-z]{6,}|[ \t][^<>\n]*)?>\n?(?P<body>.*?)\n?"
+    r"</(?P=tag)(?P<end>[-_: \t][^<>\n]*)?>",
+    re.DOTALL,
+)
+_EXAMPLES_END: Final = re.compile(r"=+ ?END OF EXAMPLES? ?=+|Now complete the task below:")
+_TAIL: Final = re.compile(
+    r"\n(?:\*\*[ \t]*\n+IMPORTANT|IMPORTANT:|-{3,}[ \t]*\n\**(?:Example|IMPORTANT)"
+    r"|\**Example (?:JSON|Output)|JSON:|===END OF INSTRUCTIONS)"
+)
+
+_ANY_NAME: Final = "NAME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """One judging prompt, taken apart.
+
+    Attributes:
+        criteria: Everything that says how to judge.
+        parts: The texts to judge by, by what they are.
+        others: Named texts whose name says nothing known, in order.
+    """
+
+    criteria: str
+    parts: Mapping[Part, str]
+    others: tuple[tuple[str, str], ...] = ()
+
+    def text(self, *names: Part) -> str:
+        """The first of these parts that is there; empty when none is."""
+        return next((self.parts[name] for name in names if self.parts.get(name)), "")
+
+    @property
+    def judged(self) -> str:
+        """What is judged."""
+        return self.text("answer", "text", "talk", "first")
+
+    @property
+    def ground(self) -> str:
+        """What the judged text is held against: a source, else an input or any other text."""
+        others = "\n".join(text for _, text in self.others)
+        return self.text("source") or others or self.text("input", "task", "tools")
+
+
+def _tagged(messages: Sequence[Message]) -> Sheet | None:
+    parts: dict[Part, str] = {}
+    others: list[tuple[str, str]] = []
+    outside: list[str] = []
+    for message in messages:
+        end = 0
+        for match in _TAGGED.finditer(message.content):
+            if match["tag"] == _ANY_NAME:
+                continue
+            if (match["mark"] or "").strip() != (match["end"] or "").strip() and match["end"]:
+                continue
+            outside.append(message.content[end : match.start()])
+            end = match.end()
+            name = match["tag"].lower()
+            part = _TAGS.get(name)
+            if part is None or part in parts:
+                others.append((name, match["body"]))
+            else:
+                parts[part] = match["body"].strip()
+        outside.append(message.content[end:])
+    if not parts.keys() & {"answer", "first", "source", "items"}:
+        return None
+    told = "\n".join(outside).split("\n\n")
+    # How the texts are marked is no criterion to judge them by.
+    criteria = "\n\n".join(text for text in told if f"<{_ANY_NAME}" not in text)
+    return Sheet(criteria=criteria, parts=parts, others=tuple(others))
+
+
+def _headed(text: str) -> Sheet:
+    begin = max((m.end() for m in _EXAMPLES_END.finditer(text)), default=0)
+    heads = list(_HEADING.finditer(text, begin))
+    parts: dict[Part, str] = {}
+    first = heads[0].start() if heads else len(text)
+    for index, head in enumerate(heads):
+        end = heads[index + 1].start() if index + 1 < len(heads) else len(text)
+        body = text[head.end() : end]
+        tail = _TAIL.search(body)
+        body = (body[: tail.start()] if tail is not None else body).strip().strip("-").strip()
+        part: Any = head.lastgroup
+        if body:
+            # What comes last is what is asked about; what came before is an example of it.
+            parts[part] = body
+    criteria = parts.pop("criteria", "")
+    return Sheet(criteria=criteria or text[:first], parts=parts)
+
+
+def read_sheet(messages: Sequence[Message]) -> Sheet:
+    """Take a judging prompt apart, by tags where it has them, else by its headings."""
+    return _tagged(messages) or _headed("\n\n".join(message.content for message in messages))
+
+
+def listed(text: str) -> list[str]:
+    r"""A list as a prompt shows one: JSON, Python, bullets, or one entry a line.
+
+    >>> listed("['a b', 'c']"), listed("- a b\n- c")
+    (['a b', 'c'], ['a b', 'c'])
+    """
+    body = text.strip()
+    if body.startswith(("[", "{")):
+        value: Any = None
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            try:
+                value = ast.literal_eval(body)
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                value = None
+        if is_object(value):
+            value = next((inner for inner in value.values() if is_list(inner)), [value])
+        if is_list(value):
+            return [
+                entry if isinstance(entry, str) else json.dumps(entry, default=str)
+                for entry in value
+            ]
+    lines = [line for line in body.split("\n") if line.strip()]
+    if len(lines) > 1:
+        return [re.sub(r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]+", "", line).strip() for line in lines]
+    return list(statements_of(body)) or ([body] if body else [])

@@ -1,0 +1,243 @@
+"""How good a judged text is, as a number from 0 to 1, by what the criteria ask to look at."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, assert_never
+
+from regauge.sim._evidence import figures, overlap, statements_of, supported, words_of
+from regauge.sim._words import STOPWORDS, count_words, sentences
+
+if TYPE_CHECKING:
+    from regauge.sim._judge_read import Sheet
+    from regauge.sim._rules import Dice
+
+__all__ = ["CARRIED", "Grade", "grade", "sway"]
+
+Aspect = Literal["support", "figures", "reference", "coverage", "brevity", "clarity", "relevance"]
+
+CARRIED: Final = 0.6
+_ASPECTS: Final[dict[Aspect, str]] = {
+    "reference": r"reference|expected output|same (?:condition|diagnosis|mitigation|causes?)"
+    r"|equivalen|same thing|first runbook|experienced engineer|other runbook",
+    "figures": r"\b(?:numbers?|times?|dates?|durations?|figures?|timestamps?)\b",
+    "support": r"support|stated\b|states\b|faithful|ground|invent|hallucinat|fabricat|made up"
+    r"|contradict|not mention|does not give|nobody took|only what|true to",
+    "coverage": r"complete|cover|includ|mention|omit|missing|leaves? out|left out|what happened"
+    r"|says? (?:what|why|how)|tells? (?:what|why|how)|\bcauses?\b|\bimpact\b|resol|repair",
+    "brevity": r"\bshort|concise|brief|\bwords\b|length",
+    "clarity": r"\bclear|readab|understand|fluen|coheren|well.written|grammar|whole sentence",
+    "relevance": r"relevan|on.topic|address|answers? the|helpful|useful|to the point",
+}
+_LISTENS: Final = {
+    aspect: re.compile(pattern, re.IGNORECASE) for aspect, pattern in _ASPECTS.items()
+}
+_NOT_ASKED: Final = re.compile(
+    r"\b(?:do not|don't|never) (?:judge|lower|count|consider|penali[sz]e)\b|\bdoes not count\b"
+    r"|\bregardless of\b|\bno difference\b",
+    re.IGNORECASE,
+)
+_FACETS: Final = {
+    "cause": "because due caused cause reason root led triggered",
+    "impact": "impact affected unable unavailable outage users down lost degraded",
+    "resolution": "resolution resolved restored fixed repaired recovered rollback reverted",
+    "detection": "identified detected alerted reported noticed pingdom alarm",
+}
+_FACET_ASKED: Final = {
+    "cause": r"\bcaus|\bwhy\b|root",
+    "impact": r"\bimpact|affected|consequence",
+    "resolution": r"resol|repair|\bfix|how it (?:was|ended)|mitigat",
+    "detection": r"detect|notic|identif",
+}
+_FACET_STEMS: Final = {name: words_of(words) for name, words in _FACETS.items()}
+_LIMIT: Final = re.compile(
+    r"\b(?:at most|under|within|no more than|up to)\s+(\d+)\s+words", re.IGNORECASE
+)
+_COMMAND: Final = re.compile(r"\b(?:kubectl|systemctl|journalctl|promtool|etcdctl|curl)\s+[\w-]+")
+_METRIC: Final = re.compile(r"\b[a-z][a-z0-9]*(?:_[a-z0-9]+){2,}\b")
+_COMMON: Final = words_of(
+    "alert runbook check look run see make use cluster service instance problem issue team number "
+    "time case cause way need following example list get show state status section"
+)
+_SPREAD: Final = 0.35
+_NOISE_COLD: Final = 0.10
+_NOISE_HOT: Final = 0.25
+_NOISE_VAGUE: Final = 2.0
+_LENGTH_BIAS: Final = 0.04
+_LENGTH_WORDS: Final = 120
+_HALF_OF: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What was found.
+
+    Attributes:
+        score: From 0 to 1, chance and biases included.
+        looked_at: The aspects that the criteria named.
+        remarks: What spoke against the text, in sentences.
+    """
+
+    score: float
+    looked_at: tuple[Aspect, ...]
+    remarks: tuple[str, ...]
+
+
+def _aspects(criteria: str) -> dict[Aspect, float]:
+    """How often each aspect is asked for; lines that rule something out ask for nothing."""
+    asked: dict[Aspect, float] = {}
+    for line in criteria.split("\n"):
+        for sentence in sentences(line):
+            if _NOT_ASKED.search(sentence):
+                continue
+            for aspect, pattern in _LISTENS.items():
+                if pattern.search(sentence):
+                    asked[aspect] = asked.get(aspect, 0.0) + 1.0
+    return {aspect: math.sqrt(count) for aspect, count in asked.items()}
+
+
+def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, list[str]]:
+    found = [(s, supported(s, source)) for s in statements_of(answer)]
+    if not found:
+        return 0.0, ["It states nothing that could be looked up."]
+    scores: list[float] = []
+    remarks: list[str] = []
+    for statement, finding in found:
+        score = finding.score
+        if not with_figures and figures(statement) - figures(source):
+            # Whoever is not told to look at figures reads over most of them.
+            score = max(score, 0.5 + 0.5 * score)
+        scores.append(min(1.0, score / 0.9))
+        if score < CARRIED:
+            missing = f" (not found: {', '.join(finding.missing[:3])})" if finding.missing else ""
+            remarks.append(f"The source does not carry {statement[:90]!r}{missing}.")
+    mean = sum(scores) / len(scores)
+    return 0.55 * mean + 0.45 * min(scores), remarks
+
+
+def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
+    said = figures(answer)
+    foreign = sorted(said - figures(ground))
+    if not foreign:
+        return 1.0, []
+    return (
+        max(0.0, 0.5 - len(foreign) / (2 * len(said))),
+        [f"Figures that the source lacks: {', '.join(foreign[:4])}."],
+    )
+
+
+def _reference(answer: str, reference: str) -> tuple[float, list[str]]:
+    wanted = words_of(reference) - _COMMON - STOPWORDS
+    share = overlap(wanted, words_of(answer))
+    length = max(1, len(wanted))
+    # The longer the reference, the smaller the share that any other text about it can meet.
+    share = min(1.0, share * (1 + math.log1p(length / 25)))
+    marks = [frozenset(p.findall(t)) for p in (_COMMAND, _METRIC) for t in (reference, answer)]
+    told: list[float] = [share]
+    told += [overlap(marks[i], marks[i + 1]) for i in (0, 2) if marks[i]]
+    remarks: list[str] = []
+    lacking = sorted(wanted - words_of(answer), key=lambda w: (-reference.lower().count(w), w))
+    if share < CARRIED:
+        remarks.append(f"It says nothing of {', '.join(lacking[:5])}.")
+    return 0.75 * told[0] + 0.25 * sum(told) / len(told), remarks
+
+
+def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
+    facets = [f for f, p in _FACET_ASKED.items() if re.search(p, criteria, re.IGNORECASE)]
+    given, scores, remarks = words_of(answer), list[float](), list[str]()
+    for facet in facets:
+        marks = _FACET_STEMS[facet]
+        told = [s for s in statements_of(ground) if words_of(s) & marks]
+        best = max(
+            (overlap(words_of(s), given) for s in told if len(words_of(s)) > 2),  # noqa: PLR2004 - a heading alone tells nothing
+            default=None,
+        )
+        if best is None:
+            continue
+        score = 0.8 * min(1.0, best / _HALF_OF) + 0.2 * bool(given & marks)
+        scores.append(score)
+        if score < _HALF_OF:
+            remarks.append(f"It hardly tells of the {facet}.")
+    if not scores:
+        wanted = words_of(ground)
+        share = overlap(wanted, given)
+        return min(1.0, share * (1 + math.log1p(len(wanted) / 25))), remarks
+    return sum(scores) / len(scores), remarks
+
+
+def _clarity(answer: str) -> tuple[float, list[str]]:
+    told = statements_of(answer)
+    whole = [s for s in told if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
+    share = len(whole) / len(told) if told else 0.0
+    return 0.4 + 0.6 * share, [] if share > CARRIED else ["Much of it is no whole sentence."]
+
+
+def _brevity(answer: str, criteria: str) -> tuple[float, list[str]]:
+    limit = _LIMIT.search(criteria)
+    most = int(limit[1]) if limit is not None else _LENGTH_WORDS
+    words = count_words(answer)
+    over = max(0.0, words / most - 1)
+    return max(0.0, 1 - 2 * over), [f"It has {words} words."] if over else []
+
+
+def _relevance(answer: str, asked: str) -> tuple[float, list[str]]:
+    share = overlap(words_of(asked), words_of(answer))
+    remarks = [] if share else ["It takes up nothing of what was asked."]
+    return min(1.0, 0.3 + 2 * share), remarks
+
+
+def _look(aspect: Aspect, sheet: Sheet, *, with_figures: bool) -> tuple[float, list[str]]:
+    answer, ground = sheet.judged, sheet.ground or sheet.text("expected")
+    reference = sheet.text("expected") or ground
+    match aspect:
+        case "support":
+            found = _support(answer, ground, with_figures=with_figures)
+        case "figures":
+            found = _figures(answer, ground)
+        case "reference":
+            found = _reference(answer, reference)
+        case "coverage":
+            found = _coverage(answer, reference, sheet.criteria)
+        case "brevity":
+            found = _brevity(answer, sheet.criteria)
+        case "clarity":
+            found = _clarity(answer)
+        case "relevance":
+            found = _relevance(answer, sheet.text("input", "question", "task") or ground)
+        case _:
+            assert_never(aspect)
+    return found
+
+
+def sway(dice: Dice, kind: str, *, vague: bool = False) -> float:
+    """The error of one judgement: chance, more of it when hot, vague or drifted."""
+    width = _NOISE_COLD + _NOISE_HOT * min(dice.temperature, 1.0) + _SPREAD * dice.rules.drift
+    width *= _NOISE_VAGUE if vague else 1.0
+    throw = dice.throw(f"judge {kind}") + dice.throw(f"judge too {kind}") - 1
+    return width * throw
+
+
+def grade(sheet: Sheet, dice: Dice) -> Grade:
+    """Grade what is judged by the criteria of its sheet."""
+    asked = _aspects(sheet.criteria)
+    if not sheet.text("expected"):
+        asked.pop("reference", None)
+    if not (sheet.ground or sheet.text("expected")):
+        for aspect in ("support", "figures", "coverage", "relevance"):
+            asked.pop(aspect, None)
+    vague = not asked
+    looked: dict[Aspect, float] = asked or {"relevance": 1.0}
+    total, weights, remarks = 0.0, 0.0, list[str]()
+    for aspect, weight in looked.items():
+        score, found = _look(aspect, sheet, with_figures="figures" in looked)
+        total += weight * score
+        weights += weight
+        remarks += found
+    score = total / weights
+    if vague:
+        score = 0.5 + 0.4 * (score - 0.5)
+    longer = math.tanh(count_words(sheet.judged) / _LENGTH_WORDS - 1)
+    score += _LENGTH_BIAS * longer + sway(dice, "score", vague=vague)
+    return Grade(score=min(1.0, max(0.0, score)), looked_at=tuple(looked), remarks=tuple(remarks))
