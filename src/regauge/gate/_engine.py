@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from regauge.gate._case_stage import CaseStage
+from regauge.gate._decision import decided_by, flips_block, reasons_for
+from regauge.gate._drawn import Drawn
+from regauge.gate._findings import case_report, critical_policy
+from regauge.gate._suite_stage import SuiteStage
+from regauge.gate._types import GateOutcome, Wanted
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from regauge.gate._case_stage import Request
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, GateCase, GateOutcome, NotRecorded, TrialFacts, Wanted
+    from regauge.gate._types import Arm, CaseReport, GateCase, NotRecorded, TrialFacts
 
 
 class Gate:
@@ -24,14 +33,29 @@ class Gate:
         Raises:
             ValueError: If two cases have the same prompt and id.
         """
-        raise NotImplementedError
+        self._policy = policy
+        self._drawn = [Drawn(case, first_history=policy.first_history) for case in cases]
+        self._by_key = {one.case.key: one for one in self._drawn}
+        if len(self._by_key) < len(self._drawn):
+            raise ValueError("two cases of one prompt have the same id")
+        self._case_stage: CaseStage | None = None
+        self._suites: list[SuiteStage] = []
+        self._pending: list[tuple[Drawn, Arm, range]] = []
+        self._waiting = 0
+        self._finished = False
+        self._waves = self._process()
+        self._advance()
 
     def wanted(self) -> tuple[Wanted, ...]:
         """The trials of this wave that have not been observed; empty when all is decided.
 
         Asking twice gives the same trials. A trial that was observed is never wanted again.
         """
-        raise NotImplementedError
+        return tuple(
+            Wanted(prompt=one.case.prompt, case=one.case.case, arm=arm, trials=run)
+            for one, arm, asked in self._pending
+            for run in _runs(one, arm, asked)
+        )
 
     def observe(
         self,
@@ -51,11 +75,118 @@ class Gate:
         Raises:
             ValueError: If the trial is not wanted.
         """
-        raise NotImplementedError
+        one = self._by_key.get((prompt, case))
+        if one is None or not one.waits_for(arm, number):
+            raise ValueError(
+                f"trial {number} of {arm} for case {case!r} of {prompt!r} is not wanted"
+            )
+        one.take(arm, number, facts)
+        self._waiting -= 1
+        if not self._waiting:
+            self._advance()
 
     def outcome(self) -> GateOutcome:
         """What is decided so far; final once nothing is wanted.
 
         Before that, cases that wait for trials count as unmeasured.
         """
-        raise NotImplementedError
+        cases = self._case_reports()
+        suites = tuple(stage.report() for stage in self._suites)
+        reasons = reasons_for(cases, suites, self._policy)
+        decision = decided_by(reasons)
+        if not self._finished and decision != "reject":
+            decision = "unmeasured"
+        return GateOutcome(
+            decision=decision,
+            cases=cases,
+            suites=suites,
+            reasons=reasons,
+            policy=self._policy,
+            cells=len(self._case_stage.cells) if self._case_stage is not None else 0,
+            candidate_trials=self._measured("candidate"),
+            main_trials=self._measured("main"),
+            finished=self._finished,
+        )
+
+    def _process(self) -> Iterator[list[Request]]:
+        """The waves from beginning to end; what they show is weighed between them."""
+        compared = [one for one in self._drawn if one.case.state in {"changed", "new"}]
+        changed = [one for one in compared if one.case.state == "changed"]
+        yield list(self._first_trials(compared))
+        self._case_stage = CaseStage(
+            [one for one in changed if one.case.tier == "required"], self._policy
+        )
+        yield from _together([self._critical_trials(compared), self._case_stage.waves()])
+        for one in compared:
+            one.settle()
+        by_prompt: dict[str, list[Drawn]] = {}
+        for one in changed:
+            by_prompt.setdefault(one.case.prompt, []).append(one)
+        self._suites = [
+            SuiteStage(prompt, cases, self._policy, prompts=len(by_prompt))
+            for prompt, cases in by_prompt.items()
+        ]
+        blocked = self._cases_block()
+        yield from _together([suite.waves(blocked=blocked) for suite in self._suites])
+
+    def _first_trials(self, compared: list[Drawn]) -> Iterator[Request]:
+        policy = self._policy
+        for one in compared:
+            first = policy.first_draws
+            if one.case.tier == "critical":
+                first = max(first, policy.critical.first)
+            elif one.case.state == "new" and one.case.tier == "required":
+                first = policy.new_trials
+            yield one, "candidate", first
+            yield one, "main", one.seeds
+
+    def _critical_trials(self, compared: list[Drawn]) -> Iterator[list[Request]]:
+        """Further trials of critical cases that failed."""
+        wave: list[Request] = []
+        for one in compared:
+            if one.case.tier == "critical":
+                failures = sum(facts.passed is False for facts in one.facts("candidate"))
+                wanted = critical_policy(one, self._policy).trials_wanted(failures)
+                wave.append((one, "candidate", wanted))
+        yield wave
+
+    def _case_reports(self) -> tuple[CaseReport, ...]:
+        return tuple(case_report(one, self._case_stage, self._policy) for one in self._drawn)
+
+    def _cases_block(self) -> bool:
+        reports = self._case_reports()
+        return any(case.blocks for case in reports) or flips_block(reports, self._policy)
+
+    def _advance(self) -> None:
+        """Go on to the next wave that asks for a trial not yet drawn."""
+        while not self._waiting and not self._finished:
+            wave = next(self._waves, None)
+            if wave is None:
+                self._finished = True
+                wave = []
+            asked = [(one, arm, one.ask(arm, stop)) for one, arm, stop in wave]
+            self._pending = [(one, arm, trials) for one, arm, trials in asked if trials]
+            self._waiting = sum(len(trials) for _, _, trials in self._pending)
+
+    def _measured(self, arm: Arm) -> int:
+        return sum(sum(1 for _ in one.facts(arm)) for one in self._drawn)
+
+
+def _together(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:
+    """The waves of several processes side by side."""
+    nothing: list[Request] = []
+    for waves in zip_longest(*processes, fillvalue=nothing):
+        yield list(chain.from_iterable(waves))
+
+
+def _runs(one: Drawn, arm: Arm, asked: range) -> Iterator[range]:
+    """The parts of a range that are still waited for."""
+    start: int | None = None
+    for number in asked:
+        if one.waits_for(arm, number):
+            start = number if start is None else start
+        elif start is not None:
+            yield range(start, number)
+            start = None
+    if start is not None:
+        yield range(start, asked.stop)

@@ -269,6 +269,7 @@ class ControlReport:
     """Main drawn again before a suite is said to be worse.
 
     Attributes:
+        check: The check whose scores were weighed; empty when it was all cases.
         p_history: How likely main's trials of today are if main is as its history says.
         p_candidate: How likely the candidate's are if it is as good as main is today.
     """
@@ -276,16 +277,24 @@ class ControlReport:
     main: Count
     p_history: float
     p_candidate: float
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadToHead:
-    """Main and candidate drawn side by side, because main's history tells nothing any more."""
+    """Main and candidate drawn side by side, because main's history tells nothing any more.
+
+    Attributes:
+        p_value: How likely the candidate is so far behind main if both are alike.
+        bound: Up to this p-value the candidate counts as worse.
+        check: The check whose scores were weighed; empty when it was all cases.
+    """
 
     main: Count
     candidate: Count
     p_value: float
     bound: float
+    check: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +302,8 @@ class SuiteReport:
     """What the gate found of all cases of one prompt together.
 
     Attributes:
+        verdict: `untested` where nothing could be compared, or where single cases had decided
+            before it was settled whether the suite is worse.
         cases: How many cases were compared.
         rounds: What was weighed, round by round; empty when nothing could be compared.
         stable_failed: Cases that main never failed and the candidate failed in the last round.

@@ -1,0 +1,248 @@
+"""What the gate says of one case, from its trials and the tests they went through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import exp
+from typing import TYPE_CHECKING, assert_never
+
+from regauge.gate._case_test import End
+from regauge.gate._types import CaseReport, CheckReport, Count
+from regauge.stats import flaky_probability, rule_of_three
+
+if TYPE_CHECKING:
+    from regauge.gate._case_stage import CaseStage
+    from regauge.gate._drawn import Drawn
+    from regauge.gate._policy import GatePolicy
+    from regauge.gate._types import Arm, CaseVerdict
+    from regauge.stats import CriticalPolicy
+
+# Of the checks of a case the one that comes first here speaks for the case.
+_WORST_FIRST: tuple[CaseVerdict, ...] = (
+    "regressed",
+    "unmeasured",
+    "drifted",
+    "undecided",
+    "improved",
+    "flaky",
+    "known-failing",
+    "pass",
+)
+# From this posterior probability on a case is listed as flaky.
+_SURE = 0.95
+# Beyond this an e-value is only called large: a float ends soon after.
+_LARGEST_LOG = 700.0
+
+
+def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
+    """What was found of a case; trials still waited for count as not measured."""
+    case = drawn.case
+    unmeasured, not_recorded = _gaps(drawn)
+    history = drawn.history()
+    stop = _own(drawn, "candidate")
+    verdicts = [facts.passed for facts in drawn.facts("candidate", 0, stop)]
+    report = CaseReport(
+        prompt=case.prompt,
+        case=case.case,
+        tier=case.tier,
+        state=case.state,
+        verdict="pass",
+        blocks=False,
+        candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
+        history=history,
+        today=_today(drawn, None),
+        checks=tuple(_check_report(drawn, check, stage, policy) for check in case.checks),
+        accepted=case.accepted,
+        repeated=drawn.repeated(stop),
+        missing=unmeasured,
+        needs=not_recorded,
+        recorded=len(verdicts),
+        flaky=is_flaky(history.passed, history.trials),
+    )
+    match case.state:
+        case "unchanged":
+            return replace(report, verdict="unchanged", checks=())
+        case "removed":
+            return replace(report, verdict="removed", blocks=not case.accepted, checks=())
+        case "new" | "changed":
+            return _judged(report, drawn, policy)
+        case _:
+            assert_never(case.state)
+
+
+def critical_policy(drawn: Drawn, policy: GatePolicy) -> CriticalPolicy:
+    """What a critical case is held to."""
+    return replace(policy.critical, strict=policy.critical.strict or drawn.case.strict)
+
+
+@lru_cache(maxsize=4096)
+def is_flaky(passed: int, trials: int) -> bool:
+    """Whether a record says that a case now passes and now fails.
+
+    >>> is_flaky(9, 12), is_flaky(12, 12), is_flaky(0, 0)
+    (True, False, False)
+    """
+    return trials > 0 and flaky_probability(passed, trials) > _SURE
+
+
+def _judged(report: CaseReport, drawn: Drawn, policy: GatePolicy) -> CaseReport:
+    """The verdict of a case that was drawn, by the rule of its tier and state."""
+    if report.tier == "critical":
+        return _critical(report, critical_policy(drawn, policy))
+    if report.tier == "tracked":
+        verdict: CaseVerdict = "new" if report.state == "new" else _watched(report)
+        return replace(report, verdict=_lacking(report) or verdict)
+    if report.state == "new":
+        return _new(report, policy)
+    worst = next(
+        verdict
+        for verdict in _WORST_FIRST
+        if any(check.verdict == verdict for check in report.checks)
+    )
+    if worst == "regressed" or _only_repair_waits(report):
+        return replace(report, verdict=worst)
+    return replace(report, verdict=_lacking(report) or worst)
+
+
+def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
+    """Failures count whatever main does; what is missing cannot make up for them."""
+    failed, new = report.candidate.failed, report.state == "new"
+    blocks = rule.blocks(failed)
+    if blocks:
+        verdict: CaseVerdict = "new" if new else "regressed"
+    else:
+        verdict = _lacking(report) or ("new" if new else "flaky" if failed else "pass")
+    return replace(
+        report,
+        verdict=verdict,
+        blocks=blocks,
+        bar=_critical_bar(rule),
+        failure_bound=_failure_bound(report.history),
+    )
+
+
+def _new(report: CaseReport, policy: GatePolicy) -> CaseReport:
+    bar = Count(passed=policy.new_passes, trials=policy.new_trials)
+    missed = report.candidate.failed > bar.failed
+    verdict: CaseVerdict = "new" if missed else _lacking(report) or "new"
+    blocks = missed and policy.on_new == "block" and not report.accepted
+    return replace(report, verdict=verdict, blocks=blocks, bar=bar)
+
+
+def _lacking(report: CaseReport) -> CaseVerdict | None:
+    """The verdict of a case whose trials are not all there."""
+    if report.missing:
+        return "unmeasured"
+    if report.needs:
+        return "undecided" if report.recorded else "unmeasured"
+    return None
+
+
+def _only_repair_waits(report: CaseReport) -> bool:
+    """Whether all that a short recording leaves open is whether the case was repaired."""
+    return not report.missing and all(
+        check.verdict in {"pass", "known-failing"} for check in report.checks
+    )
+
+
+def _check_report(
+    drawn: Drawn, check: str, stage: CaseStage | None, policy: GatePolicy
+) -> CheckReport:
+    candidate, history = drawn.candidate(check, _own(drawn, "candidate")), drawn.history(check)
+    report = CheckReport(
+        check=check,
+        verdict=_untested(
+            drawn.candidate(check, policy.first_draws), history, lacking=any(_gaps(drawn))
+        ),
+        history=history,
+        today=_today(drawn, check),
+        candidate=candidate,
+    )
+    tested = stage.of(drawn, check) if stage is not None else None
+    if tested is None:
+        return report
+    test, column = tested
+    end = End(int(test.ends[0, column]))
+    better = stage is not None and test is stage.better
+    return replace(
+        report,
+        verdict=_repaired(end, candidate) if better else _broken(end, candidate, history),
+        direction="better" if better else "worse",
+        e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
+        bound=exp(float(test.log_bound[0])),
+    )
+
+
+def _untested(candidate: Count, history: Count, *, lacking: bool) -> CaseVerdict:
+    """The verdict of a check that no test was spent on."""
+    if not candidate.trials:
+        # A check that never has an opinion says nothing; one that has none any more hides one.
+        return "unmeasured" if lacking else "undecided" if history.trials else "pass"
+    if not candidate.failed:
+        return "pass"
+    if not history.trials:
+        return "undecided"
+    return "flaky" if history.passed or candidate.passed else "known-failing"
+
+
+def _broken(end: End, candidate: Count, history: Count) -> CaseVerdict:
+    match end:
+        case End.NAMED:
+            return "regressed"
+        case End.DRIFTED:
+            return "drifted"
+        case End.INCONCLUSIVE:
+            return "undecided"
+        case End.OPEN | End.MISSING:
+            return "unmeasured"
+        case End.CLEARED | End.FLAKY | End.UNTESTED:
+            seldom = 2 * history.passed < history.trials
+            return "known-failing" if seldom and not candidate.passed else "flaky"
+        case _:
+            assert_never(end)
+
+
+def _repaired(end: End, candidate: Count) -> CaseVerdict:
+    match end:
+        case End.NAMED:
+            return "improved"
+        case End.DRIFTED:
+            return "drifted"
+        case _:
+            return "flaky" if candidate.failed else "pass"
+
+
+def _watched(report: CaseReport) -> CaseVerdict:
+    """The verdict of a tracked case, which nothing is tested for."""
+    if not report.candidate.failed:
+        return "pass"
+    return "flaky" if report.history.passed or report.candidate.passed else "known-failing"
+
+
+def _gaps(drawn: Drawn) -> tuple[int, int]:
+    candidate = drawn.gaps("candidate", 0, _own(drawn, "candidate"))
+    main = drawn.gaps("main", 0, _own(drawn, "main"))
+    return candidate[0] + main[0], candidate[1] + main[1]
+
+
+def _own(drawn: Drawn, arm: Arm) -> int | None:
+    return None if drawn.own is None else drawn.own[arm]
+
+
+def _today(drawn: Drawn, check: str | None) -> Count:
+    own = _own(drawn, "main")
+    return drawn.today(check, None if own is None else own - drawn.seeds)
+
+
+def _critical_bar(rule: CriticalPolicy) -> Count:
+    if rule.strict:
+        return Count(passed=rule.first, trials=rule.first)
+    trials = rule.first + rule.more
+    return Count(passed=trials - rule.failures + 1, trials=trials)
+
+
+def _failure_bound(history: Count) -> float | None:
+    if not history.trials or history.failed:
+        return None
+    return rule_of_three(history.trials)
