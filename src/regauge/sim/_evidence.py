@@ -146,7 +146,7 @@ def supported(statement: str, source: str) -> Finding:
     contradicted = False
     if foreign:
         score *= _FOREIGN_FIGURE
-        contradicted = near >= _SAME_PASSAGE and bool(figures(nearest))
+        contradicted = near >= _CONTRADICTION and bool(figures(nearest) - said)
     elif said and not any(said <= figures(text) for text, _ in ranked):
         contradicted = near >= _SAME_PASSAGE and bool(figures(nearest) - said)
         score *= _CONTRADICTED if contradicted else _MOVED_FIGURE

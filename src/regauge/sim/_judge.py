@@ -35,7 +35,7 @@ __all__ = ["judge"]
 _SPEAKS: Final = re.compile(
     r"\b(?:judg\w*|evaluat\w*|assess\w*|verdicts?|criteria|rubric|grade|rate|score|claims?|truths?"
     r"|statements?|opinions?|contradict\w*|support\w*|determine|extract\w*|identify|instructions"
-    r"|reason)\b",
+    r"|reason|closed-ended)\b",
     re.IGNORECASE,
 )
 _DISTINCT: Final = frozenset(
@@ -175,7 +175,9 @@ class _Bench:
             return self._why()
         said = listed(self.sheet.text("findings"))
         score = self.sheet.text("score").split("\n")[0]
-        because = "; ".join(said[:_SHORT]) or "nothing speaks against it"
+        because = (
+            "; ".join(reason.rstrip(".") for reason in said[:_SHORT]) or "nothing speaks against it"
+        )
         return f"The score is {score or 'as it is'} because {because}."
 
     def _answer(self) -> str:

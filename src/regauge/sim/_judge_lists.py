@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from regauge.sim._evidence import overlap, statements_of, supported, words_of
-from regauge.sim._judge_read import listed
+from regauge.sim._judge_read import joined, listed
 from regauge.sim._judge_score import CARRIED, sway
 from regauge.sim._words import sentences
 
@@ -51,6 +51,7 @@ _PER_KIND: Final = (
 _COUNT: Final = re.compile(r"\bgenerate (\d+)\b|\bEQUAL TO (\d+)\b", re.IGNORECASE)
 _RELEVANT: Final = 0.08
 _DOUBTFUL: Final = 0.3
+_FOREIGN: Final = 0.15
 _STEPS_MAX: Final = 4
 _QUESTIONS: Final = 5
 
@@ -102,7 +103,7 @@ def steps(sheet: Sheet) -> list[str]:
 
 
 def _carried(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
-    finding = supported(entry, ground)
+    finding = supported(entry, joined(ground))
     score = finding.score + sway(dice, f"entry {number}") / 2
     if finding.contradicted:
         score = min(score, _DOUBTFUL / 2)
@@ -115,7 +116,7 @@ def _carried(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
     return Ruling(
         entry=entry,
         score=1.0 if score >= CARRIED else 0.0,
-        borderline=score < CARRIED and not finding.contradicted,
+        borderline=_DOUBTFUL <= score < CARRIED and not finding.contradicted,
         reason=reason,
     )
 
@@ -178,6 +179,15 @@ def rulings(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
     return [_related(entry, sheet.ground, dice, i) for i, entry in enumerate(told)]
 
 
+def _agrees(node: str, told: tuple[str, ...]) -> Ruling:
+    found = [(s, supported(s, node)) for s in told]
+    against = next(
+        (s for s, one in found if one.contradicted or (one.score < _FOREIGN and one.missing)), ""
+    )
+    reason = f"The context says otherwise than {against[:90]!r}." if against else "They agree."
+    return Ruling(entry=node, score=float(not against), reason=reason)
+
+
 def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruling]:
     """Verdicts on the nodes of a source, or on an expected answer held against them."""
     nodes = listed(source) if source.lstrip().startswith("[") else [source]
@@ -185,16 +195,9 @@ def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruli
     if "attributed" in head and expected:
         return [_carried(entry, source, dice, i) for i, entry in enumerate(statements_of(expected))]
     if sheet.text("answer"):
-        found = [supported(sheet.text("answer"), node) for node in nodes]
-        found += found[-1:] * max(0, _count(head, 0) - len(found))
-        return [
-            Ruling(
-                entry=node,
-                score=float(not one.contradicted),
-                reason=f"The context {'says otherwise' if one.contradicted else 'agrees'}.",
-            )
-            for node, one in zip([*nodes, *nodes[-1:] * len(found)], found, strict=False)
-        ]
+        nodes += nodes[-1:] * max(0, _count(head, 0) - len(nodes))
+        told = statements_of(sheet.text("answer"))
+        return [_agrees(node, told) for node in nodes]
     if len(nodes) == 1 and not sheet.text("expected"):
         nodes = list(statements_of(source))
     wanted = f"{sheet.text('input')} {sheet.text('expected')}"

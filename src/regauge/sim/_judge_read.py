@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Message
 
-__all__ = ["Part", "Sheet", "listed", "read_sheet"]
+__all__ = ["Part", "Sheet", "joined", "listed", "read_sheet"]
 
 Part = Literal[
     "answer", "expected", "source", "input", "text", "items", "criteria", "bands", "first",
     "second", "question", "contestants", "mapping", "task", "talk", "role", "topics", "tools",
-    "score", "findings",
+    "score", "findings", "rest",
 ]  # fmt: skip
 
 # Headings of the texts in a prompt, each with the part that it means.
@@ -45,13 +45,18 @@ _HEADINGS: Final[dict[Part, str]] = {
     "mapping": "dummy-to-real mapping",
     "task": "task|user task|user['’]s task|plan|agent plan",  # noqa: RUF001 - texts in the wild hold this character
     "talk": "conversation|turns|per-turn fields|messages|previous turns",
-    "role": "role|expected role|chatbot role",
+    "role": "role|chatbot role",
     "topics": "relevant topics",
     "tools": "available tools|tools used by agent|tools called|available resources"
     "|available prompts",
     "score": r"[\w ]* score",
-    "findings": "contradictions|reason|reasons|factual alignments|irrelevant statements"
-    "|instances of [^:\n]*|is valid json\\?|verdicts?|unsuccessful verdicts|parameters",
+    "findings": "contradictions|reasons?|unsupportive reasons|reasons (?:why|for)[^:\\n]*"
+    "|attritions|irrelevancies|incompletenesses|contradicting information[^:\\n]*"
+    "|out of character responses|dag traversal|goal evaluations|all tool[^:\\n]*"
+    "|true positive reasons",
+    "rest": "parameters|threshold|success|expected role|factual alignments|supportive reasons"
+    "|extra information[^:\\n]*|statement in the[^:\\n]*|metric name|plan evaluations"
+    "|user intentions",
 }
 _TAGS: Final[dict[str, Part]] = {
     "answer": "answer", "completion": "answer", "output": "answer", "candidate": "answer",
@@ -162,6 +167,11 @@ def _headed(text: str) -> Sheet:
 def read_sheet(messages: Sequence[Message]) -> Sheet:
     """Take a judging prompt apart, by tags where it has them, else by its headings."""
     return _tagged(messages) or _headed("\n\n".join(message.content for message in messages))
+
+
+def joined(text: str) -> str:
+    """A text that is shown as a list of texts, put together again."""
+    return "\n".join(listed(text)) if text.lstrip().startswith("[") else text
 
 
 def listed(text: str) -> list[str]:
