@@ -8,6 +8,7 @@ from regauge.judges.calibration._agreement import (
     agreement_of,
     disagrees,
 )
+from regauge.judges.calibration._current import UncalibratedError, current_calibration
 from regauge.judges.calibration._judging import (
     ComparingJudge,
     cases_of_labels,
@@ -32,6 +33,7 @@ from regauge.judges.calibration._record import (
     calibration_path,
     load_calibrations,
     shortfall,
+    write_calibrations,
 )
 
 __all__ = [
@@ -48,9 +50,11 @@ __all__ = [
     "LabelKind",
     "Labels",
     "LabelsSummary",
+    "UncalibratedError",
     "agreement_of",
     "calibration_path",
     "cases_of_labels",
+    "current_calibration",
     "disagrees",
     "file_stem",
     "judge_labels",
@@ -58,4 +62,5 @@ __all__ = [
     "load_calibrations",
     "load_labels",
     "shortfall",
+    "write_calibrations",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from regauge.errors import Fault, FaultyFileError
+from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.judges.calibration._labels import file_stem
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "calibration_path",
     "load_calibrations",
     "shortfall",
+    "write_calibrations",
 ]
 
 _SUFFIX = ".calibration.json"
@@ -184,6 +185,23 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         fix=f"write it anew: regauge calibrate {path.name.removesuffix(_SUFFIX)}",
     )
     raise FaultyFileError([fault])
+
+
+def write_calibrations(path: Path, file: CalibrationFile) -> None:
+    """Write a calibration record; one that would be the same is not touched.
+
+    Raises:
+        UsageError: It cannot be written.
+    """
+    from regauge.prompts import write_atomically
+
+    content = file.to_text().encode()
+    try:
+        if path.exists() and path.read_bytes() == content:
+            return
+        write_atomically(path, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def shortfall(calibration: Calibration, policy: CalibrationSettings) -> str:
