@@ -1,0 +1,320 @@
+"""Compares a suite with its base version: which cases changed, and what is known of main."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import RegaugeError, UsageError
+from regauge.gate._base_commit import BaseCommit, find_base
+from regauge.gate._base_refusal import Refusal, notes_of, refusals_of
+from regauge.gate._baseline import HistoryKey
+from regauge.gate._baseline_file import baseline_path, parse_baseline
+from regauge.gate._changes import acknowledged, case_state
+from regauge.gate._types import GateCase
+from regauge.gate._version_rules import RuleBreach, lock_breaches, version_breaches
+from regauge.judges import ModelJudge, cases_from_test_data, standing_of
+from regauge.prompts import lock_of
+from regauge.providers import parse_model_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.datasets import Dataset, GoldenCase
+    from regauge.errors import Fault
+    from regauge.gate._baseline import Baseline, KeyDifference, StoredHistory
+    from regauge.gate._changes import Acknowledged
+    from regauge.gate._types import CaseState
+    from regauge.judges import Judge
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+    from regauge.providers import ModelId
+    from regauge.runner import Suite
+
+__all__ = [
+    "Base",
+    "BaseCommit",
+    "Refusal",
+    "check_locks",
+    "compare_with_base",
+    "find_base",
+    "gating_judges",
+    "key_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A suite's base version, and how its cases stand to it.
+
+    Attributes:
+        at: The commit.
+        candidate: The suite as it is.
+        suite: Main's arm: the base version's prompt and model, with the cases and judges of
+            today, so that both arms are asked and judged alike; None where the prompt is new.
+        cases: For the engine: the cases of today in their order, then those that are gone.
+        history: What the baseline knows of main; None where it knows nothing under this key.
+        refusals: Why nothing may be compared; empty when it may.
+        breaches: Version rules that the change breaks, each of which rejects it.
+        faults: Acknowledgements in the changelog that are about no case, each of which rejects.
+        notes: What a reader should know, each one sentence.
+    """
+
+    at: BaseCommit
+    candidate: Suite
+    suite: Suite | None
+    cases: tuple[GateCase, ...]
+    history: StoredHistory | None = None
+    refusals: tuple[Refusal, ...] = ()
+    breaches: tuple[RuleBreach, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether no case has to be drawn or explained."""
+        return all(case.state == "unchanged" for case in self.cases)
+
+
+def compare_with_base(
+    suite: Suite,
+    at: BaseCommit,
+    *,
+    across_models: bool = False,
+    main_model: ModelId | None = None,
+    baseline: Baseline | None = None,
+) -> Base:
+    """Work out what of a suite changed since its base version, and what is known of main.
+
+    Args:
+        suite: As it is now.
+        at: From `find_base`.
+        across_models: Whether two models are compared on purpose (`--model`).
+        main_model: Who answers for main; by default whom the base version names.
+        baseline: Taken in place of the one that is committed.
+
+    Raises:
+        PromptError: The base version of the prompt cannot be read.
+        DatasetError: The base version of the golden cases cannot be read.
+        LockError: A lock cannot be read.
+        BaselineError: A baseline cannot be read.
+    """
+    head = suite.prompt
+    # An eval may ask for a released version; a change does not touch it.
+    pinned = head.source != _text(head)
+    prompt = head if pinned else at.prompt(head)
+    before = _dataset_before(suite, at, prompt)
+    gone = [case.id for case in before or () if case.id not in suite.dataset]
+    said = acknowledged(
+        _shown(head, at), prompt, cases=[case.id for case in suite.dataset], gone=gone
+    )
+    main: Suite | None = None
+    if prompt is not None:
+        model = main_model or _main_model(suite, prompt, at, across_models=across_models)
+        origin = f"{at.path_of(head.path)} in {at.commit[:9]}"
+        # Answers of main are recorded under today's name, wherever the file was.
+        main = replace(suite, prompt=replace(prompt, name=head.name), model=model, origin=origin)
+    states = _states(suite, main, before)
+    found = _found(suite, main, prompt, at, baseline)
+    refusals: tuple[Refusal, ...] = ()
+    if main is not None:
+        refusals = refusals_of(
+            suite,
+            main,
+            at,
+            found.differences,
+            across_models=across_models,
+            prompt_changed="changed" in states.values(),
+        )
+    judges = tuple(key_of(suite, at.project).judges)
+    history = found.history if not refusals else None
+    return Base(
+        at=at,
+        candidate=suite,
+        suite=main,
+        cases=tuple(
+            _gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
+        ),
+        history=history,
+        refusals=refusals,
+        breaches=() if pinned else _breaches(head, prompt, at),
+        faults=said.faults,
+        notes=tuple(
+            notes_of(
+                suite,
+                prompt,
+                at,
+                known=found.history is not None,
+                differences=found.differences,
+                before=before,
+            )
+        ),
+    )
+
+
+def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
+    """What `prompts.lock` lost against the base version; asked once for a project.
+
+    Raises:
+        LockError: A lock cannot be read.
+    """
+    head = lock_of(at.project.prompts_dir)
+    return lock_breaches(replace(head, path=at.project.relative(head.path)), at.lock(), ref=at.ref)
+
+
+def gating_judges(judges: Sequence[Judge], project: Project) -> tuple[Judge, ...]:
+    """The judges whose verdicts decide: all but model judges without a passing calibration."""
+    return tuple(
+        judge
+        for judge in judges
+        if not isinstance(judge, ModelJudge) or standing_of(judge, project).gates
+    )
+
+
+def key_of(suite: Suite, project: Project) -> HistoryKey:
+    """What the trials of a suite are filed under in a baseline.
+
+    Raises:
+        UsageError: None of its judges decides.
+    """
+    judges = gating_judges(suite.judges, project)
+    if not judges:
+        names = ", ".join(judge.name for judge in suite.judges)
+        raise UsageError(
+            f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
+            "  fix: add a rule, or calibrate a judge: regauge calibrate"
+        )
+    return HistoryKey(
+        prompt=suite.prompt.digest,
+        model=str(suite.model),
+        parameters=suite.prompt.parameters,
+        dataset=suite.dataset.name,
+        judges={judge.name: judge.digest for judge in judges},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the baseline says under a key, or else in what the nearest history differs."""
+
+    history: StoredHistory | None = None
+    differences: tuple[KeyDifference, ...] = ()
+
+
+def _found(
+    suite: Suite,
+    main: Suite | None,
+    prompt: Prompt | None,
+    at: BaseCommit,
+    baseline: Baseline | None,
+) -> _Found:
+    if main is None or prompt is None:
+        return _Found()
+    key = key_of(main, at.project)
+    known = [baseline] if baseline is not None else _baselines({suite.prompt.name, prompt.name}, at)
+    for one in known:
+        if (history := one.find(key)) is not None:
+            return _Found(history=history)
+    nearest = next((near for one in known if (near := one.nearest(key)) is not None), None)
+    return _Found(differences=nearest.key.differences(key) if nearest is not None else ())
+
+
+def _baselines(names: set[str], at: BaseCommit) -> list[Baseline]:
+    """The committed baselines of a prompt under its name and its older one, newest first."""
+    found: list[Baseline] = []
+    for name in sorted(names):
+        path = baseline_path(at.project, name)
+        shown = at.project.relative(path)
+        found += [parse_baseline(data, shown=shown) for data in at.read_newest(path)]
+    return found
+
+
+def _breaches(head: Prompt, prompt: Prompt | None, at: BaseCommit) -> tuple[RuleBreach, ...]:
+    return version_breaches(
+        _shown(head, at), prompt, head_lock=lock_of(head.path), base_lock=at.lock()
+    )
+
+
+def _text(head: Prompt) -> str:
+    try:
+        return head.path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _shown(head: Prompt, at: BaseCommit) -> Prompt:
+    return replace(head, path=at.project.relative(head.path))
+
+
+def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Dataset | None:
+    if suite.dataset.path != suite.prompt.path:
+        return at.dataset(suite.dataset)
+    if prompt is None:
+        return None
+    return replace(suite.dataset, cases=cases_from_test_data(prompt))
+
+
+def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
+    """Who answers for main: what its own files say, unless the eval or an option says another."""
+    own = suite.prompt.model or at.project.settings.model
+    its = prompt.model or at.model()
+    follows = own is not None and parse_model_id(own) == suite.model
+    if its is not None and (follows or across_models):
+        return parse_model_id(its)
+    return suite.model
+
+
+def _states(suite: Suite, main: Suite | None, before: Dataset | None) -> dict[str, CaseState]:
+    states: dict[str, CaseState] = {}
+    for case in suite.dataset:
+        asked = _request(suite, case)
+        base = _request(main, case) if main is not None else None
+        states[case.id] = case_state(case, before=before, request=asked or "", base_request=base)
+    return states
+
+
+def _request(suite: Suite, case: GoldenCase) -> str | None:
+    """The digest of what is asked; None where the prompt cannot be rendered with the case."""
+    try:
+        return suite.request(case, 0).digest
+    except RegaugeError:
+        return None
+
+
+def _gate_cases(
+    suite: Suite,
+    states: dict[str, CaseState],
+    *,
+    before: Dataset | None,
+    said: Acknowledged,
+    judges: tuple[str, ...],
+    history: StoredHistory | None,
+) -> list[GateCase]:
+    name = suite.prompt.name
+    found = [
+        GateCase(
+            prompt=name,
+            case=case.id,
+            checks=judges,
+            history=history.history(case.id, case.digest)
+            if history is not None and states[case.id] != "new"
+            else None,
+            state=states[case.id],
+            tier=case.tier,
+            accepted=said.accepted.get(case.id, ""),
+        )
+        for case in suite.dataset
+    ]
+    found += [
+        GateCase(
+            prompt=name,
+            case=case.id,
+            checks=judges,
+            state="removed",
+            tier=case.tier,
+            accepted=said.removed.get(case.id, ""),
+        )
+        for case in before or ()
+        if case.id not in suite.dataset
+    ]
+    return found

@@ -1,0 +1,226 @@
+"""The base version: the commit a change came from, and what its files say."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from regauge.datasets import load_dataset
+from regauge.errors import GitError, PromptError
+from regauge.prompts import (
+    LOCK_NAME,
+    PromptLock,
+    Repository,
+    parse_prompt,
+    prompt_files,
+    prompt_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.datasets import Dataset
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+
+__all__ = ["BaseCommit", "find_base"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseCommit:
+    """What a change is compared with.
+
+    Attributes:
+        ref: What was asked for, such as `origin/main`.
+        commit: The newest commit that HEAD and `ref` have in common.
+        tip: The commit that `ref` names now.
+        changed: Paths that differ from the commit, as git writes them, new files among them.
+        renamed: For every renamed file, by its path now, its path in the commit.
+        dirty: Whether files differ from what is committed; they are compared as they are.
+    """
+
+    project: Project
+    repository: Repository
+    ref: str
+    commit: str
+    tip: str
+    changed: frozenset[str] = frozenset()
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    dirty: bool = False
+
+    def path_of(self, path: Path) -> str:
+        """The path that a file of today had in the base version, be it there or not."""
+        name = self.repository.inside(path)
+        return self.renamed.get(name, name)
+
+    def read(self, path: Path) -> bytes | None:
+        """What a file of today held in the base version; None where it was not there."""
+        return self.repository.read(self.commit, self.path_of(path))
+
+    def read_newest(self, path: Path) -> list[bytes]:
+        """What a file holds where `ref` is now, and what it held in the base version."""
+        name = self.repository.inside(path)
+        commits = dict.fromkeys((self.tip, self.commit))
+        found = self.repository.read_all((commit, name) for commit in commits)
+        return [data for data in found if data is not None]
+
+    def prompt(self, head: Prompt) -> Prompt | None:
+        """The base version of a prompt, under its older name if it was renamed; None if new.
+
+        Raises:
+            PromptError: Its text in the base version cannot be read.
+        """
+        data = self.read(head.path)
+        name = self.path_of(head.path)
+        if data is None:
+            name = self._by_title(head)
+            data = self.repository.read(self.commit, name) if name else None
+        if data is None:
+            return None
+        path = self.repository.top / name
+        return parse_prompt(data.decode("utf-8", "replace"), path=path)
+
+    def lock(self) -> PromptLock:
+        """`prompts.lock` of the base version; one without entries where there was none.
+
+        Raises:
+            LockError: It cannot be read.
+        """
+        path = self.project.prompts_dir / LOCK_NAME
+        data = self.read(path)
+        return PromptLock.parse(data.decode("utf-8", "replace") if data else "", path)
+
+    def dataset(self, head: Dataset) -> Dataset | None:
+        """The golden cases of the base version where the file changed; None where it did not.
+
+        Raises:
+            DatasetError: They cannot be read.
+        """
+        name = self.path_of(head.path)
+        if self.repository.inside(head.path) not in self.changed:
+            return None
+        data = self.repository.read(self.commit, name)
+        if data is None:
+            return None
+        with tempfile.TemporaryDirectory() as directory:
+            root = Path(directory).resolve()
+            path = self._materialise(root, name)
+            fixtures = root / self.repository.inside(self.project.fixtures_dir)
+            fixtures.mkdir(parents=True, exist_ok=True)
+            return load_dataset(path, fixtures_dir=fixtures)
+
+    def model(self) -> str | None:
+        """The model of prompts that name none, as the base version's pyproject.toml says."""
+        data = self.read(self.project.pyproject)
+        try:
+            document: dict[str, Any] = tomllib.loads((data or b"").decode("utf-8", "replace"))
+        except tomllib.TOMLDecodeError:
+            return None
+        table = cast("dict[str, Any]", document.get("tool", {})).get("regauge", {})
+        model = cast("dict[str, Any]", table).get("model")
+        return model if isinstance(model, str) else None
+
+    def deleted_prompts(self) -> tuple[str, ...]:
+        """The names of prompts that the base version has and that are gone, renamed ones aside."""
+        directory = self.repository.inside(self.project.prompts_dir)
+        now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
+        files = [Path(name) for name in self.repository.files(self.commit, directory)]
+        gone = [path for path in files if path.as_posix() not in now and _is_prompt(path)]
+        titles = {self._by_title(head) for head in self._new_prompts()}
+        return tuple(sorted(prompt_name(path) for path in gone if path.as_posix() not in titles))
+
+    def _by_title(self, head: Prompt) -> str:
+        """The path of the one prompt that is gone and had the same content or the same title."""
+        directory = self.repository.inside(self.project.prompts_dir)
+        now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
+        names = [
+            name
+            for name in self.repository.files(self.commit, directory)
+            if name not in now and _is_prompt(Path(name))
+        ]
+        texts = self.repository.read_all((self.commit, name) for name in names)
+        older = {
+            name: prompt
+            for name, data in zip(names, texts, strict=True)
+            if data is not None and (prompt := self._parsed(data, name)) is not None
+        }
+        titled = head.title if head.title != head.name else None
+        for same in (
+            [name for name, prompt in older.items() if prompt.digest == head.digest],
+            [name for name, prompt in older.items() if prompt.title == titled],
+        ):
+            if len(same) == 1:
+                return same[0]
+        return ""
+
+    def _new_prompts(self) -> list[Prompt]:
+        found: list[Prompt] = []
+        for path in prompt_files(self.project.prompts_dir):
+            if self.read(path) is None:
+                prompt = self._parsed(path.read_bytes(), self.repository.inside(path))
+                found += [prompt] if prompt is not None else []
+        return found
+
+    def _parsed(self, data: bytes, name: str) -> Prompt | None:
+        try:
+            return parse_prompt(data.decode("utf-8", "replace"), path=self.repository.top / name)
+        except PromptError:
+            return None
+
+    def _materialise(self, root: Path, dataset: str) -> Path:
+        """Write a golden dataset of the base version below a directory, with the texts it names."""
+        fixtures = self.repository.inside(self.project.fixtures_dir)
+        skipped = tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
+        names = [
+            name
+            for name in self.repository.files(self.commit, fixtures)
+            if name == dataset or not name.startswith(skipped)
+        ]
+        if dataset not in names:
+            names.append(dataset)
+        texts = self.repository.read_all((self.commit, name) for name in names)
+        for name, data in zip(names, texts, strict=True):
+            if data is not None:
+                path = root / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+        return root / dataset
+
+
+# What lies in `fixtures/` and is no input of a case.
+_NO_INPUTS = ("recordings", "baselines", "golden", "labels", "calibrations")
+
+
+def find_base(project: Project, ref: str) -> BaseCommit:
+    """Find what a change is compared with: where it left the branch, tag or commit `ref`.
+
+    Raises:
+        GitError: There is no git or no repository, no such ref, or no common commit, as in a
+            clone that was cut off.
+    """
+    repository = Repository.at(project.root)
+    if not repository.has_commits():
+        raise GitError(
+            f"nothing is committed in {repository.top}, so there is nothing to compare with\n"
+            "  fix: commit the prompts as they are on main, then compare"
+        )
+    tip = repository.commit(ref)
+    commit = repository.merge_base(ref)
+    changed, renamed = repository.changed(commit)
+    return BaseCommit(
+        project=project,
+        repository=repository,
+        ref=ref,
+        commit=commit,
+        tip=tip,
+        changed=frozenset(changed),
+        renamed=renamed,
+        dirty=repository.dirty(),
+    )
+
+
+def _is_prompt(path: Path) -> bool:
+    return path.name.endswith((".prompt.yml", ".prompt.yaml"))
