@@ -6,6 +6,7 @@ Facts are attributes, so nobody has to parse a message.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -149,20 +150,31 @@ class RecordingError(FaultyFileError):
 
 
 class MissingRecordingError(UnmeasuredError):
-    """A replay needs an answer that was never recorded for this request and trial.
+    """A replay needs an answer or a judge's reply that was never recorded for this request.
 
     Attributes:
         prompt: The prompt's name.
         case: The case id.
         trial: The trial number, from 0.
         stale: Whether an answer to an older version of the prompt is recorded for this case.
+        judge: The judge whose model's reply it is; None for an answer to the prompt.
     """
 
-    def __init__(self, *, prompt: str, case: str, trial: int, stale: bool) -> None:
+    def __init__(
+        self, *, prompt: str, case: str, trial: int, stale: bool, judge: str | None = None
+    ) -> None:
         self.prompt = prompt
         self.case = case
         self.trial = trial
         self.stale = stale
+        self.judge = judge
+        if judge is not None:
+            of = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
+            super().__init__(
+                f"no recorded reply for judge {judge!r}: {of}\n"
+                f"  record it: regauge record {shlex.quote(prompt)}"
+            )
+            return
         why = "the recorded answer is for an older request" if stale else "no recorded answer"
         which = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
         super().__init__(f"{why}: {which}\n  record it: pytest evals --record=missing -k {case!r}")

@@ -1,7 +1,9 @@
 """Recordings: answers that were given once and are replayed ever after."""
 
 from regauge.project import RecordMode
+from regauge.recordings._atomic import write_whole
 from regauge.recordings._file import RecordingsFile
+from regauge.recordings._measurements import MeasurementLine, MeasurementsFile
 from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
 from regauge.recordings._redact import REDACTED, Redactor, map_texts
@@ -12,6 +14,8 @@ __all__ = [
     "REDACTED",
     "Claim",
     "LocalStore",
+    "MeasurementLine",
+    "MeasurementsFile",
     "RecordMode",
     "Recording",
     "RecordingKey",
@@ -22,4 +26,5 @@ __all__ = [
     "map_texts",
     "request_summary",
     "utc_now",
+    "write_whole",
 ]

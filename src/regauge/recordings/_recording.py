@@ -72,6 +72,8 @@ class Recording:
         completion: The answer.
         recorded_at: When, as `utc_now` writes it.
         request: See `request_summary`.
+        judge: The name of the judge whose model answered; None where the prompt's did. Prompt,
+            version and case are then those of what is judged.
     """
 
     key: RecordingKey
@@ -82,11 +84,13 @@ class Recording:
     completion: Completion
     recorded_at: str
     request: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
+    judge: str | None = None
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document; the keys stand in the order in which people read them."""
         return {
             "case": self.case,
+            **({} if self.judge is None else {"judge": self.judge}),
             "trial": self.key.trial,
             "digest": self.key.digest,
             "prompt": self.prompt,
@@ -118,6 +122,7 @@ class Recording:
                 completion=Completion.from_json(given["completion"]),
                 recorded_at=given["recorded_at"],
                 request=given["request"],
+                judge=given.get("judge"),
             )
         except KeyError as error:
             raise ValueError(f"the recording has no {error}") from error

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
+from regauge.runner._calibrating import LabelRun
+from regauge.runner._judge_calls import CallTotals
 from regauge.runner._missing import MissingAnswers, missing_answers
+from regauge.runner._missing_judgements import MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
@@ -14,17 +17,22 @@ from regauge.runner._spec import EvalSpec, golden, spec_of
 from regauge.runner._stale import needed_keys
 from regauge.runner._suite import Suite
 from regauge.runner._trial import JudgedVerdict, SourcedCompletion, Trial
+from regauge.runner._trials import AskedTrial, Trials
 
 __all__ = [
     "Answers",
+    "AskedTrial",
     "Budget",
+    "CallTotals",
     "CaseFailed",
     "Draw",
     "EvalResult",
     "EvalSession",
     "EvalSpec",
     "JudgedVerdict",
+    "LabelRun",
     "MissingAnswers",
+    "MissingJudgements",
     "Plan",
     "PlannedCase",
     "Progress",
@@ -33,6 +41,7 @@ __all__ = [
     "SourcedCompletion",
     "Suite",
     "Trial",
+    "Trials",
     "golden",
     "missing_answers",
     "needed_keys",

@@ -13,7 +13,6 @@ from regauge.recordings import (
     RecordingKey,
     RecordingsFile,
     Redactor,
-    request_summary,
     utc_now,
 )
 from regauge.runner._trial import SourcedCompletion
@@ -23,9 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project, RecordMode, Settings
-    from regauge.providers import Completion, CompletionRequest
+    from regauge.providers import Completion
     from regauge.recordings import Claim
-    from regauge.runner._plan import Draw, PlannedCase
+    from regauge.runner._plan import PlannedCase
+    from regauge.runner._question import Question
 
 __all__ = ["Answers", "Published"]
 
@@ -86,21 +86,21 @@ class Answers:
         """`text` without secrets."""
         return self._redactor.redact(text)
 
-    def file(self, prompt: str) -> RecordingsFile:
-        """The committed recordings of a prompt.
+    def file(self, name: str) -> RecordingsFile:
+        """The committed recordings of a prompt; of its judges' calls as `judges/<prompt>`.
 
         Raises:
             RecordingError: Lines of it cannot be read.
         """
         with self._lock:
-            known = self._files.get(prompt)
+            known = self._files.get(name)
             if known is None:
-                path = self._project.recordings_dir / f"{prompt}.jsonl"
+                path = self._project.recordings_dir / f"{name}.jsonl"
                 try:
                     known = RecordingsFile.load(path, redactor=self._redactor)
                 except RecordingError as error:
                     known = error
-                self._files[prompt] = known
+                self._files[name] = known
             if isinstance(known, RecordingError):
                 raise known.with_traceback(None)
             return known
@@ -120,22 +120,35 @@ class Answers:
             planned.case.id, planned.digest, model=str(planned.suite.model)
         )
 
-    def find(self, planned: PlannedCase, key: RecordingKey) -> SourcedCompletion | None:
-        """The answer to one request and trial, or None."""
-        prompt = planned.suite.prompt.name
+    def find(self, file: str, key: RecordingKey) -> SourcedCompletion | None:
+        """The answer to one request and trial, or None.
+
+        Args:
+            file: The recordings it belongs to, as for `file`.
+            key: The request and trial.
+        """
         if self._mode != "all":
-            recording = self.file(prompt).get(key)
+            recording = self.file(file).get(key)
             if recording is not None:
                 return SourcedCompletion(completion=recording.completion, source="recording")
+        if self._mode == "all" and self._session is None:
+            return None
         recording = self._local().get(key)
         if recording is None:
             return None
-        self._publish_later(prompt, key)
+        self._publish_later(file, key)
         # A worker judges what another one of its run has just paid for.
         ours = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
             completion=recording.completion, source="live" if ours else "store"
         )
+
+    def recorded_at(self, file: str, key: RecordingKey) -> str | None:
+        """When the answer that `find` would find was given, in UTC; None without one."""
+        recording = self.file(file).get(key) if self._mode != "all" else None
+        if recording is None and (self._mode != "all" or self._session is not None):
+            recording = self._local().get(key)
+        return recording.recorded_at if recording is not None else None
 
     def begin(self, plan_digest: str) -> None:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
@@ -150,26 +163,26 @@ class Answers:
         """Give a claim back without an answer."""
         self._local().release(key)
 
-    def keep(self, draw: Draw, request: CompletionRequest, completion: Completion) -> Completion:
+    def keep(self, question: Question, completion: Completion) -> Completion:
         """Keep a new answer; once this returns, killing the process does not lose it.
 
         Returns:
             The answer as a replay will find it, that is without secrets.
         """
-        prompt = draw.planned.suite.prompt
         kept = self._local().put(
             Recording(
-                key=draw.key,
-                prompt=prompt.name,
-                version=str(prompt.version) if prompt.version else None,
-                case=draw.planned.case.id,
-                model=str(draw.planned.suite.model),
+                key=question.key,
+                prompt=question.prompt,
+                version=question.version,
+                case=question.case,
+                model=question.model,
                 completion=completion,
                 recorded_at=utc_now(),
-                request=request_summary(request, prompt_digest=prompt.digest),
+                request=question.summary,
+                judge=question.judge,
             )
         )
-        self._publish_later(prompt.name, draw.key)
+        self._publish_later(question.file, question.key)
         return kept.completion
 
     def end_session(self, session: int) -> None:
@@ -188,8 +201,8 @@ class Answers:
         """
         written: dict[Path, int] = {}
         try:
-            for prompt, keys in self._new.items():
-                file = self.file(prompt)
+            for name, keys in self._new.items():
+                file = self.file(name)
                 recordings = self._local().export(keys)
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := file.save():
@@ -202,10 +215,10 @@ class Answers:
                 self._store = None
         return Published(written=written)
 
-    def _publish_later(self, prompt: str, key: RecordingKey) -> None:
+    def _publish_later(self, file: str, key: RecordingKey) -> None:
         if self._mode != "none":
             with self._lock:
-                self._new.setdefault(prompt, {})[key] = None
+                self._new.setdefault(file, {})[key] = None
 
     def _local(self) -> LocalStore:
         with self._lock:

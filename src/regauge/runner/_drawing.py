@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from regauge.runner._answers import Answers
     from regauge.runner._budget import Budget
     from regauge.runner._options import RunOptions
-    from regauge.runner._plan import Draw
-    from regauge.runner._progress import Progress
+    from regauge.runner._question import Question
 
 __all__ = ["Drawing"]
 
@@ -30,7 +29,7 @@ _ASK_AGAIN_MAX_S = 0.8
 
 
 class Drawing:
-    """Draws answers for one run; every answer is kept the moment it lands.
+    """Asks models for one run; every answer is kept the moment it lands.
 
     Args:
         workers: How many processes share the run; each takes its share of the concurrency.
@@ -43,7 +42,6 @@ class Drawing:
         *,
         answers: Answers,
         budget: Budget,
-        progress: Progress,
         environ: Mapping[str, str],
         workers: int,
     ) -> None:
@@ -51,53 +49,54 @@ class Drawing:
         self._options = options
         self._answers = answers
         self._budget = budget
-        self._progress = progress
         self._providers = Providers(
             project.settings, environ, concurrency=options.concurrency, workers=workers
         )
-        self._under_way: dict[RecordingKey, asyncio.Future[SourcedCompletion]] = {}
+        self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
 
     def ahead(self) -> int:
         """How many draws may be under way or waiting to be judged: twice the concurrency."""
         return self._options.ahead or 2 * self._providers.width
 
-    async def draw(self, draw: Draw) -> SourcedCompletion:
-        """Get one answer, and keep it.
+    async def ask(self, question: Question) -> SourcedCompletion:
+        """Get one answer, and keep it; who asks the same at the same time shares it.
 
         Raises:
             UnmeasuredError: There is none.
         """
-        key = draw.key
-        twin = self._under_way.get(key)
-        if twin is not None:
-            return await asyncio.shield(twin)
-        task = asyncio.ensure_future(self._draw(draw, key))
-        self._under_way[key] = task
-        try:
-            answer = await task
-        except Exception:
-            self._progress.failed += 1
-            raise
-        finally:
-            del self._under_way[key]
-        self._progress.landed += 1
-        return answer
+        task = self._under_way.get(question.key)
+        if task is None:
+            task = asyncio.ensure_future(self._ask(question))
+            self._under_way[question.key] = task
+            task.add_done_callback(lambda done: self._landed(question.key, done))
+        # A call that is paid for goes on when whoever asked has stopped waiting for it.
+        return await asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Give back connections."""
+        """End what is under way, and give back connections."""
+        under_way = tuple(self._under_way.values())
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
         await self._providers.aclose()
 
-    async def _draw(self, draw: Draw, key: RecordingKey) -> SourcedCompletion:
+    def _landed(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
+        del self._under_way[key]
+        if not task.cancelled():
+            task.exception()  # all who waited have it; maybe nobody does any more
+
+    async def _ask(self, question: Question) -> SourcedCompletion:
+        key = question.key
         pause_s = _ASK_AGAIN_S
         while (claim := self._answers.claim(key)) == "taken":
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
-            landed = self._answers.find(draw.planned, key)
+            landed = self._answers.find(question.file, key)
             assert landed is not None
             return landed
         try:
-            request = draw.planned.request(draw.trial)
+            request = question.request
             provider = self._providers.of(request.provider)
             expected_usd = self._expected_usd(request)
             while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
@@ -109,7 +108,7 @@ class Drawing:
             self._answers.release(key)
             raise
         # Judges see what a replay will show them, so that both come to the same verdicts.
-        kept = self._answers.keep(draw, request, completion)
+        kept = self._answers.keep(question, completion)
         return SourcedCompletion(completion=kept, source="live")
 
     def _expected_usd(self, request: CompletionRequest) -> float:

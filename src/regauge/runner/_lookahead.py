@@ -1,4 +1,4 @@
-"""Draws answers ahead of the case that is being judged, on an event loop of its own.
+"""Asks models ahead of the case that is being judged, on an event loop of its own.
 
 pytest judges cases one after the other; only model calls run side by side. A window bounds how
 far ahead they run, so a run that stops early has not paid for the rest.
@@ -10,7 +10,7 @@ import asyncio
 import sys
 import threading
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from regauge.runner._plan import Draw
-    from regauge.runner._trial import SourcedCompletion
 
 __all__ = ["Lookahead"]
+
+Landed = TypeVar("Landed")
 
 _STOP_TIMEOUT_S = 10.0
 # The loop gives the interpreter away with every system call. While a case is judged it would wait
@@ -28,12 +29,12 @@ _STOP_TIMEOUT_S = 10.0
 _SWITCH_INTERVAL_S = 0.0005
 
 
-class Lookahead:
+class Lookahead(Generic[Landed]):
     """Performs draws in order, never more than a window ahead of what was taken.
 
     Args:
         draws: In the order they will be taken.
-        perform: Gets one answer; what it raises reaches whoever takes that draw.
+        perform: Does what one draw takes; what it raises reaches whoever takes that draw.
         ahead: How many draws may be under way or waiting to be taken; asked again each time.
         close: Gives back connections when the run is over.
     """
@@ -42,7 +43,7 @@ class Lookahead:
         self,
         draws: Sequence[Draw],
         *,
-        perform: Callable[[Draw], Coroutine[Any, Any, SourcedCompletion]],
+        perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
         ahead: Callable[[], int],
         close: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
@@ -51,7 +52,7 @@ class Lookahead:
         self._ahead = ahead
         self._close = close
         self._position = {draw.id: n for n, draw in enumerate(draws)}
-        self._futures: dict[tuple[int, int], Future[SourcedCompletion]] = {}
+        self._futures: dict[tuple[int, int], Future[Landed]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken = 0
         self._lock = threading.Lock()
@@ -80,12 +81,12 @@ class Lookahead:
     def __contains__(self, draw: Draw) -> bool:
         return draw.id in self._position
 
-    def take(self, draw: Draw, *, waiting: Callable[[], None], every_s: float) -> SourcedCompletion:
-        """The answer of one draw; waits for it, and starts it at once if it is not under way.
+    def take(self, draw: Draw, *, waiting: Callable[[], None], every_s: float) -> Landed:
+        """What one draw came to; waits for it, and starts it at once if it is not under way.
 
         Args:
             draw: One of the draws given.
-            waiting: Called each time `every_s` seconds have passed without the answer.
+            waiting: Called each time `every_s` seconds have passed without it.
             every_s: In seconds.
 
         Raises:
@@ -103,7 +104,7 @@ class Lookahead:
             with self._lock:
                 self._futures.pop(draw.id, None)
 
-    def _future(self, draw: Draw) -> Future[SourcedCompletion]:
+    def _future(self, draw: Draw) -> Future[Landed]:
         """The future of a draw; a draw that has none yet is started, out of its turn."""
         with self._lock:
             future = self._futures.get(draw.id)
@@ -146,12 +147,12 @@ class Lookahead:
             # Let answers land between starts, however long the list of draws is.
             await asyncio.sleep(0)
 
-    def _start(self, draw: Draw, future: Future[SourcedCompletion]) -> None:
+    def _start(self, draw: Draw, future: Future[Landed]) -> None:
         task = self._loop.create_task(self._settle(draw, future))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, draw: Draw, future: Future[SourcedCompletion]) -> None:
+    async def _settle(self, draw: Draw, future: Future[Landed]) -> None:
         try:
             answer = await self._perform(draw)
         except asyncio.CancelledError:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regauge.runner._plan import Draw, Plan
     from regauge.runner._suite import Suite
 
-__all__ = ["MissingAnswers", "missing_answers"]
+__all__ = ["MissingAnswers", "missing_answers", "record_command"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,11 @@ def _of_suite(
         stale=sum(answers.has_older(planned) for planned in cases.values()),
         tokens=estimate.input_tokens + estimate.output_tokens,
         cost_usd=estimate.cost_usd,
-        command=_command(draws[0].planned.suite, settings, options),
+        command=record_command(draws[0].planned.suite, settings, options),
     )
 
 
-def _command(suite: Suite, settings: Settings, options: RunOptions) -> str:
+def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str:
     """The command that records exactly what this run lacks."""
     words = (
         ["pytest", suite.origin, "--record", "missing"]
@@ -94,6 +94,8 @@ def _command(suite: Suite, settings: Settings, options: RunOptions) -> str:
     )
     if options.model is not None:
         words += ["--model", options.model]
+    if options.judge_model not in {None, settings.judge_model}:
+        words += ["--judge-model", str(options.judge_model)]
     if options.trials != settings.trials:
         words += ["--trials", str(options.trials)]
     return shlex.join(words)

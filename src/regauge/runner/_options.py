@@ -28,6 +28,8 @@ class RunOptions:
         trials: Draws per case where the eval does not say.
         concurrency: Requests in flight at once; `auto` grows until the provider objects.
         model: `provider:model` asked in place of every prompt's own.
+        judge_model: `provider:model` of judges that name none; None is what the settings say.
+        rejudge: Whether what judges measured is worked out anew from their recorded calls.
         budget_usd: What the run may spend, in US dollars.
         ahead: How many answers may be drawn ahead of the case that is judged; None is twice
             the concurrency.
@@ -39,6 +41,8 @@ class RunOptions:
     model: str | None = None
     budget_usd: float | None = None
     ahead: int | None = None
+    judge_model: str | None = None
+    rejudge: bool = False
 
 
 def resolve_options(
@@ -51,6 +55,8 @@ def resolve_options(
     model: str | None,
     budget_usd: float | None,
     fail_fast: bool,
+    judge_model: str | None = None,
+    rejudge: bool = False,
 ) -> RunOptions:
     """Let options of the command line override settings, and settings the defaults.
 
@@ -62,6 +68,8 @@ def resolve_options(
         concurrency: `--concurrency`, a number or `auto`.
         model: `--model`.
         budget_usd: `--budget-usd`.
+        judge_model: `--judge-model`.
+        rejudge: `--rejudge`.
         fail_fast: Whether the run stops at its first failures (`-x`), so that little may be
             spent ahead of them.
 
@@ -80,6 +88,8 @@ def resolve_options(
         model=model,
         budget_usd=settings.budget_usd if budget_usd is None else budget_usd,
         ahead=_FAIL_FAST_AHEAD if fail_fast else None,
+        judge_model=judge_model or settings.judge_model,
+        rejudge=rejudge,
     )
 
 

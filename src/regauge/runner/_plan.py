@@ -68,6 +68,19 @@ class Plan:
         """Tells this plan from another: the same command on the same files has the same."""
         return digest_of([[planned.digest, planned.suite.trials] for planned in self.cases])
 
+    @property
+    def asks(self) -> Sequence[Draw]:
+        """The draws that may take a model: those without an answer, and those that one judges."""
+        if not any(planned.suite.standings for planned in self.cases):
+            return self.missing
+        missing = {draw.id for draw in self.missing}
+        return [
+            draw
+            for draw in self.draws()
+            if draw.id in missing
+            or (draw.planned.suite.model_judges and draw.planned.error is None)
+        ]
+
     def draws(self) -> Iterator[Draw]:
         """Every draw of the plan, missing or not."""
         for planned in self.cases:

@@ -16,11 +16,13 @@ class Progress:
         total: Draws that have no answer at the start.
         landed: Draws that have one now.
         failed: Draws that ended without one.
+        judge_calls: Replies that models of judges gave.
     """
 
     total: int = 0
     landed: int = 0
     failed: int = 0
+    judge_calls: int = 0
     _started: float = field(default=0.0)
 
     def start(self, total: int) -> None:

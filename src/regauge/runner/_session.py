@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
+from regauge.errors import RegaugeError
 from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
 from regauge.runner._embeddings import Embeddings
-from regauge.runner._judging import judge_trial
 from regauge.runner._lookahead import Lookahead
+from regauge.runner._measurements import Measurements
+from regauge.runner._missing_judgements import Misses
 from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._progress import Progress
 from regauge.runner._result import EvalResult
 from regauge.runner._suite import bind, bind_prompt_file
-from regauge.runner._trial import Trial
+from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from regauge.runner._plan import PlannedCase
     from regauge.runner._spec import EvalSpec
     from regauge.runner._suite import Suite
-    from regauge.runner._trial import SourcedCompletion
+    from regauge.runner._trial import Trial
 
 __all__ = ["EvalSession"]
 
@@ -64,6 +65,8 @@ class EvalSession:
         self.answers = Answers(
             project, options.record, environ=environ, run_owner=run_owner, run_started=run_started
         )
+        self.measurements = Measurements(project, options.record, redact=self.answers.redact)
+        self.misses = Misses()
         self.embeddings = Embeddings(project, options.record, environ=environ)
         self.budget = Budget(options.budget_usd, processes=workers)
         self.progress = Progress()
@@ -71,7 +74,8 @@ class EvalSession:
         self._environ = environ
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
-        self._lookahead: Lookahead | None = None
+        self._lookahead: Lookahead[AskedTrial] | None = None
+        self._trials = self._made_by(None)
 
     def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> Suite:
         """Load what an eval names, once per eval."""
@@ -90,7 +94,7 @@ class EvalSession:
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
         """Plan the cases that were selected, in the order they will be judged."""
         self.plan = plan_cases(cases, answered=self.answers.has)
-        if self.plan.missing and self.options.record != "none":
+        if self.plan.asks and self.options.record != "none":
             try:
                 self.answers.begin(self.plan.digest)
             except RegaugeError as error:
@@ -101,24 +105,33 @@ class EvalSession:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Draw what is missing ahead of the cases that are judged, while the block runs."""
-        if not self.plan.missing or self.options.record == "none":
+        """Ask models ahead of the cases that are judged, while the block runs."""
+        draws = self.plan.asks
+        if not draws or self.options.record == "none":
             yield
             return
-        drawing = Drawing(
-            self.project,
-            self.options,
-            answers=self.answers,
-            budget=self.budget,
-            progress=self.progress,
-            environ=self._environ,
-            workers=self._workers,
-        )
+        drawing = self._drawing()
+        self._trials = self._made_by(drawing)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
-            self.plan.missing, perform=drawing.draw, ahead=drawing.ahead, close=drawing.aclose
+            draws, perform=self._trials.ask, ahead=drawing.ahead, close=drawing.aclose
         ) as self._lookahead:
             yield
+
+    @asynccontextmanager
+    async def making(self) -> AsyncGenerator[Trials]:
+        """What makes trials of any draw, planned or not, on the event loop of the caller.
+
+        Models are asked where the record mode allows it. Not to be used inside `running`.
+        """
+        if self.options.record == "none":
+            yield self._made_by(None)
+            return
+        drawing = self._drawing()
+        try:
+            yield self._made_by(drawing)
+        finally:
+            await drawing.aclose()
 
     def result(
         self, planned: PlannedCase, *, where: str, waiting: Callable[[Progress], None]
@@ -136,7 +149,7 @@ class EvalSession:
         return EvalResult(suite=planned.suite, case=planned.case, trials=trials, where=where)
 
     def finish(self, *, complete: bool) -> Published:
-        """Write what was drawn to the committed recordings.
+        """Write what was drawn and measured to the committed recordings.
 
         Args:
             complete: Whether the run reached its end; a run that did not can be resumed.
@@ -144,8 +157,11 @@ class EvalSession:
         try:
             published = self.answers.finish(complete=complete)
         finally:
-            vectors = self.embeddings.finish()
-        return Published(written={**published.written, **vectors})
+            try:
+                vectors = self.embeddings.finish()
+            finally:
+                measured = self.measurements.finish()
+        return Published(written={**published.written, **vectors, **measured})
 
     def embed(self, draw: Draw) -> None:
         """Record the vectors that judges of a draw will ask for; no answer, no vectors.
@@ -156,49 +172,51 @@ class EvalSession:
         """
         planned = draw.planned
         judges = self.embeddings.served(planned.suite.judges)
-        answer = self.answers.find(planned, draw.key) if judges else None
+        answer = self.answers.find(planned.suite.prompt.name, draw.key) if judges else None
         if answer is not None:
             for judge in judges:
                 asyncio.run(judge.prepare(answer.completion, planned.case))
 
-    def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
-        planned = draw.planned
-        try:
-            answer = self.take(draw, waiting=waiting)
-        except UnmeasuredError as error:
-            return _unmeasured(draw, error)
-        except RegaugeError as error:
-            unmeasured = UnmeasuredError(str(error))
-            unmeasured.__cause__ = error
-            return _unmeasured(draw, unmeasured)
-        return judge_trial(
-            draw.trial, planned.digest, answer, case=planned.case, judges=planned.suite.judges
-        )
-
-    def take(self, draw: Draw, *, waiting: Callable[[Progress], None]) -> SourcedCompletion:
-        """The answer of one draw.
+    def take(self, draw: Draw, *, waiting: Callable[[Progress], None]) -> AskedTrial:
+        """The answer of one draw, and what the judges that ask a model say of it.
 
         Raises:
-            UnmeasuredError: There is none.
+            UnmeasuredError: There is no answer.
             RegaugeError: The case cannot be asked.
         """
-        planned = draw.planned
-        if planned.error is not None:
-            raise planned.error
+        if draw.planned.error is not None:
+            raise draw.planned.error
         if self._lookahead is not None and draw in self._lookahead:
             return self._lookahead.take(
                 draw, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
             )
-        answer = self.answers.find(planned, draw.key)
-        if answer is None:
-            raise MissingRecordingError(
-                prompt=planned.suite.prompt.name,
-                case=planned.case.id,
-                trial=draw.trial,
-                stale=self.answers.has_older(planned),
-            )
-        return answer
+        if draw.planned.suite.model_judges:
+            return asyncio.run(self._trials.ask(draw))
+        return AskedTrial(answer=self._trials.find(draw), said={})
 
+    def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
+        try:
+            asked = self.take(draw, waiting=waiting)
+        except RegaugeError as error:
+            return unmeasured_trial(draw, error)
+        return self._trials.conclude(draw, asked)
 
-def _unmeasured(draw: Draw, error: UnmeasuredError) -> Trial:
-    return Trial(number=draw.trial, request_digest=draw.planned.digest, answer=None, error=error)
+    def _drawing(self) -> Drawing:
+        return Drawing(
+            self.project,
+            self.options,
+            answers=self.answers,
+            budget=self.budget,
+            environ=self._environ,
+            workers=self._workers,
+        )
+
+    def _made_by(self, drawing: Drawing | None) -> Trials:
+        return Trials(
+            answers=self.answers,
+            measurements=self.measurements,
+            misses=self.misses,
+            progress=self.progress,
+            rejudge=self.options.rejudge,
+            drawing=drawing,
+        )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.judges import Judge, Verdict
+    from regauge.judges import Judge, UnboundJudge, Verdict
 
 __all__ = ["EvalSpec", "JudgeLike", "golden", "spec_of"]
 
-JudgeLike: TypeAlias = "Judge | Callable[..., bool | float | Verdict]"
+JudgeLike: TypeAlias = "Judge | UnboundJudge | Callable[..., bool | float | Verdict]"
 EvalFunction = TypeVar("EvalFunction", bound="Callable[..., Any]")
 
 _ATTRIBUTE = "__regauge_eval__"

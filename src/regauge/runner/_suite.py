@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges import (
+    JudgeContext,
     RuleFactory,
+    Standing,
     as_judge,
     cases_from_test_data,
     judges_from_evaluators,
+    standing_of,
 )
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._providers import endpoint_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from regauge.datasets import GoldenCase
-    from regauge.judges import Judge, JudgeFunction
+    from regauge.judges import Judge, JudgeFunction, ModelJudge, UnboundJudge
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from regauge.runner._spec import EvalSpec, JudgeLike
 
 __all__ = ["Suite", "bind", "bind_prompt_file"]
+
+_RULE = Standing(gates=True, reason="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,6 +48,7 @@ class Suite:
         trials: Draws per case.
         pass_rate: The share of a case's trials that must pass.
         origin: The prompt file, as people write it.
+        standings: By name, what the verdicts of judges that ask a model count for.
     """
 
     prompt: Prompt
@@ -52,6 +58,19 @@ class Suite:
     trials: int
     pass_rate: float
     origin: str
+    standings: Mapping[str, Standing] = field(default_factory=dict[str, Standing])
+
+    @property
+    def model_judges(self) -> tuple[ModelJudge, ...]:
+        """The judges that ask a model."""
+        if not self.standings:
+            return ()
+        asking = [judge for judge in self.judges if judge.name in self.standings]
+        return tuple(cast("list[ModelJudge]", asking))
+
+    def standing(self, judge: Judge) -> Standing:
+        """What the verdicts of a judge count for; those of rules decide."""
+        return self.standings.get(judge.name, _RULE)
 
     def request(self, case: GoldenCase, trial: int) -> CompletionRequest:
         """What the model is asked for one trial of one case.
@@ -97,12 +116,14 @@ def bind(
         raise UsageError(f"{where}: trials must be at least 1, not {spec.trials!r}")
     prompt = load_prompt(spec.prompt, spec.version, root=project.root)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
+    judges = _judges(spec.judges, where, project=project, options=options)
     return Suite(
         prompt=prompt,
         dataset=load_dataset(
             path, fixtures_dir=project.fixtures_dir, holdout=project.settings.holdout
         ),
-        judges=_judges(spec.judges, where),
+        judges=judges,
+        standings=_standings(judges, project),
         model=_model(prompt, spec.model, project=project, options=options),
         trials=spec.trials or options.trials,
         pass_rate=spec.pass_rate,
@@ -128,10 +149,13 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> Su
                 fix=f"add `{key}`, or write an eval with @golden for it",
             )
             raise PromptError([fault])
+    where = str(project.relative(path))
+    judges = _judges(judges_from_evaluators(prompt), where, project=project, options=options)
     return Suite(
         prompt=prompt,
         dataset=Dataset(name="testData", path=path, cases=cases_from_test_data(prompt)),
-        judges=judges_from_evaluators(prompt),
+        judges=judges,
+        standings=_standings(judges, project),
         model=_model(prompt, None, project=project, options=options),
         trials=options.trials,
         pass_rate=1.0,
@@ -157,9 +181,18 @@ def _model(prompt: Prompt, wanted: str | None, *, project: Project, options: Run
     return asked
 
 
-def _judges(given: Sequence[JudgeLike], where: str) -> tuple[Judge, ...]:
+def _judges(
+    given: Sequence[JudgeLike], where: str, *, project: Project, options: RunOptions
+) -> tuple[Judge, ...]:
     """The judges of an eval; plain functions become judges, and every name is unique."""
-    judges = tuple(_judge(judge, where) for judge in given)
+    context = JudgeContext(
+        project=project, model=options.judge_model or project.settings.judge_model
+    )
+    judges = tuple(_judge(judge, where, context) for judge in given)
+    if options.record != "none":
+        for judge in judges:
+            for model in getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ():
+                endpoint_of(project.settings, parse_model_id(model, at=judge.name).provider)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -170,7 +203,9 @@ def _judges(given: Sequence[JudgeLike], where: str) -> tuple[Judge, ...]:
     return judges
 
 
-def _judge(given: JudgeLike, where: str) -> Judge:
+def _judge(given: JudgeLike, where: str, context: JudgeContext) -> Judge:
+    if hasattr(given, "bind") and not isinstance(given, type):
+        return cast("UnboundJudge", given).bind(context)
     if hasattr(given, "judge"):
         return cast("Judge", given)
     if isinstance(given, RuleFactory):
@@ -185,6 +220,12 @@ def _judge(given: JudgeLike, where: str) -> Judge:
             " (output, case) -> bool | float | Verdict"
         )
     return as_judge(cast("JudgeFunction", given))
+
+
+def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, Standing]:
+    """What the judges that ask a model count for, by name."""
+    asking = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
+    return {judge.name: standing_of(judge, project) for judge in asking}
 
 
 def _place(function: Callable[..., Any]) -> str:

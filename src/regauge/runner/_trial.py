@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from regauge.errors import UnmeasuredError
     from regauge.judges import Verdict
     from regauge.providers import Completion
+    from regauge.runner._judge_calls import CallTotals
 
 __all__ = ["AnswerSource", "JudgedVerdict", "SourcedCompletion", "Trial", "TrialOutcome"]
 
@@ -26,11 +27,20 @@ class SourcedCompletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedVerdict:
-    """A verdict, with the judge that gave it."""
+    """A verdict, with the judge that gave it.
+
+    Attributes:
+        gates: Whether it decides; otherwise it informs, and changes no outcome.
+        standing: Why, for a judge that asks a model.
+        calls: What its model calls used; None for a judge that makes none.
+    """
 
     judge: str
     judge_digest: str
     verdict: Verdict
+    gates: bool = True
+    standing: str = ""
+    calls: CallTotals | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +63,13 @@ class Trial:
 
     @property
     def outcome(self) -> TrialOutcome:
-        """`failed` when a judge failed it; `passed` when at least one passed it and none failed."""
+        """`failed` when a judge failed it; `passed` when at least one passed it and none failed.
+
+        Judges that inform have no say in it.
+        """
         if self.error is not None or self.answer is None:
             return "unmeasured"
-        outcomes = {judged.verdict.outcome for judged in self.verdicts}
+        outcomes = {judged.verdict.outcome for judged in self.verdicts if judged.gates}
         if "fail" in outcomes:
             return "failed"
         return "passed" if "pass" in outcomes else "unmeasured"
@@ -64,4 +77,6 @@ class Trial:
     @property
     def failures(self) -> tuple[JudgedVerdict, ...]:
         """The verdicts that failed it."""
-        return tuple(judged for judged in self.verdicts if judged.verdict.outcome == "fail")
+        return tuple(
+            judged for judged in self.verdicts if judged.gates and judged.verdict.outcome == "fail"
+        )

@@ -1,0 +1,121 @@
+"""Where measurements of judges are looked for and kept."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from regauge.digests import digest_of
+from regauge.errors import RecordingError
+from regauge.recordings import MeasurementsFile, map_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges import MemoisedJudge
+    from regauge.project import Project, RecordMode
+    from regauge.providers import Completion
+    from regauge.recordings import MeasurementLine
+
+__all__ = ["Measurements", "measurement_key"]
+
+
+class Measurements:
+    """The measurements a run may use, one file per prompt; for several threads.
+
+    Args:
+        project: Whose recordings.
+        mode: `none` only reads; `all` finds only what this run measured.
+        redact: Takes secrets out of a text.
+    """
+
+    def __init__(self, project: Project, mode: RecordMode, *, redact: Callable[[str], str]) -> None:
+        self._directory = project.recordings_dir / "verdicts"
+        self._mode = mode
+        self._redact = redact
+        self._files: dict[str, MeasurementsFile | RecordingError] = {}
+        self._fresh: set[str] = set()
+        self._lock = threading.Lock()
+
+    def file(self, prompt: str) -> MeasurementsFile:
+        """The committed measurements of answers to a prompt.
+
+        Raises:
+            RecordingError: Lines of it cannot be read.
+        """
+        with self._lock:
+            known = self._files.get(prompt)
+            if known is None:
+                try:
+                    known = MeasurementsFile(self._directory / f"{prompt}.jsonl")
+                except RecordingError as error:
+                    known = error
+                self._files[prompt] = known
+        if isinstance(known, RecordingError):
+            raise known.with_traceback(None)
+        return known
+
+    def find(self, prompt: str, key: str, *, anew: bool) -> MeasurementLine | None:
+        """What was measured, or None.
+
+        Args:
+            prompt: Whose answer.
+            key: See `measurement_key`.
+            anew: Whether only what this run measured counts.
+        """
+        if (anew or self._mode == "all") and key not in self._fresh:
+            return None
+        return self.file(prompt).get(key)
+
+    def keep(self, prompt: str, line: MeasurementLine) -> MeasurementLine:
+        """Keep a measurement for `finish` to write.
+
+        Returns:
+            The line as a replay will find it, that is without secrets.
+
+        Raises:
+            ValueError: The measurement holds what JSON has no word for.
+        """
+        clean = cast("Mapping[str, JSON]", map_texts(line.measurement, self._redact))
+        told = replace(line, measurement=clean)
+        kept = replace(told, measurement=json.loads(told.encode())["measurement"])
+        with self._lock:
+            self._fresh.add(line.key)
+        self.file(prompt).put(kept, replace=True)
+        return kept
+
+    def finish(self) -> Mapping[Path, int]:
+        """Write new measurements; returns how many lines of each file changed.
+
+        Raises:
+            RecordingError: A file cannot be written.
+        """
+        if self._mode == "none":
+            return {}
+        files = [file for file in self._files.values() if isinstance(file, MeasurementsFile)]
+        return {file.path: changed for file in files if (changed := file.save())}
+
+
+def measurement_key(
+    judge: MemoisedJudge, completion: Completion, case: GoldenCase, *, trial: int
+) -> str:
+    """What a measurement is found by: judge, case, what was answered, and which draw it was.
+
+    How fast and at what price the answer came does not count.
+    """
+    return digest_of(
+        {
+            "judge": judge.measurement_digest,
+            "case": case.digest,
+            "text": completion.text,
+            "refusal": completion.refusal,
+            "finish_reason": completion.finish_reason,
+            "tool_calls": [[call.name, call.arguments] for call in completion.tool_calls],
+            "trial": trial,
+        }
+    )

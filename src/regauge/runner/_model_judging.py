@@ -1,0 +1,202 @@
+"""Lets judges that ask a model say their verdicts, and turns what goes wrong into an error."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import traceback
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import (
+    BudgetError,
+    JudgeError,
+    MissingRecordingError,
+    RegaugeError,
+    UnmeasuredError,
+)
+from regauge.judges import Measurement, MemoisedJudge
+from regauge.recordings import MeasurementLine
+from regauge.runner._judge_calls import CallTotals, RunCalls
+from regauge.runner._measurements import measurement_key
+from regauge.runner._trial import JudgedVerdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from regauge.judges import ModelJudge, Verdict
+    from regauge.providers import Completion
+    from regauge.recordings import RecordingKey
+    from regauge.runner._measurements import Measurements
+    from regauge.runner._plan import Draw
+    from regauge.runner._question import Question
+    from regauge.runner._trial import SourcedCompletion
+
+__all__ = ["ModelJudging", "Used"]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What judgements of one prompt took from its recordings."""
+
+    calls: set[RecordingKey] = field(default_factory=set["RecordingKey"])
+    measurements: set[str] = field(default_factory=set[str])
+
+
+class ModelJudging:
+    """The judges of a run that ask a model.
+
+    Args:
+        ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
+        measurements: What judges measured before.
+        rejudge: Whether what was measured before this run does not count.
+    """
+
+    def __init__(
+        self,
+        *,
+        ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
+        measurements: Measurements,
+        rejudge: bool,
+    ) -> None:
+        self._ask = ask
+        self._measurements = measurements
+        self._rejudge = rejudge
+        self._counted: set[RecordingKey] = set()
+        self._used: dict[str, Used] = {}
+        self._prepared: dict[type, Future[None]] = {}
+        self._lock = threading.Lock()
+
+    def used(self, prompt: str) -> Used:
+        """What judgements of answers to a prompt took from its recordings so far."""
+        return self._used.setdefault(prompt, Used())
+
+    def prepare(self, judge: ModelJudge) -> Future[None]:
+        """Have what a judge measures with loaded, in a thread of its own; once for its kind."""
+        with self._lock:
+            future = self._prepared.get(type(judge))
+            if future is not None:
+                return future
+            future = self._prepared[type(judge)] = Future()
+        if isinstance(judge, MemoisedJudge):
+            threading.Thread(
+                target=_prepare, args=(judge, future), name="regauge-prepare", daemon=True
+            ).start()
+        else:
+            future.set_result(None)
+        return future
+
+    async def verdict(self, judge: ModelJudge, draw: Draw, completion: Completion) -> JudgedVerdict:
+        """The verdict of one judge on one draw.
+
+        Raises:
+            UnmeasuredError: There is none.
+        """
+        suite, case = draw.planned.suite, draw.planned.case
+        calls = RunCalls(judge=judge, draw=draw, ask=self._ask, counted=self._counted)
+        try:
+            if isinstance(judge, MemoisedJudge):
+                verdict, totals = await self._measured(judge, draw, completion, calls)
+            else:
+                verdict = _checked(judge, await judge.judge_with(completion, case, calls))
+                totals = calls.totals
+            if calls.failure is not None:  # whatever the judge made of it
+                raise calls.failure  # noqa: TRY301 - one place explains what is raised
+        except Exception as error:
+            explained = _explained(judge, error, calls)
+            if explained is error:
+                raise
+            raise explained from explained.__cause__
+        finally:
+            self.used(suite.prompt.name).calls.update(calls.asked)
+        standing = suite.standing(judge)
+        return JudgedVerdict(
+            judge=judge.name,
+            judge_digest=judge.digest,
+            verdict=replace(verdict, cost_usd=totals.cost_usd or 0.0),
+            gates=standing.gates,
+            standing=standing.reason,
+            calls=totals,
+        )
+
+    async def _measured(
+        self, judge: MemoisedJudge, draw: Draw, completion: Completion, calls: RunCalls
+    ) -> tuple[Verdict, CallTotals]:
+        """The verdict on a recorded measurement, or on one made now."""
+        prompt, case = draw.planned.suite.prompt.name, draw.planned.case
+        key = measurement_key(judge, completion, case, trial=draw.trial)
+        line = self._measurements.find(prompt, key, anew=self._rejudge)
+        if line is None:
+            await asyncio.wrap_future(self.prepare(judge))
+            measurement = await judge.measure_with(completion, case, calls)
+            _checked(judge, judge.verdict_of(measurement))
+            line = self._measurements.keep(
+                prompt,
+                MeasurementLine(
+                    key=key,
+                    case=case.id,
+                    judge=judge.name,
+                    trial=draw.trial,
+                    measurement=measurement.to_json(),
+                    asked=tuple(calls.asked),
+                    totals=calls.totals.to_json(),
+                ),
+            )
+            totals = calls.totals
+        else:
+            totals = CallTotals.from_json(line.totals)
+        used = self.used(prompt)
+        used.measurements.add(key)
+        used.calls.update(line.asked)
+        # What a replay will find decides, so that both come to the same verdict.
+        return _checked(judge, judge.verdict_of(Measurement.from_json(line.measurement))), totals
+
+
+def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
+    try:
+        judge.prepare()
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        future.set_exception(error)
+    else:
+        future.set_result(None)
+
+
+def _checked(judge: ModelJudge, verdict: Verdict) -> Verdict:
+    """The verdict, if it is one.
+
+    Raises:
+        JudgeError: Its score is not between 0 and 1.
+    """
+    if not (math.isfinite(verdict.score) and 0 <= verdict.score <= 1):
+        raise JudgeError(
+            f"judge {judge.name}: the score is {verdict.score!r}, not a number from 0 to 1",
+            judge=judge.name,
+        )
+    return verdict
+
+
+def _explained(judge: ModelJudge, error: Exception, calls: RunCalls) -> UnmeasuredError:
+    """Why there is no verdict: what a call could not get goes before what came of that."""
+    if calls.failure is not None:
+        if isinstance(calls.failure, (MissingRecordingError, BudgetError)):
+            return calls.failure
+        return _of_call(judge, calls.failure)
+    if isinstance(error, UnmeasuredError):
+        return error
+    if isinstance(error, RegaugeError):
+        return _of_call(judge, error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return JudgeError(
+        f"judge {judge.name} broke: {type(error).__name__}: {error}\n"
+        f"  at {frame.filename}:{frame.lineno}",
+        judge=judge.name,
+    )
+
+
+def _of_call(judge: ModelJudge, failure: RegaugeError) -> JudgeError:
+    told = JudgeError(f"judge {judge.name}: {failure}", judge=judge.name)
+    told.__cause__ = failure
+    return told

@@ -1,0 +1,207 @@
+"""Makes trials: an answer, from where it is found or from the model, and all verdicts on it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
+from regauge.judges import MemoisedJudge
+from regauge.runner._judging import judge_trial, judge_trial_now
+from regauge.runner._model_judging import ModelJudging
+from regauge.runner._question import Question
+from regauge.runner._trial import Trial
+
+if TYPE_CHECKING:
+    from regauge.judges import ModelJudge
+    from regauge.runner._answers import Answers
+    from regauge.runner._drawing import Drawing
+    from regauge.runner._judging import Said
+    from regauge.runner._measurements import Measurements
+    from regauge.runner._missing_judgements import Misses
+    from regauge.runner._model_judging import Used
+    from regauge.runner._plan import Draw
+    from regauge.runner._progress import Progress
+    from regauge.runner._trial import JudgedVerdict, SourcedCompletion
+
+__all__ = ["AskedTrial", "Trials"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTrial:
+    """A trial for which every model has been asked, and no rule yet.
+
+    Attributes:
+        answer: What is judged.
+        said: What the judges that ask a model said of it, by name.
+    """
+
+    answer: SourcedCompletion
+    said: Said
+
+    @property
+    def failure(self) -> UnmeasuredError | None:
+        """Why a judge has no verdict; None when all have."""
+        return next((x for x in self.said.values() if isinstance(x, UnmeasuredError)), None)
+
+
+class Trials:
+    """Makes trials of any case of any suite, planned or not, under any number.
+
+    For one event loop at a time; many trials may be made at once.
+
+    Args:
+        answers: Where answers are looked for.
+        measurements: What judges measured before.
+        misses: Where judgements are noted that would need a model where none may be asked.
+        progress: Counts what is asked.
+        rejudge: Whether what judges measured is worked out anew from their calls.
+        drawing: Asks models; None where none may be asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        answers: Answers,
+        measurements: Measurements,
+        misses: Misses,
+        progress: Progress,
+        rejudge: bool,
+        drawing: Drawing | None = None,
+    ) -> None:
+        self._answers = answers
+        self._misses = misses
+        self._progress = progress
+        self._drawing = drawing
+        self._judging = ModelJudging(ask=self._reply, measurements=measurements, rejudge=rejudge)
+
+    async def make(self, draw: Draw) -> Trial:
+        """The judged trial of one draw; what goes wrong makes it an unmeasured one."""
+        try:
+            asked = await self.ask(draw)
+        except RegaugeError as error:
+            return unmeasured_trial(draw, error)
+        planned = draw.planned
+        return await judge_trial(
+            draw.trial,
+            planned.digest,
+            asked.answer,
+            suite=planned.suite,
+            case=planned.case,
+            said=asked.said,
+        )
+
+    async def ask(self, draw: Draw) -> AskedTrial:
+        """Get an answer, and what the judges that ask a model say of it.
+
+        Raises:
+            UnmeasuredError: There is no answer.
+            RegaugeError: The case cannot be asked, or recordings cannot be read.
+        """
+        answer = self._found(draw)
+        if answer is None:
+            answer = await self._drawn(draw)
+        return AskedTrial(answer=answer, said=await self.judged(draw, answer))
+
+    async def judged(self, draw: Draw, answer: SourcedCompletion) -> Said:
+        """What the judges that ask a model say of an answer, all asked at once."""
+        judges = draw.planned.suite.model_judges
+        if not judges:
+            return {}
+        said = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
+        return {judge.name: one for judge, one in zip(judges, said, strict=True)}
+
+    def find(self, draw: Draw) -> SourcedCompletion:
+        """The answer of a draw, where nothing has to be asked.
+
+        Raises:
+            MissingRecordingError: There is none.
+            RegaugeError: The case cannot be asked, or recordings cannot be read.
+        """
+        answer = self._found(draw)
+        if answer is None:
+            raise self._missing(draw)
+        return answer
+
+    def conclude(self, draw: Draw, asked: AskedTrial) -> Trial:
+        """Let the rules judge, too; for a thread without an event loop."""
+        planned = draw.planned
+        return judge_trial_now(
+            draw.trial,
+            planned.digest,
+            asked.answer,
+            suite=planned.suite,
+            case=planned.case,
+            said=asked.said,
+        )
+
+    def used(self, prompt: str) -> Used:
+        """What judgements of answers to a prompt took from recordings so far."""
+        return self._judging.used(prompt)
+
+    def _found(self, draw: Draw) -> SourcedCompletion | None:
+        planned = draw.planned
+        if planned.error is not None:
+            raise planned.error
+        if not planned.digest:  # one that was never planned
+            planned.digest = planned.request(draw.trial).digest
+        return self._answers.find(planned.suite.prompt.name, draw.key)
+
+    async def _drawn(self, draw: Draw) -> SourcedCompletion:
+        if self._drawing is None:
+            raise self._missing(draw)
+        for judge in draw.planned.suite.model_judges:
+            if isinstance(judge, MemoisedJudge):  # it will have to measure this answer
+                self._judging.prepare(judge)
+        try:
+            answer = await self._drawing.ask(Question.of_draw(draw))
+        except Exception:
+            self._progress.failed += 1
+            raise
+        self._progress.landed += 1
+        return answer
+
+    def _missing(self, draw: Draw) -> MissingRecordingError:
+        planned = draw.planned
+        return MissingRecordingError(
+            prompt=planned.suite.prompt.name,
+            case=planned.case.id,
+            trial=draw.trial,
+            stale=self._answers.has_older(planned),
+        )
+
+    async def _said(
+        self, judge: ModelJudge, draw: Draw, answer: SourcedCompletion
+    ) -> JudgedVerdict | UnmeasuredError:
+        try:
+            return await self._judging.verdict(judge, draw, answer.completion)
+        except UnmeasuredError as error:
+            return error
+
+    async def _reply(self, question: Question, judge: ModelJudge, draw: Draw) -> SourcedCompletion:
+        """A reply to a judge: recorded, from the local store, or live."""
+        found = self._answers.find(question.file, question.key)
+        if found is not None:
+            return found
+        if self._drawing is None:
+            self._misses.note(judge, draw, question.request)
+            raise MissingRecordingError(
+                prompt=question.prompt,
+                case=question.case,
+                trial=draw.trial,
+                stale=False,
+                judge=judge.name,
+            )
+        reply = await self._drawing.ask(question)
+        self._progress.judge_calls += 1
+        return reply
+
+
+def unmeasured_trial(draw: Draw, error: RegaugeError) -> Trial:
+    """The trial of a draw that has no answer."""
+    if not isinstance(error, UnmeasuredError):
+        told = UnmeasuredError(str(error))
+        told.__cause__ = error
+        error = told
+    return Trial(number=draw.trial, request_digest=draw.planned.digest, answer=None, error=error)
