@@ -29,6 +29,7 @@ from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, r
 from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
 from regauge.judges._standing import standing_of
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
+from regauge.judges.deepeval import DeepevalJudge, deepeval
 from regauge.judges.model._rubric import rubric
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
@@ -92,6 +93,7 @@ from regauge.judges.rules._urls import no_urls_of, urls_only_of
 __all__ = [
     "Answer",
     "Check",
+    "DeepevalJudge",
     "Embedder",
     "EmbeddingModel",
     "Expected",
@@ -128,6 +130,7 @@ __all__ = [
     "contains_json",
     "contains_xml",
     "csv_parses",
+    "deepeval",
     "describe",
     "edit_distance",
     "ends_with",

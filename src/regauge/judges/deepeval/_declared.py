@@ -1,0 +1,173 @@
+"""`deepeval(...)`: a metric of deepeval, as an eval declares it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import UsageError
+from regauge.judges.deepeval._fields import Fields
+from regauge.judges.deepeval._installed import NO_MODEL, metric_name
+from regauge.judges.deepeval._judge import DeepevalJudge
+from regauge.providers import parse_model_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.judges._asking import JudgeContext
+
+__all__ = ["DeepevalDeclaration", "deepeval"]
+
+_COLDEST: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
+_OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepevalDeclaration:
+    """A judge that is known, but not its project and model.
+
+    Attributes:
+        metric: deepeval's name of it, a class, something that makes one, or a metric to copy.
+        options: What its class is called with.
+        name: What people read.
+        fields: Where the fields of a test case come from.
+        model: The judge model, as `provider:model`; None for the one of the project.
+        parameters: How it is asked.
+        threshold: What the score is held to; None for the metric's own.
+    """
+
+    metric: Any
+    options: Mapping[str, Any]
+    name: str
+    fields: Fields
+    model: str | None
+    parameters: Mapping[str, JSON]
+    threshold: float | None
+
+    def named(self, name: str) -> DeepevalDeclaration:
+        """The same judge under a name of your choice."""
+        return replace(self, name=name, fields=replace(self.fields, judge=name))
+
+    def bind(self, context: JudgeContext) -> DeepevalJudge:
+        """The judge itself; deepeval is not imported for it.
+
+        Raises:
+            UsageError: deepeval is not installed, has no such metric, or no model is named.
+        """
+        metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
+        name = self.model or context.model
+        if name is None and metric not in NO_MODEL:
+            raise UsageError(
+                f"{self.name}: nothing says which model judges\n"
+                "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
+                ' deepeval(..., model="provider:model")'
+            )
+        asks = metric not in NO_MODEL if isinstance(metric, str) else True
+        return DeepevalJudge(
+            metric=metric,
+            options=_read(self.options, context.project.root),
+            name=self.name,
+            fields=self.fields,
+            model=parse_model_id(name, at=self.name) if name and asks else None,
+            parameters=self.parameters,
+            threshold=self.threshold,
+        )
+
+
+def deepeval(
+    metric: object,
+    *,
+    name: str | None = None,
+    threshold: float | None = None,
+    fields: Mapping[str, str | Sequence[str]] | None = None,
+    model: str | None = None,
+    parameters: Mapping[str, JSON] = _COLDEST,
+    **options: Any,
+) -> DeepevalDeclaration:
+    """Make a judge of a deepeval metric.
+
+    The metric's calls go through the run, to the judge model of the project: they are recorded,
+    replayed and budgeted like all others. deepeval is imported only when a metric has to be
+    measured.
+
+    Args:
+        metric: A name out of `deepeval.metrics`, `Metric` at its end may be left out; or a class,
+            a function that makes a metric, or a metric, of which each measurement gets a copy.
+        name: What people read; by default the metric's name.
+        threshold: What the score is held to; by default the metric's own threshold.
+        fields: Where fields of the test case come from, as in
+            `{"retrieval_context": "inputs.report"}`.
+        model: The judge model, as `provider:model`.
+        parameters: How it is asked; pass `{}` for a model that takes no temperature.
+        options: What the metric's class is called with.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+
+    >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
+    'Faithfulness'
+    """
+    for option in _OURS:
+        if option in options:
+            raise UsageError(f"deepeval: {option!r} is decided by the run; leave it out")
+    label = name or _label(metric)
+    if not (isinstance(metric, str) or callable(metric) or hasattr(metric, "measure")):
+        raise UsageError(
+            f"deepeval: {metric!r} is no metric\n"
+            "  fix: give its name, its class, a function that makes one, or a metric"
+        )
+    if options and hasattr(metric, "measure") and not isinstance(metric, type):
+        raise UsageError(
+            f"deepeval: {label} is made already, so it takes no {', '.join(sorted(options))}"
+        )
+    if threshold is None and hasattr(metric, "measure"):
+        own = getattr(metric, "threshold", None)
+        threshold = float(own) if isinstance(own, (int, float)) else None
+    if options.get("strict_mode"):
+        threshold = 1.0
+    if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
+        raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
+    return DeepevalDeclaration(
+        metric=metric,
+        options=dict(options),
+        name=label,
+        fields=Fields.read(fields, judge=label),
+        model=model,
+        parameters=dict(parameters),
+        threshold=threshold,
+    )
+
+
+def _label(metric: object) -> str:
+    if isinstance(metric, str):
+        return metric.removesuffix("Metric") or metric
+    own = getattr(metric, "name", None)
+    if isinstance(own, str) and own:
+        return own
+    called = getattr(metric, "__name__", "")
+    if isinstance(metric, type) or (callable(metric) and called not in {"", "<lambda>"}):
+        return str(called).removesuffix("Metric")
+    return type(metric).__name__.removesuffix("Metric") if not callable(metric) else "deepeval"
+
+
+def _read(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """The options, a graph in a file as its content, so that the digest follows it.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
+    import json
+
+    dag = options.get("dag")
+    if not isinstance(dag, (str, Path)):
+        return dict(options)
+    path = root / dag
+    try:
+        content = cast("JSON", json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: the graph of a DAG metric cannot be read: {error}") from error
+    return {**options, "dag": content}

@@ -1,0 +1,250 @@
+"""A deepeval metric as a judge: measured through the run, its verdict made by a threshold here."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.digests import digest_of
+from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
+from regauge.judges._answer import Answer
+from regauge.judges._asking import Measurement
+from regauge.judges._evidence import number, plural, shown
+from regauge.judges._types import Verdict, abstained, failed, passed
+from regauge.judges.deepeval import _guard
+from regauge.judges.deepeval._ask import Asking
+from regauge.judges.deepeval._fingerprint import fingerprint
+from regauge.judges.deepeval._installed import installed_version, templates_digest
+from regauge.judges.deepeval._integrity import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._asking import JudgeCalls
+    from regauge.judges.deepeval._fields import Fields
+    from regauge.judges.deepeval._integrity import Judged
+    from regauge.providers import Completion, ModelId
+
+__all__ = ["DeepevalJudge"]
+
+_VERSION: Final = 1  # raised when this adapter may measure differently
+_THRESHOLD: Final = 0.5
+_KEPT: Final = 50  # verdicts shown of one measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepevalJudge:
+    """A metric of deepeval, bound to a project.
+
+    Attributes:
+        metric: deepeval's name of it, a class, something that makes one, or a metric to copy.
+        options: What its class is called with.
+        name: What people read.
+        fields: Where the fields of a test case come from.
+        model: Who is asked; None for metrics that ask nobody.
+        parameters: How it is asked.
+        threshold: What the score is held to; None for the metric's own.
+    """
+
+    metric: Any
+    options: Mapping[str, Any]
+    name: str
+    fields: Fields
+    model: ModelId | None
+    parameters: Mapping[str, JSON]
+    threshold: float | None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Who is asked, as `provider:model`."""
+        return (str(self.model),) if self.model else ()
+
+    @property
+    def measurement_digest(self) -> str:
+        """Over metric, options, fields, model, parameters, and deepeval's version and prompts."""
+        return digest_of(
+            {
+                "kind": "deepeval",
+                "version": _VERSION,
+                "metric": fingerprint(self.metric),
+                "options": fingerprint(self.options),
+                "fields": self.fields.to_json(),
+                "model": str(self.model),
+                "parameters": dict(self.parameters),
+                "deepeval": installed_version(),
+                "templates": templates_digest(),
+            }
+        )
+
+    @property
+    def digest(self) -> str:
+        """Over the measurement and the threshold."""
+        return digest_of({"measurement": self.measurement_digest, "threshold": self.threshold})
+
+    def prepare(self) -> None:
+        """Import deepeval, which takes a second or two."""
+        _guard.load()
+        from regauge.judges.deepeval import _metrics
+
+        del _metrics  # it is loaded, which is all that is wanted
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise: outside a run there is nobody to ask.
+
+        Raises:
+            JudgeError: Always.
+        """
+        del completion
+        raise JudgeError(
+            f"{self.name} asks a model, which only a run can do; case {case.id!r} stays unmeasured"
+            "\n  fix: run it with pytest evals",
+            judge=self.name,
+        )
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Measure, and hold the score to the threshold.
+
+        Raises:
+            JudgeError: Nothing could be measured.
+            UnmeasuredError: The model could not be asked.
+        """
+        return self.verdict_of(await self.measure_with(completion, case, calls))
+
+    async def measure_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Measurement:
+        """Run the metric on one completion of one case.
+
+        Raises:
+            JudgeError: A field is missing, a reply could not be read, or the metric is broken.
+            UnmeasuredError: The model could not be asked.
+        """
+        if not (completion.text or "").strip() and not completion.tool_calls:
+            said = Answer.of(completion, case).nothing()
+            code = said.code if completion.text is None else "no_text"
+            return Measurement(score=None, reason=said.reason, details={"code": code})
+        fields = self.fields.values(completion, case)
+        await asyncio.to_thread(self.prepare)
+        from regauge.judges.deepeval import _metrics, _model
+
+        asking = Asking(calls, model=self._asked(), parameters=self.parameters, judge=self.name)
+        seed = digest_of({"judge": self.measurement_digest, "fields": fields})
+        try:
+            with _model.asking_through(asking, seed=seed):
+                metric = self._made(_metrics)
+                test_case = _metrics.test_case(metric, fields)
+                metric = await _metrics.run(metric, test_case, lambda: self._made(_metrics))
+                better = _metrics.higher_is_better(metric)
+                winner = getattr(metric, "winner", None) if _metrics.is_arena(metric) else None
+        except asyncio.CancelledError:
+            asking.abandon()
+            raise
+        except Exception as error:
+            await asking.close()
+            raise self._failure(asking.failure or error, case, metrics=_metrics) from error
+        if asking.failure is not None:  # the metric swallowed it and went on
+            raise self._failure(asking.failure, case, metrics=_metrics) from asking.failure
+        await asking.close()
+        score = metric.score if winner is None else float(winner == "answer")
+        count = judged(metric, score, test_case, judge=self.name)
+        return _measurement(metric, score, count, better=better)
+
+    def verdict_of(self, measurement: Measurement) -> Verdict:
+        """Hold a measured score to the threshold.
+
+        Raises:
+            JudgeError: The measurement is of no use.
+        """
+        details = measurement.details
+        if measurement.score is None:
+            code = str(details.get("code") or "nothing_to_judge")
+            if code in {"no_text", "refused"}:
+                return failed(measurement.reason, code=code)
+            return abstained(measurement.reason, code=code)
+        score = float(measurement.score)
+        if not 0 <= score <= 1:
+            raise JudgeError(f"{self.name}: {score!r} is no score from 0 to 1", judge=self.name)
+        own = details.get("threshold")
+        limit = self.threshold
+        if limit is None:
+            limit = float(own) if isinstance(own, (int, float)) else _THRESHOLD
+        rising = details.get("better") != "lower"
+        well = score >= limit if rising else score <= limit
+        wanted = f"{'at least' if rising else 'at most'} {number(limit)} wanted"
+        why = f": {measurement.reason}" if measurement.reason else ""
+        reason = f"{self.name} {number(score)}, {wanted}{why}"
+        held = score if rising else 1 - score
+        if well:
+            return passed(reason, score=held, actual=number(score))
+        return failed(
+            reason,
+            code="below_threshold" if rising else "above_threshold",
+            score=held,
+            expected=wanted,
+            actual=number(score),
+        )
+
+    def _asked(self) -> ModelId:
+        from regauge.providers import ModelId
+
+        return self.model or ModelId(provider="none", model="none")
+
+    def _made(self, metrics: Any) -> Any:
+        return metrics.make(
+            self.metric, self.options, name=self.name, fields=tuple(self.fields.declared)
+        )
+
+    def _failure(self, error: Exception, case: GoldenCase, *, metrics: Any) -> Exception:
+        """What went wrong as an error of ours; errors of ours stay as they are."""
+        if isinstance(error, UnmeasuredError):
+            return error
+        if isinstance(error, RegaugeError):
+            return JudgeError(str(error), judge=self.name)
+        if isinstance(error, metrics.MissingTestCaseParamsError):
+            return JudgeError(
+                f"{self.name}: case {case.id!r} lacks a field: {error} ({case.at})\n"
+                "  fix: name its place in the judge, as in"
+                ' fields={"retrieval_context": "inputs.report"}',
+                judge=self.name,
+            )
+        return JudgeError(
+            f"{self.name} broke on case {case.id!r}: {type(error).__name__}: {error}",
+            judge=self.name,
+        )
+
+
+def _measurement(metric: Any, score: Any, count: Judged, *, better: bool) -> Measurement:
+    details: dict[str, JSON] = {
+        "metric": str(getattr(metric, "__name__", type(metric).__name__)),
+        "threshold": getattr(metric, "threshold", None),
+        "better": "higher" if better else "lower",
+    }
+    if count.count is not None:
+        details["judged"] = {"what": count.what, "count": count.count}
+    verdicts: object = getattr(metric, "verdicts", None)
+    if isinstance(verdicts, list) and verdicts:
+        some = cast("list[object]", verdicts)[:_KEPT]
+        details["verdicts"] = [_shown(verdict) for verdict in some]
+    breakdown: object = getattr(metric, "score_breakdown", None)
+    if isinstance(breakdown, dict):
+        parts = cast("dict[object, object]", breakdown).items()
+        details["breakdown"] = shown({str(key): str(part) for key, part in parts})
+    reason = str(getattr(metric, "reason", None) or "")
+    if count.vacuous:
+        return Measurement(
+            score=None,
+            reason=f"nothing to judge: {plural(0, count.what.rstrip('s'))} in the answer",
+            details={**details, "code": "nothing_to_judge", "score": float(score)},
+        )
+    return Measurement(score=float(score), reason=reason, details=details)
+
+
+def _shown(verdict: Any) -> JSON:
+    dump = getattr(verdict, "model_dump", None)
+    value: Any = dump(mode="json") if callable(dump) else str(verdict)
+    return shown(value)

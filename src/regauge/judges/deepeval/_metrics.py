@@ -1,0 +1,228 @@
+"""deepeval's metrics: one for each measurement, made or copied, and run. Imports deepeval."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import deepeval.metrics as exported
+from deepeval.config.eval_mode import EvalMode
+from deepeval.errors import MissingTestCaseParamsError
+from deepeval.metrics import BaseArenaMetric, BaseConversationalMetric, BaseMetric
+from deepeval.metrics.dag.utils import copy_graph, suppress_bottom_up_deprecation
+from deepeval.metrics.g_eval import Rubric
+from deepeval.test_case import MultiTurnParams, SingleTurnParams
+
+from regauge.errors import UsageError
+from regauge.judges.deepeval._ask import SyncInLoopError
+from regauge.judges.deepeval._cases import arena_case, conversation, single_turn, tool_calls
+from regauge.judges.deepeval._model import RunModel, install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regauge.digests import JSON
+
+__all__ = ["MissingTestCaseParamsError", "higher_is_better", "is_arena", "make", "run", "test_case"]
+
+_KINDS: Final = (BaseMetric, BaseConversationalMetric, BaseArenaMetric)
+_ALWAYS: Final = {"async_mode": True, "verbose_mode": False, "eval_mode": "llm"}
+_ABOUT: Final = ("input", "actual_output")
+_ABOUT_TURNS: Final = ("role", "content")
+
+_model: Final = RunModel()
+install(_model)
+
+
+def make(metric: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
+    """A metric for one measurement, which nothing else uses.
+
+    Args:
+        metric: deepeval's name of it, its class, something that makes one, or one to copy.
+        options: What its class is called with.
+        name: The name of the judge, for metrics that want one.
+        fields: The fields that the eval declares.
+
+    Raises:
+        UsageError: It is no metric, or it cannot be made with these options.
+    """
+    if isinstance(metric, str):
+        metric = getattr(exported, metric)
+    if isinstance(metric, type):
+        return _private(_constructed(metric, options, name=name, fields=fields))
+    if isinstance(metric, _KINDS):
+        return _private(metric)
+    made = cast("Callable[..., object]", metric)(**options)
+    if not isinstance(made, _KINDS):
+        raise UsageError(f"{name}: what makes the metric returned {made!r}, which is none")
+    return _private(made)
+
+
+def test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
+    """The test case that this kind of metric wants."""
+    if isinstance(metric, BaseConversationalMetric):
+        return conversation(fields)
+    return arena_case(fields) if is_arena(metric) else single_turn(fields)
+
+
+def is_arena(metric: Any) -> bool:
+    """Whether a metric names a winner instead of giving a score."""
+    return isinstance(metric, BaseArenaMetric)
+
+
+def higher_is_better(metric: Any) -> bool:
+    """Which way the score goes, by what the metric itself calls a success."""
+    if is_arena(metric):
+        return True
+    probe = copy.copy(metric)
+    probe.error = None
+    probe.threshold = 0.5
+    outcomes: list[bool] = []
+    for score in (0.0, 1.0):
+        probe.score = score
+        try:
+            outcomes.append(bool(probe.is_successful()))
+        except Exception:  # noqa: BLE001 - a metric may want to have measured first
+            return True
+    return outcomes != [True, False]
+
+
+async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
+    """Measure, and return the metric that did.
+
+    deepeval's own metrics await; a metric of somebody else may block, so it gets a thread of its
+    own, and where it blocks in a loop, another one without a loop.
+    """
+    if type(metric).__module__.partition(".")[0] == "deepeval":
+        await metric.a_measure(case, _show_indicator=False)
+        return metric
+    if _awaits(metric):
+        try:
+            await _in_thread(lambda: asyncio.run(_call(metric.a_measure, case)))
+        except SyncInLoopError:
+            metric = remake()
+        else:
+            return metric
+    if hasattr(metric, "async_mode"):
+        metric.async_mode = False
+    await _in_thread(lambda: _call(metric.measure, case))
+    return metric
+
+
+def _awaits(metric: Any) -> bool:
+    kinds: tuple[Any, ...] = (type(metric), *_KINDS)
+    own, *bare = (kind.a_measure for kind in kinds)
+    return own not in bare
+
+
+def _call(measure: Callable[..., Any], case: Any) -> Any:
+    named = inspect.signature(measure).parameters
+    quiet = "_show_indicator" in named or any(
+        part.kind is part.VAR_KEYWORD for part in named.values()
+    )
+    return measure(case, _show_indicator=False) if quiet else measure(case)
+
+
+async def _in_thread(work: Callable[[], Any]) -> None:
+    """Run blocking work; the thread pool of the loop would let only a few metrics run at once."""
+    context = contextvars.copy_context()
+    with_own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval-metric")
+    try:
+        await asyncio.get_running_loop().run_in_executor(with_own_thread, context.run, work)
+    finally:
+        with_own_thread.shutdown(wait=False)
+
+
+def _constructed(
+    kind: type, options: Mapping[str, Any], *, name: str, fields: Sequence[str]
+) -> Any:
+    if not issubclass(kind, _KINDS):
+        raise UsageError(f"{name}: {kind.__name__} is no metric of deepeval")
+    named = inspect.signature(kind).parameters
+    given = {key: _option(kind, key, value) for key, value in options.items()}
+    for key, value in (*_ALWAYS.items(), ("model", _model), ("name", name)):
+        if key in named:
+            given.setdefault(key, value)
+    if "evaluation_params" in named and "name" in named and "evaluation_params" not in given:
+        given["evaluation_params"] = _about(kind, fields)
+    try:
+        with suppress_bottom_up_deprecation():
+            return kind(**given)
+    except (TypeError, ValueError, KeyError) as error:
+        raise UsageError(f"{name}: {kind.__name__} cannot be made: {error}") from error
+
+
+def _about(kind: type, fields: Sequence[str]) -> list[Any]:
+    if issubclass(kind, BaseConversationalMetric):
+        known = {part.value for part in MultiTurnParams}
+        first = _ABOUT_TURNS
+    else:
+        known = {part.value for part in SingleTurnParams}
+        first = _ABOUT
+    names = dict.fromkeys((*first, *(name for name in fields if name in known)))
+    return _params(kind, list(names))
+
+
+def _params(kind: type, names: Sequence[Any]) -> list[Any]:
+    values: Any = (
+        MultiTurnParams if issubclass(kind, BaseConversationalMetric) else SingleTurnParams
+    )
+    return [values(name) if isinstance(name, str) else name for name in names]
+
+
+def _option(kind: type, name: str, value: Any) -> Any:
+    """An option as the metric wants it, where an eval may write it as plain JSON."""
+    match name:
+        case "evaluation_params" if kind.__name__ != "ToolCorrectnessMetric":
+            return _params(kind, value)
+        case "rubric" if value:
+            return [
+                _rubric(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else part
+                for part in cast("list[object]", value)
+            ]
+        case "available_tools" if value:
+            return tool_calls(value)
+        case "dag":
+            return _graph(value, multiturn=issubclass(kind, BaseConversationalMetric))
+        case _:
+            return value
+
+
+def _rubric(part: Mapping[str, Any]) -> Rubric:
+    low, high = part["score_range"]
+    return Rubric(score_range=(low, high), expected_outcome=part["expected_outcome"])
+
+
+def _graph(value: Any, *, multiturn: bool) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    graphs: Any = exported.DeepAcyclicGraph
+    return graphs.from_dict(dict(cast("Mapping[str, Any]", value)), multiturn=multiturn)
+
+
+def _private(metric: Any) -> Any:
+    """A copy that shares no state with its original, quiet, and asking the model of the run."""
+    own: Any = copy.copy(metric)
+    own.model = _model
+    own.using_native_model = False
+    own.evaluation_model = _model.get_model_name()
+    own.eval_mode = EvalMode.LLM
+    own.verbose_mode = False
+    own.score = own.reason = own.success = own.error = None
+    kept: dict[str, object] = dict(own.__dict__)
+    for name, value in kept.items():
+        if isinstance(value, _KINDS):
+            setattr(own, name, _private(value))
+        elif isinstance(value, list) and any(isinstance(part, _KINDS) for part in value):
+            parts = cast("list[object]", value)
+            setattr(
+                own, name, [_private(part) if isinstance(part, _KINDS) else part for part in parts]
+            )
+    if isinstance(getattr(own, "dag", None), exported.DeepAcyclicGraph):
+        own.dag = copy_graph(own.dag)
+    return own

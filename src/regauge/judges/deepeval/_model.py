@@ -1,0 +1,153 @@
+"""The model that deepeval's metrics ask: whoever measures right now. Imports deepeval."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from deepeval.models import DeepEvalBaseLLM
+
+from regauge.errors import JudgeError
+from regauge.judges.deepeval._ask import Asking, SyncInLoopError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+__all__ = ["RunModel", "asking_through", "install"]
+
+_current: Final[ContextVar[Asking | None]] = ContextVar("regauge_asking", default=None)
+_draws: Final[ContextVar[random.Random | None]] = ContextVar("regauge_draws", default=None)
+_FLIPPED: Final = ("HallucinationMetric", "BiasMetric", "ToxicityMetric", "MisuseMetric")
+
+
+@contextmanager
+def asking_through(asking: Asking, *, seed: str) -> Generator[None]:
+    """Let every metric of this context ask through `asking`, and draw lots by `seed`."""
+    one = _current.set(asking)
+    other = _draws.set(random.Random(seed))  # noqa: S311 - an order, not a secret
+    try:
+        yield
+    finally:
+        _current.reset(one)
+        _draws.reset(other)
+
+
+class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base hooks into subclassing
+    """A judge model without a state of its own, so one of it serves every metric at once.
+
+    It overrides more than the contract wants: deepeval's own `a_generate_with_schema` asks a
+    second time, without the schema, after any TypeError.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("regauge")
+
+    def load_model(self, *_: Any, **__: Any) -> Any:
+        """Nothing: the run knows the model."""
+        return None
+
+    def get_model_name(self, *_: Any, **__: Any) -> str:
+        """The model of the judge that measures now."""
+        asking = _current.get()
+        return asking.model_name if asking else "regauge"
+
+    async def a_generate_with_schema(self, *args: Any, schema: Any = None, **_: Any) -> Any:
+        """Ask."""
+        return await _asking().ask(args[0], schema)
+
+    async def a_generate(self, *args: Any, schema: Any = None, **_: Any) -> Any:
+        """Ask."""
+        return await _asking().ask(args[0], schema)
+
+    def generate_with_schema(self, *args: Any, schema: Any = None, **_: Any) -> Any:
+        """Ask, from a thread that may wait."""
+        return _asking().ask_sync(args[0], schema)
+
+    def generate(self, *args: Any, schema: Any = None, **_: Any) -> Any:
+        """Ask, from a thread that may wait."""
+        return _asking().ask_sync(args[0], schema)
+
+    async def a_generate_raw_response(self, *_: Any, **__: Any) -> Any:
+        """Say, in the way deepeval expects, that there are no token log-probabilities."""
+        raise AttributeError("no log-probabilities")
+
+    def generate_raw_response(self, *_: Any, **__: Any) -> Any:
+        """Say, in the way deepeval expects, that there are no token log-probabilities."""
+        raise AttributeError("no log-probabilities")
+
+
+def _asking() -> Asking:
+    asking = _current.get()
+    if asking is None:
+        raise JudgeError("a metric asked its model outside a measurement", judge="deepeval")
+    return asking
+
+
+def install(model: RunModel) -> None:
+    """Make metrics ask `model` whatever they were given, and prompts follow from the case alone."""
+    models, metrics, arena, loops, dag, turns = (
+        _module(name)
+        for name in (
+            "metrics.utils.models",
+            "metrics.utils.metrics",
+            "metrics.arena_g_eval.utils",
+            "utils",
+            "metrics.dag.nodes",
+            "metrics.conversational_dag.nodes",
+        )
+    )
+    build = models._build_model  # noqa: SLF001 - the one place where models are made
+
+    def _build_model(given: Any = None) -> Any:
+        return (model, False) if _current.get() is not None else build(given)
+
+    models._build_model = _build_model  # noqa: SLF001
+    # These warn once per process, and projects turn warnings into errors.
+    metrics._score_direction_warned.update(_FLIPPED)  # noqa: SLF001
+    arena.random = _Draws()
+    loops.nest_asyncio = _NoNesting(loops.nest_asyncio)
+    for node in (dag.NonBinaryJudgementNode, turns.ConversationalNonBinaryJudgementNode):
+        node._validate = _in_order(node._validate)  # noqa: SLF001 - its order follows hashes
+
+
+def _module(name: str) -> Any:
+    """A module of deepeval that is changed here, which its types do not foresee."""
+    return importlib.import_module(f"deepeval.{name}")
+
+
+def _in_order(validate: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The options of a judgement in the order its verdicts were added."""
+    from pydantic import create_model
+
+    def _validate(node: Any) -> None:
+        validate(node)
+        options = [child.verdict for child in node.children]
+        one_of: Any = Literal[tuple(options)]
+        fields: Any = {"verdict": (one_of, ...), "reason": (str, ...)}
+        node._verdict_options = options  # noqa: SLF001
+        node._verdict_schema = create_model("NonBinaryJudgementVerdict", **fields)  # noqa: SLF001
+
+    return _validate
+
+
+class _Draws:
+    """Stands in for the module `random` where deepeval shuffles contestants."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_draws.get() or random, name)
+
+
+class _NoNesting:
+    """Stands in for `nest_asyncio`, which would patch the event loops of the whole process."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def apply(self, *arguments: Any) -> None:
+        """Refuse within a measurement; elsewhere it is the project's own business."""
+        if _current.get() is not None:
+            raise SyncInLoopError
+        self._inner.apply(*arguments)
