@@ -30,7 +30,10 @@ from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, me
 from regauge.judges._standing import standing_of
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
 from regauge.judges.deepeval import DeepevalJudge, deepeval
+from regauge.judges.model._pairwise import pairwise
+from regauge.judges.model._panel import panel
 from regauge.judges.model._rubric import rubric
+from regauge.judges.model._verification import verified_claims
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
     line_count,
@@ -189,6 +192,8 @@ __all__ = [
     "on_answer",
     "on_text",
     "one_of",
+    "pairwise",
+    "panel",
     "paragraph_count",
     "paragraph_starts_with",
     "passed",
@@ -211,6 +216,7 @@ __all__ = [
     "tool_calls_match",
     "tools_called",
     "urls_only_of",
+    "verified_claims",
     "weighted",
     "word_count",
     "xml_parses",

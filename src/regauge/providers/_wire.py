@@ -192,19 +192,21 @@ def _tool_call(call: Mapping[str, Any]) -> ToolCall:
 def _logprobs(value: object) -> tuple[TokenLogprob, ...]:
     """The tokens of the text; what is no token with a finite number is left out, all of them."""
     found: list[TokenLogprob] = []
-    given: Any = _table(value).get("content")
-    for entry in given if isinstance(given, list) else ():
+    for entry in _items(_table(value).get("content")):
         token, logprob = _table(entry).get("token"), _finite(_table(entry).get("logprob"))
         if not isinstance(token, str) or logprob is None:
             return ()
-        others: Any = _table(entry).get("top_logprobs")
         top: list[tuple[str, float]] = []
-        for other in others if isinstance(others, list) else ():
+        for other in _items(_table(entry).get("top_logprobs")):
             text, its = _table(other).get("token"), _finite(_table(other).get("logprob"))
             if isinstance(text, str) and its is not None:
                 top.append((text, its))
         found.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))
     return tuple(found)
+
+
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _finite(value: object) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,12 +11,13 @@ from regauge.judges.model._numbers import ReplyFault
 from regauge.prompts import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Iterable
+    from typing import Any
 
     from regauge.judges._asking import JudgeCalls
     from regauge.providers import Completion, CompletionRequest
 
-__all__ = ["ask"]
+__all__ = ["ask", "together"]
 
 T = TypeVar("T")
 
@@ -57,6 +59,22 @@ async def ask(
         return read(completion)
     except ReplyFault as fault:
         raise _unreadable(fault, completion, judge, asked=", asked twice") from fault
+
+
+async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of them come to, once the last is done.
+
+    Raises:
+        JudgeError: One of them failed. The others were paid for, so nobody broke them off.
+        UnmeasuredError: As before.
+    """
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    done: list[T] = []
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+        done.append(one)
+    return done
 
 
 def _unreadable(fault: ReplyFault, reply: Completion, judge: str, *, asked: str) -> JudgeError:

@@ -108,7 +108,7 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
             and spec.verdict_key in value
             and not quoted.holds(body[start:end])
         ):
-            found.append((start, body[start:end], cast("dict[str, JSON]", value)))
+            found.append((start, body[start:end], value))
     if spans and spans[0][:2] == (0, len(body)):
         if not found:
             _refuse_whole(spans[0][2], spec)

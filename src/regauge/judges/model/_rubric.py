@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._evidence import number
 from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict
-from regauge.judges.model._ask import ask
+from regauge.judges.model._ask import ask, together
 from regauge.judges.model._delimited import PROTOCOL, question
 from regauge.judges.model._inputs import judged_text, texts_for
 from regauge.judges.model._logprobs import expected_score
@@ -236,11 +235,9 @@ class RubricJudge:
             reply = read_completion(completion, self.spec, judged=texts.values())
             return expected_score(reply, completion, self.spec)
 
-        return await asyncio.gather(
-            *(
-                ask(request.for_trial(request.trial + vote), read, calls=calls, judge=self.name)
-                for vote in range(self.votes)
-            )
+        return await together(
+            ask(request.for_trial(request.trial + vote), read, calls=calls, judge=self.name)
+            for vote in range(self.votes)
         )
 
     def _verdict(self, replies: list[Reply]) -> Verdict:

@@ -1,0 +1,283 @@
+"""`pairwise("name")`: asks which of two answers is better, always in both orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
+
+from regauge.digests import digest_of
+from regauge.errors import Fault, PromptError, UsageError
+from regauge.judges._answer import Answer, Expected
+from regauge.judges._path import parse_path
+from regauge.judges._types import Verdict
+from regauge.judges.model._ask import ask, together
+from regauge.judges.model._delimited import PROTOCOL, question
+from regauge.judges.model._inputs import judged_text, texts_for
+from regauge.judges.model._reply import read_completion
+from regauge.judges.model._reply_form import reply_form
+from regauge.judges.model._rubric import load_rubric, model_of, outside_run
+from regauge.prompts import input_text
+from regauge.providers import parse_model_id
+
+if TYPE_CHECKING:
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges.model._reply import Reply
+    from regauge.prompts import Prompt, RubricSpec
+    from regauge.providers import Completion, ModelId
+
+__all__ = ["Comparison", "PairJudge", "UnboundPair", "Winner", "pairwise"]
+
+Winner = Literal["a", "b", "tie"]
+
+_SHOWN: Final[dict[str, Winner]] = {"first": "a", "second": "b", "tie": "tie"}
+_EXCHANGED: Final[dict[str, Winner]] = {"first": "b", "second": "a", "tie": "tie"}
+_SCORES: Final[dict[Winner, float]] = {"a": 1.0, "b": 0.0, "tie": 0.5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came of comparing two answers in both orders.
+
+    Attributes:
+        winners: Who won with `a` shown first, and with `b` shown first.
+        reasonings: Why, in the model's words, in the same order.
+    """
+
+    winners: tuple[Winner, Winner]
+    reasonings: tuple[str, str]
+
+    @property
+    def flips(self) -> bool:
+        """Whether the order decided, and not the answers."""
+        return self.winners[0] != self.winners[1]
+
+    @property
+    def winner(self) -> Winner | None:
+        """Who is better; None where that depends on the order. A tie is one that was stated."""
+        return None if self.flips else self.winners[0]
+
+    @property
+    def reason(self) -> str:
+        """Why, on one line."""
+        if self.flips:
+            one, other = self.winners
+            return f"the order decides: {one} wins when a is shown first, {other} when b is"
+        return " ".join(self.reasonings[0].split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundPair:
+    """A comparison as an eval declares it.
+
+    Attributes:
+        rubric: The name of a rubric of the kind `pair`.
+        against: What the answer is compared with.
+        at_least: The score that passes: 1 for a win, 0.5 for a tie; None for what the file says.
+    """
+
+    rubric: str
+    against: Expected | None
+    at_least: float | None
+    model: str | None
+    field: str
+    version: str | None
+    name: str
+
+    def named(self, name: str) -> UnboundPair:
+        """The same judge under a name of your choice."""
+        return replace(self, name=name)
+
+    def bind(self, context: JudgeContext) -> PairJudge:
+        """The judge, with its rubric read.
+
+        Raises:
+            UsageError: Nothing says which model judges.
+            PromptError: The rubric cannot be loaded, or is of another kind.
+        """
+        prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
+        if spec.kind != "pair":
+            fault = Fault(
+                path=prompt.path,
+                line=prompt.lines.get("rubric"),
+                message=f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
+                fix=f'judge by it with rubric("{prompt.name}")',
+            )
+            raise PromptError([fault])
+        return PairJudge(
+            name=self.name,
+            prompt=prompt,
+            spec=spec,
+            asked=model_of(self.model, prompt, context, judge=self.name),
+            against=self.against,
+            at_least=spec.pass_at if self.at_least is None else self.at_least,
+            field=self.field,
+        )
+
+
+def pairwise(
+    rubric: str,
+    *,
+    against: Expected | None = None,
+    at_least: float | None = None,
+    model: str | None = None,
+    field: str = "",
+    version: str | None = None,
+) -> UnboundPair:
+    """Judge whether the answer is at least as good as another one, in both orders.
+
+    A verdict that changes with the order is none: the judge abstains, and says so.
+
+    Args:
+        rubric: The name of a rubric of the kind `pair`.
+        against: The other answer; by default `expected.reference`, or `expected` where that is a
+            text.
+        at_least: 1 to demand a win, 0.5 to accept a stated tie; by default the rubric's `pass_at`.
+        model: Who judges, as `provider:model`.
+        field: Which part of a JSON answer is compared.
+        version: An older version of the rubric.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+    """
+    if at_least is not None and not 0 <= at_least <= 1:
+        raise UsageError(f"{rubric}: at_least is a score from 0 to 1, not {at_least!r}")
+    parse_path(field)
+    if model is not None:
+        parse_model_id(model, at=f"pairwise({rubric!r})")
+    return UnboundPair(
+        rubric=rubric,
+        against=against,
+        at_least=at_least,
+        model=model,
+        field=field,
+        version=version,
+        name=rubric.rpartition("/")[2],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairJudge:
+    """A comparison that is ready to judge.
+
+    Attributes:
+        prompt: The rubric's file.
+        spec: Whether ties may be stated.
+        asked: Who is asked.
+    """
+
+    name: str
+    prompt: Prompt
+    spec: RubricSpec
+    asked: ModelId
+    against: Expected | None
+    at_least: float
+    field: str
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The one model that is asked."""
+        return (str(self.asked),)
+
+    @cached_property
+    def digest(self) -> str:
+        """Over the rubric, the model, what is compared, and the score that passes."""
+        return digest_of(
+            {
+                "kind": "pairwise",
+                "version": 1,
+                "protocol": PROTOCOL,
+                "prompt": self.prompt.digest,
+                "model": str(self.asked),
+                "against": str(self.against) if self.against else None,
+                "field": self.field,
+                "at_least": self.at_least,
+            }
+        )
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise, for only a run knows how to ask."""
+        del completion
+        raise outside_run(self.name, case)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Compare the answer with the other one.
+
+        Raises:
+            JudgeError: A reply cannot be read, or the case has no answer to compare with.
+            UnmeasuredError: The model could not be asked.
+        """
+        text = judged_text(completion, case, self.field)
+        if isinstance(text, Verdict):
+            return text
+        usual = Expected("" if isinstance(case.expected, str) else "reference")
+        other = Answer(None, case=case).resolve(self.against or usual, judge=self.name)
+        return self._verdict(await self.compare(text, input_text(other), case, calls))
+
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> Comparison:
+        """Compare two answers to one case, in both orders.
+
+        Raises:
+            JudgeError: A reply cannot be read, or the case lacks what the rubric needs.
+            UnmeasuredError: The model could not be asked.
+        """
+        if a.strip() == b.strip():
+            why = "both answers are the same text"
+            return Comparison(winners=("tie", "tie"), reasonings=(why, why))
+        shown, exchanged = await together(
+            (self._better(a, b, case, calls), self._better(b, a, case, calls))
+        )
+        return Comparison(
+            winners=(_SHOWN[str(shown.value)], _EXCHANGED[str(exchanged.value)]),
+            reasonings=(shown.reasoning, exchanged.reasoning),
+        )
+
+    async def _better(self, first: str, second: str, case: GoldenCase, calls: JudgeCalls) -> Reply:
+        given = {"first": first, "second": second}
+        texts = texts_for(self.prompt, case, given, judge=self.name)
+        request = question(
+            self.prompt, texts, model=self.asked, trial=calls.trial, reply=reply_form(self.spec)
+        )
+        return await ask(
+            request,
+            lambda completion: read_completion(completion, self.spec, judged=texts.values()),
+            calls=calls,
+            judge=self.name,
+        )
+
+    def _verdict(self, found: Comparison) -> Verdict:
+        """The verdict on the answer, which is `a`."""
+        orders: list[JSON] = [
+            {"shown_first": shown, "winner": winner, "reasoning": reasoning}
+            for shown, winner, reasoning in zip(
+                ("a", "b"), found.winners, found.reasonings, strict=True
+            )
+        ]
+        facts: dict[str, JSON] = {
+            "rubric": str(self.prompt.id),
+            "winner": found.winner,
+            "flip": found.flips,
+            "orders": orders,
+        }
+        if found.winner is None:
+            return Verdict(
+                outcome="abstain",
+                score=0.0,
+                reason=found.reason,
+                details={"code": "order_flip", **facts},
+            )
+        score = _SCORES[found.winner]
+        passes = score >= self.at_least
+        said = {"a": "the answer is better", "b": "the other answer is better", "tie": "a tie"}
+        return Verdict(
+            outcome="pass" if passes else "fail",
+            score=score,
+            reason=f"{said[found.winner]}, in both orders: {found.reason}",
+            expected=self.at_least,
+            actual=score,
+            details={"code": "ok" if passes else "not_better", **facts},
+        )

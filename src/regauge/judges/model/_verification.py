@@ -1,0 +1,312 @@
+"""`verified_claims(...)`: checks an answer claim by claim against its source.
+
+Four steps, after chain of verification (Dhuliawala et al., Findings of ACL 2024): extract claims,
+pose a question for each, answer each from the source without seeing the claim, compare.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+
+from regauge.digests import digest_of
+from regauge.errors import UsageError
+from regauge.judges._answer import Answer, Expected
+from regauge.judges._evidence import plural, quote
+from regauge.judges._path import parse_path
+from regauge.judges._types import Verdict, abstained
+from regauge.judges.model._ask import ask, together
+from regauge.judges.model._delimited import PROTOCOL, question
+from regauge.judges.model._inputs import case_text, judged_text, texts_for
+from regauge.judges.model._reply import ReplyFault, json_object, text_of
+from regauge.judges.model._rubric import model_of, outside_run
+from regauge.prompts import input_text, load_prompt
+from regauge.providers import parse_model_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.prompts import Prompt
+    from regauge.providers import Completion, ModelId
+
+__all__ = ["ClaimsJudge", "UnboundClaims", "verified_claims"]
+
+T = TypeVar("T")
+Support = Literal["supported", "contradicted", "not stated"]
+
+_SUPPORT: Final[tuple[Support, ...]] = get_args(Support)
+_STEPS: Final = ("claims-extract", "claims-question", "claims-answer", "claims-compare")
+_CLAIMS_MAX: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundClaims:
+    """Verified claims as an eval declares them.
+
+    Attributes:
+        source: The input of the case that claims are checked against, or a value it expects.
+        at_least: The share of supported claims that passes.
+        model: Who is asked, as `provider:model`; None for what the project says.
+        field: The part of the answer that is checked; empty for all of it.
+    """
+
+    source: str | Expected
+    at_least: float
+    model: str | None
+    field: str
+    name: str
+
+    def named(self, name: str) -> UnboundClaims:
+        """The same judge under a name of your choice."""
+        return replace(self, name=name)
+
+    def bind(self, context: JudgeContext) -> ClaimsJudge:
+        """The judge, with the prompts of its steps read.
+
+        Raises:
+            UsageError: Nothing says which model judges.
+            PromptError: A prompt of the project that stands in for a step cannot be loaded.
+        """
+        return ClaimsJudge(
+            name=self.name,
+            source=self.source,
+            prompts={name: _prompt(name, context) for name in _STEPS},
+            asked=model_of(self.model, None, context, judge=self.name),
+            at_least=self.at_least,
+            field=self.field,
+        )
+
+
+def verified_claims(
+    source: str | Expected,
+    *,
+    at_least: float = 0.8,
+    model: str | None = None,
+    field: str = "",
+) -> UnboundClaims:
+    """Check every claim of the answer against a source: the score is the share supported.
+
+    Args:
+        source: The input of the case that holds the source, such as `report`, or `expected(...)`.
+        at_least: The share of claims, from 0 to 1, that must be supported.
+        model: Who judges, as `provider:model`; by default the judge model of the project.
+        field: Which part of a JSON answer is checked, such as `summary`.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+
+    >>> verified_claims("report", field="summary").name
+    'verified_claims(report, field=summary)'
+    """
+    if not 0 <= at_least <= 1:
+        raise UsageError(f"verified_claims: at_least is a share from 0 to 1, not {at_least!r}")
+    parse_path(field)
+    if model is not None:
+        parse_model_id(model, at="verified_claims")
+    part = f", field={field}" if field else ""
+    return UnboundClaims(
+        source=source,
+        at_least=at_least,
+        model=model,
+        field=field,
+        name=f"verified_claims({source}{part})",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimsJudge:
+    """Verified claims, ready to judge.
+
+    Attributes:
+        prompts: The prompt of each step.
+        asked: Who is asked.
+    """
+
+    name: str
+    source: str | Expected
+    prompts: Mapping[str, Prompt]
+    asked: ModelId
+    at_least: float
+    field: str
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The one model that is asked."""
+        return (str(self.asked),)
+
+    @cached_property
+    def digest(self) -> str:
+        """Over the prompts of all steps, model, source and the share that passes."""
+        source = (
+            {"expected": self.source.path} if isinstance(self.source, Expected) else self.source
+        )
+        return digest_of(
+            {
+                "kind": "verified_claims",
+                "version": 1,
+                "protocol": PROTOCOL,
+                "prompts": {name: prompt.digest for name, prompt in self.prompts.items()},
+                "model": str(self.asked),
+                "source": source,
+                "field": self.field,
+                "at_least": self.at_least,
+            }
+        )
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise, for only a run knows how to ask."""
+        del completion
+        raise outside_run(self.name, case)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Extract, question, answer, compare.
+
+        Raises:
+            JudgeError: A reply cannot be read or does not fit, or the case has no source.
+            UnmeasuredError: The model could not be asked.
+        """
+        text = judged_text(completion, case, self.field)
+        if isinstance(text, Verdict):
+            return text
+        source = self._source(case)
+        asking = _Asking(self, case, calls)
+        claims = await asking.step("claims-extract", {"answer": text}, _claims)
+        if not claims:
+            return abstained("the answer claims nothing that could be verified", code="no_claims")
+        listed = json.dumps(claims, ensure_ascii=False, indent=1)
+        questions = await asking.step(
+            "claims-question", {"claims": listed}, lambda reply: _questions(reply, len(claims))
+        )
+        answers = await together(
+            asking.step("claims-answer", {"source": source, "question": asked}, _answered)
+            for asked in questions
+        )
+        findings: list[dict[str, JSON]] = [
+            {"number": number, "claim": claim, "question": asked, "answer": said, "quote": words}
+            for number, (claim, asked, (said, words)) in enumerate(
+                zip(claims, questions, answers, strict=True), start=1
+            )
+        ]
+        verdicts = await asking.step(
+            "claims-compare",
+            {"findings": json.dumps(findings, ensure_ascii=False, indent=1)},
+            lambda reply: _verdicts(reply, len(claims)),
+        )
+        for finding, (support, why) in zip(findings, verdicts, strict=True):
+            finding["verdict"] = support
+            finding["reasoning"] = why
+        return self._verdict(findings)
+
+    def _source(self, case: GoldenCase) -> str:
+        if isinstance(self.source, Expected):
+            found = Answer(None, case=case).resolve(self.source, judge=self.name)
+            return input_text(found)
+        return case_text(self.source, case, judge=self.name)
+
+    def _verdict(self, findings: list[dict[str, JSON]]) -> Verdict:
+        unsupported = [finding for finding in findings if finding["verdict"] != "supported"]
+        score = 1 - len(unsupported) / len(findings)
+        passes = score >= self.at_least
+        reason = f"{len(findings) - len(unsupported)} of {plural(len(findings), 'claim')} supported"
+        if unsupported:
+            first = unsupported[0]
+            reason += f"; {first['verdict']}: {quote(str(first['claim']))}"
+        return Verdict(
+            outcome="pass" if passes else "fail",
+            score=score,
+            reason=reason,
+            expected=self.at_least,
+            actual=score,
+            details={"code": "ok" if passes else "unsupported", "claims": findings},
+        )
+
+
+class _Asking:
+    """The steps of one judgement."""
+
+    def __init__(self, judge: ClaimsJudge, case: GoldenCase, calls: JudgeCalls) -> None:
+        self._judge = judge
+        self._case = case
+        self._calls = calls
+
+    async def step(
+        self, name: str, given: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
+    ) -> T:
+        """What the model replies in one step."""
+        judge = self._judge
+        prompt = judge.prompts[name]
+        texts = texts_for(prompt, self._case, given, judge=judge.name)
+        request = question(prompt, texts, model=judge.asked, trial=self._calls.trial)
+        return await ask(
+            request,
+            lambda completion: read(json_object(text_of(completion))),
+            calls=self._calls,
+            judge=f"{judge.name}, {name}",
+        )
+
+
+def _prompt(name: str, context: JudgeContext) -> Prompt:
+    """The prompt of a step: the project's own where it has one of that name."""
+    file = f"{name}.prompt.yml"
+    own = context.project.prompts_dir / "judges" / file
+    return load_prompt(own if own.is_file() else Path(__file__).parent / "prompts" / file)
+
+
+def _claims(reply: dict[str, JSON]) -> list[str]:
+    claims = [claim.strip() for claim in _texts(reply, "claims")]
+    found = list(dict.fromkeys(claim for claim in claims if claim))
+    if len(found) > _CLAIMS_MAX:
+        raise ReplyFault(f"the reply lists {len(found)} claims, more than {_CLAIMS_MAX}")
+    return found
+
+
+def _questions(reply: dict[str, JSON], wanted: int) -> list[str]:
+    questions = _texts(reply, "questions")
+    if len(questions) != wanted or not all(asked.strip() for asked in questions):
+        raise ReplyFault(f"the reply has {plural(len(questions), 'question')} for {wanted} claims")
+    return questions
+
+
+def _answered(reply: dict[str, JSON]) -> tuple[str, str]:
+    answer, words = reply.get("answer"), reply.get("quote", "")
+    if not isinstance(answer, str) or not isinstance(words, str):
+        raise ReplyFault("the reply needs the texts 'quote' and 'answer'")
+    return answer, words
+
+
+def _verdicts(reply: dict[str, JSON], wanted: int) -> list[tuple[Support, str]]:
+    """The verdict on each claim and why, by their numbers: each once, and no other."""
+    found: dict[int, tuple[Support, str]] = {}
+    for entry in _list(reply, "verdicts"):
+        row = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        number, support, why = row.get("number"), row.get("verdict"), row.get("reasoning", "")
+        if type(number) is not int or support not in _SUPPORT or not isinstance(why, str):
+            raise ReplyFault(f"the reply has a verdict that is none: {quote(json.dumps(entry))}")
+        if number in found:
+            raise ReplyFault(f"the reply gives claim {number} two verdicts")
+        found[number] = (support, why)
+    if sorted(found) != list(range(1, wanted + 1)):
+        raise ReplyFault(f"the reply has {plural(len(found), 'verdict')} for {wanted} claims")
+    return [found[number] for number in sorted(found)]
+
+
+def _texts(reply: dict[str, JSON], key: str) -> list[str]:
+    items = _list(reply, key)
+    if not all(isinstance(item, str) for item in items):
+        raise ReplyFault(f"the reply has {key!r} that are no texts")
+    return cast("list[str]", items)
+
+
+def _list(reply: dict[str, JSON], key: str) -> list[JSON]:
+    items = reply.get(key)
+    if not isinstance(items, list):
+        raise ReplyFault(f"the reply has no list {key!r}")
+    return items
