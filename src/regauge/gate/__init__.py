@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from regauge.gate._compared import Compared, SuiteBase
+from regauge.gate._decide import Comparison, compare, decide
+from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
+from regauge.gate._messages import MessageContext, case_message, reason_message, suite_message
 from regauge.gate._policy import GatePolicy
+from regauge.gate._record import (
+    case_from_json,
+    case_to_json,
+    facts_of_row,
+    policy_from_json,
+    policy_to_json,
+)
+from regauge.gate._run import GateProgress
+from regauge.gate._settings import policy_of, with_more_trials
 from regauge.gate._types import (
+    Arm,
     CaseReport,
     CheckReport,
     Count,
+    Decision,
     GateCase,
     GateOutcome,
     History,
@@ -18,16 +33,38 @@ from regauge.gate._types import (
 )
 
 __all__ = [
+    "EXIT_CODES",
+    "Arm",
     "CaseReport",
     "CheckReport",
+    "Compared",
+    "Comparison",
     "Count",
+    "Decided",
+    "Decision",
     "Gate",
     "GateCase",
     "GateOutcome",
     "GatePolicy",
+    "GateProgress",
     "History",
+    "MessageContext",
     "Reason",
+    "SuiteBase",
     "SuiteReport",
     "TrialFacts",
     "Wanted",
+    "case_from_json",
+    "case_message",
+    "case_to_json",
+    "cause_of_case",
+    "compare",
+    "decide",
+    "facts_of_row",
+    "policy_from_json",
+    "policy_of",
+    "policy_to_json",
+    "reason_message",
+    "suite_message",
+    "with_more_trials",
 ]

@@ -134,20 +134,29 @@ class ControlDocument(_Document):
     Attributes:
         p_history: How likely main's trials of today are if main is as its history says.
         p_candidate: How likely the candidate's are if it is as good as main is today.
+        check: The check whose scores were weighed; empty when it was all cases.
     """
 
     main: CountDocument
     p_history: float
     p_candidate: float
+    check: str = ""
 
 
 class HeadToHeadDocument(_Document):
-    """Main and candidate drawn side by side, after the model or a judge changed."""
+    """Main and candidate drawn side by side, after the model or a judge changed.
+
+    Attributes:
+        p_value: How likely the candidate is so far behind main if both are alike.
+        bound: Up to this p-value the candidate counts as worse.
+        check: The check whose scores were weighed; empty when it was all cases.
+    """
 
     main: CountDocument
     candidate: CountDocument
     p_value: float
     bound: float
+    check: str = ""
 
 
 class SuiteTestDocument(_Document):

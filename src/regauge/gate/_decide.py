@@ -1,0 +1,126 @@
+"""Gates the planned cases of a session: base version, comparison, decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.errors import UsageError
+from regauge.gate._base import check_locks, compare_with_base, find_base
+from regauge.gate._compared import SuiteBase, compared_cases, suite_names
+from regauge.gate._decided import Decided
+from regauge.gate._numbers import check_trials
+from regauge.gate._run import GateRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from regauge.gate._base_commit import BaseCommit
+    from regauge.gate._baseline import Baseline
+    from regauge.gate._policy import GatePolicy
+    from regauge.gate._run import GateProgress
+    from regauge.runner import EvalSession, PlannedCase
+
+__all__ = ["Comparison", "compare", "decide"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """What would be compared, before anything is drawn.
+
+    Attributes:
+        at: The base version.
+        suites: All suites, changed or not.
+        notes: What a reader should know.
+    """
+
+    at: BaseCommit
+    suites: Sequence[SuiteBase]
+    notes: Sequence[str]
+
+
+def compare(session: EvalSession, ref: str, *, baseline: Baseline | None = None) -> Comparison:
+    """Work out what of the planned cases changed since the base version.
+
+    Args:
+        session: Once it is planned.
+        ref: A branch, tag or commit.
+        baseline: Taken in place of the one that is committed, for its prompt.
+
+    Raises:
+        UsageError: A suite cannot be compared, such as for another judge, or nothing was planned.
+        GitError: There is no base version.
+        RegaugeError: A file of either version cannot be read.
+    """
+    by_suite: dict[int, list[PlannedCase]] = {}
+    for planned in session.plan.cases:
+        by_suite.setdefault(id(planned.suite), []).append(planned)
+    if not by_suite:
+        raise UsageError("no case of any eval was selected, so there is nothing to compare")
+    at = find_base(session.project, ref)
+    groups = list(by_suite.values())
+    suites = [
+        SuiteBase(
+            name=name,
+            planned=group,
+            base=compare_with_base(
+                group[0].suite,
+                at,
+                across_models=session.options.model is not None,
+                baseline=baseline
+                if baseline is not None and baseline.prompt == group[0].suite.prompt.name
+                else None,
+            ),
+        )
+        for name, group in zip(
+            suite_names([group[0].suite for group in groups]), groups, strict=True
+        )
+    ]
+    refused = [
+        refusal.message for one in suites for refusal in one.base.refusals if refusal.prompt_changed
+    ]
+    if refused:
+        raise UsageError("\n".join(dict.fromkeys(refused)))
+    return Comparison(at=at, suites=suites, notes=tuple(_notes(at, suites)))
+
+
+def decide(
+    session: EvalSession,
+    comparison: Comparison,
+    policy: GatePolicy,
+    *,
+    waiting: Callable[[GateProgress], None],
+) -> Decided:
+    """Draw what it takes, and decide.
+
+    Raises:
+        UsageError: The policy wants more trials than a candidate may have.
+    """
+    check_trials(policy.case.cap, what="the gate")
+    run = GateRun(compared_cases(comparison.suites), policy, session=session, waiting=waiting)
+    outcome = run.decide()
+    return Decided(
+        at=comparison.at,
+        suites=comparison.suites,
+        compared=run.compared,
+        outcome=outcome,
+        trials=run.trials,
+        locks=check_locks(comparison.at),
+        notes=comparison.notes,
+    )
+
+
+def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
+    if at.dirty:
+        yield "files differ from what is committed; they were compared as they are"
+    for name in at.deleted_prompts():
+        yield f"{name} is gone: {at.ref} has it"
+    for one in suites:
+        yield from one.base.notes
+        for refusal in one.base.refusals:  # nothing of the prompt changed, or it had been refused
+            yield f"{' '.join(refusal.message.split())} (no request of {one.name} changed)"
+        if one.partial:
+            yield (
+                f"only {len(one.planned)} of {len(one.suite.dataset)} cases of {one.name} were"
+                " selected; nothing is said of the rest"
+            )

@@ -1,0 +1,95 @@
+"""What a gate run leaves behind: the engine's outcome and everything around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from regauge.errors import BudgetError, MissingRecordingError, ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from regauge.errors import Fault, UnmeasuredError
+    from regauge.gate._base_commit import BaseCommit
+    from regauge.gate._compared import Compared, SuiteBase
+    from regauge.gate._types import Arm, Decision, GateOutcome
+    from regauge.gate._version_rules import RuleBreach
+    from regauge.runner import Trial
+
+__all__ = ["EXIT_CODES", "Decided", "cause_of_case"]
+
+EXIT_CODES: Final[dict[Decision, int]] = {
+    "accept": 0,
+    "reject": 1,
+    "unmeasured": 3,
+    "undecided": 4,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decided:
+    """A decision, with what it was made from.
+
+    Attributes:
+        at: What was compared with.
+        suites: The suites, changed or not.
+        compared: The cases, in the order of the outcome's.
+        trials: What was made, by suite, case and arm.
+        locks: What `prompts.lock` lost against the base version.
+        notes: What a reader should know.
+    """
+
+    at: BaseCommit
+    suites: Sequence[SuiteBase]
+    compared: Sequence[Compared]
+    outcome: GateOutcome
+    trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
+    locks: Sequence[RuleBreach] = ()
+    notes: Sequence[str] = field(default_factory=tuple[str, ...])
+
+    @property
+    def decision(self) -> Decision:
+        """The engine's, unless the change breaks a rule of versions: then it is rejected."""
+        broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
+        return "reject" if broken else self.outcome.decision
+
+    @property
+    def exit_code(self) -> int:
+        """Of `regauge gate`."""
+        return EXIT_CODES[self.decision]
+
+    def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
+        """What a suite breaks of the rules of versions and of its changelog, each with its name."""
+        for breach in suite.base.breaches:
+            yield breach.rule, breach.fault
+        for fault in suite.base.faults:
+            yield "changelog", fault
+        if suite is self.suites[0]:
+            for breach in self.locks:
+                yield breach.rule, breach.fault
+
+    def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
+        """Why trials are unmeasured; of one case, or of all."""
+        for (its_prompt, its_case, _), trials in self.trials.items():
+            if not prompt or (its_prompt, its_case) == (prompt, case):
+                yield from (trial.error for trial in trials if trial.error is not None)
+
+    @property
+    def lacks(self) -> str:
+        """What keeps trials from being measured: `recordings`, `budget`, `answers` or nothing."""
+        errors = list(self.errors())
+        if any(isinstance(error, BudgetError) for error in errors):
+            return "budget"
+        if any(isinstance(error, MissingRecordingError) for error in errors):
+            return "recordings"
+        return "answers" if errors else ""
+
+
+def cause_of_case(decided: Decided, prompt: str, case: str) -> str:
+    """Why trials of a case have no verdict, on one line."""
+    for error in decided.errors(prompt, case):
+        if isinstance(error, ProviderError) and error.status is not None:
+            return f"HTTP {error.status}"
+        return str(error).splitlines()[0]
+    return ""

@@ -1,0 +1,180 @@
+"""Draws what the gate wants, wave by wave and side by side, until it has decided."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from regauge.errors import MissingRecordingError
+from regauge.gate._engine import Gate
+from regauge.gate._numbers import CONTROL_HOURS, stored_number
+from regauge.gate._record import facts_of_trial
+from regauge.recordings import RecordingKey
+from regauge.runner import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.gate._compared import Compared
+    from regauge.gate._policy import GatePolicy
+    from regauge.gate._types import Arm, GateOutcome, NotRecorded, TrialFacts
+    from regauge.runner import EvalSession, PlannedCase, Trial, Trials
+
+__all__ = ["GateProgress", "GateRun"]
+
+_PROGRESS_EVERY_S = 10.0
+
+
+@dataclass(slots=True)
+class GateProgress:
+    """How far a gate run has come; the gate cannot know how many waves there will be.
+
+    Attributes:
+        wave: Counted from 1.
+        wanted: Trials of this wave.
+        landed: Those of them that there are.
+        trials: Of all waves so far.
+        spent_usd: So far.
+    """
+
+    wave: int = 0
+    wanted: int = 0
+    landed: int = 0
+    trials: int = 0
+    spent_usd: float = 0.0
+    _started: float = field(default=0.0)
+
+    def start_wave(self, wanted: int) -> None:
+        """Begin to count anew."""
+        self.wave += 1
+        self.wanted, self.landed = wanted, 0
+        self._started = time.monotonic()
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds until the end of this wave, at its pace so far; None before its first trial."""
+        if not self.landed:
+            return None
+        return (time.monotonic() - self._started) / self.landed * (self.wanted - self.landed)
+
+
+class GateRun:
+    """One comparison of candidate and main.
+
+    Args:
+        compared: The cases.
+        policy: What the change is held to.
+        session: Finds recorded answers, asks models and keeps what they say.
+        waiting: Called now and then while models answer.
+    """
+
+    def __init__(
+        self,
+        compared: Sequence[Compared],
+        policy: GatePolicy,
+        *,
+        session: EvalSession,
+        waiting: Callable[[GateProgress], None],
+    ) -> None:
+        self.compared = compared
+        self.gate = Gate([one.case for one in compared], policy)
+        self._session = session
+        self._waiting = waiting
+        self._by_key = {one.case.key: one for one in compared}
+        self._progress = GateProgress()
+        self._trials: dict[tuple[str, str, Arm], list[Trial]] = defaultdict(list)
+        self._control: dict[tuple[str, str], list[int]] = defaultdict(list)
+
+    @property
+    def trials(self) -> Mapping[tuple[str, str, Arm], Sequence[Trial]]:
+        """What was made, by suite, case and arm, in the order of the trials' numbers."""
+        return self._trials
+
+    def decide(self) -> GateOutcome:
+        """Draw and judge until nothing more is wanted.
+
+        The outcome depends on the trials alone, not on the order in which they land; those of a
+        run that was cut off are found again by the next.
+        """
+        asyncio.run(self._decide())
+        return self.gate.outcome()
+
+    async def _decide(self) -> None:
+        ticker = asyncio.ensure_future(self._tick())
+        try:
+            async with self._session.making() as trials:
+                while wanted := self.gate.wanted():
+                    await self._wave(
+                        trials,
+                        [(w.prompt, w.case, w.arm, n) for w in wanted for n in w.trials],
+                    )
+        finally:
+            ticker.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticker
+
+    async def _wave(self, trials: Trials, wanted: Sequence[tuple[str, str, Arm, int]]) -> None:
+        """All trials of one wave at once; how many calls run side by side is for the session."""
+        self._progress.start_wave(len(wanted))
+        made = await asyncio.gather(
+            *(self._make(trials, prompt, case, arm, n) for prompt, case, arm, n in wanted)
+        )
+        for (prompt, case, arm, number), trial in zip(wanted, made, strict=True):
+            self._trials[prompt, case, arm].append(trial)
+            self.gate.observe(prompt, case, arm, number, self._facts(prompt, case, trial))
+
+    async def _make(self, trials: Trials, prompt: str, case: str, arm: Arm, number: int) -> Trial:
+        compared = self._by_key[prompt, case]
+        planned = compared.candidate if arm == "candidate" else compared.main
+        assert planned is not None, f"{arm} has no {case!r}"
+        stored = (
+            self._control_number(planned, prompt, case, number)
+            if arm == "main"
+            else stored_number(arm, number)
+        )
+        trial = await trials.make(Draw(planned, stored))
+        self._progress.landed += 1
+        self._progress.trials += 1
+        return trial
+
+    def _control_number(self, planned: PlannedCase, prompt: str, case: str, number: int) -> int:
+        """The number of main's n-th trial of today.
+
+        Yesterday's are passed over; where nothing may be asked, all that is recorded counts.
+        """
+        taken = self._control[prompt, case]
+        stored = taken[-1] + 1 if taken else stored_number("main", 0)
+        while len(taken) <= number:
+            if self._session.options.record == "none" or not self._old(planned, stored):
+                taken.append(stored)
+            stored += 1
+        return taken[number]
+
+    def _old(self, planned: PlannedCase, stored: int) -> bool:
+        if not planned.digest:
+            planned.digest = planned.request(stored).digest
+        recorded_at = self._session.answers.recorded_at(
+            planned.suite.prompt.name, RecordingKey(planned.digest, stored)
+        )
+        if recorded_at is None:
+            return False
+        age = datetime.now(UTC) - datetime.fromisoformat(recorded_at)
+        return age >= timedelta(hours=CONTROL_HOURS)
+
+    def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
+        """What the engine is told of a trial."""
+        compared = self._by_key[prompt, case]
+        if isinstance(trial.error, MissingRecordingError):
+            return "not-recorded"
+        return facts_of_trial(trial, compared.case.checks, graded=compared.graded)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_PROGRESS_EVERY_S)
+            self._progress.spent_usd = self._session.budget.spent_usd
+            self._waiting(self._progress)
