@@ -48,6 +48,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--model", metavar="ID", help="ask provider:model in place of every prompt's")
     group.addoption(
+        "--judge-model", metavar="ID", help="ask provider:model for judges that name no model"
+    )
+    group.addoption(
+        "--rejudge",
+        action="store_true",
+        help="work out what judges measured anew from their recorded calls",
+    )
+    group.addoption(
         "--budget-usd",
         type=float,
         metavar="X",

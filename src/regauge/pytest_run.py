@@ -21,7 +21,9 @@ from regauge.reports import (
     RunWriter,
     cause_lines,
     git_state,
+    judge_lines,
     junit_properties,
+    missing_judgement_lines,
     missing_lines,
     progress_line,
     recorded_lines,
@@ -77,6 +79,8 @@ class PytestRun:
             trials=config.getoption("--trials"),
             concurrency=config.getoption("--concurrency"),
             model=config.getoption("--model"),
+            judge_model=config.getoption("--judge-model"),
+            rejudge=config.getoption("--rejudge"),
             budget_usd=config.getoption("--budget-usd"),
             fail_fast=bool(config.getoption("maxfail")),
         )
@@ -250,6 +254,9 @@ class PytestRun:
             collected=self._collected,
             planned=len(self._session.plan.cases),
             missing=missing,
+            missing_judgements=self._session.misses.summary(
+                answers, self._project.settings, options=self._session.options
+            ),
             session=answers.session,
         )
         for text in workers:
@@ -277,8 +284,10 @@ class PytestRun:
         terminal.section("regauge", sep="=")
         lines = [
             *suite_lines(self._record.suites),
+            *judge_lines(self._record.suites),
             *cause_lines(self._writer.tally.causes()),
             *missing_lines(self._end.missing),
+            *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self._end.written),
         ]
         for line in lines:

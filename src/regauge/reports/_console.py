@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import SuiteSummary
     from regauge.reports._tally import CauseGroup
-    from regauge.runner import Budget, MissingAnswers, Progress
+    from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
 
 __all__ = [
     "Line",
     "cause_lines",
     "duration",
+    "judge_lines",
+    "missing_judgement_lines",
     "missing_lines",
     "money",
     "progress_line",
@@ -45,6 +47,7 @@ _HEADINGS = (
     "p95",
     "answers",
 )
+_RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
 _TEXT_COLUMNS = frozenset({0, 1, 2, len(_HEADINGS) - 1})
 
 
@@ -101,6 +104,59 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[Line]:
     return lines
 
 
+def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
+    """What judges' model calls came to, apart from the prompts' own, and which judges inform."""
+    lines: list[Line] = []
+    for suite in suites:
+        if suite.judge_calls:
+            live = f", {suite.judge_live} live" if suite.judge_live else ""
+            retried = f", {suite.judge_retries} retries" if suite.judge_retries else ""
+            tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
+            lines.append(
+                Line(
+                    f"judge calls: {suite.prompt}, {suite.judge_calls}{live}{retried},"
+                    f" {tokens} tokens, {money(suite.judge_cost_usd)},"
+                    f" {duration(suite.judge_latency_s)} per judgement",
+                    "quiet",
+                )
+            )
+    informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
+    if informing:
+        lines.append(Line("judges that inform only:"))
+        lines += [
+            Line(
+                f"  {suite.prompt}: {judge.name} ({judge.standing}), passed {judge.passed},"
+                f" failed {judge.failed}"
+                + (f", abstained {judge.abstained}" if judge.abstained else "")
+            )
+            for suite, judge in informing
+        ]
+    return lines
+
+
+def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Line]:
+    """What judges lack, about what that costs, and the command that records it."""
+    lines: list[Line] = []
+    for one in missing:
+        older = (
+            f", {one.stale} of them recorded for an older request of the judge" if one.stale else ""
+        )
+        models = f"{one.models}, simulated" if one.simulated else one.models
+        lines += [
+            Line(
+                f"needs recording: {one.prompt}, judge {one.judge},"
+                f" {_count(one.judgements, 'judgement')} of {_count(one.cases, 'case')}{older}",
+                "bad",
+            ),
+            Line(
+                f"  about {_count(one.calls, 'call')} of {models}: about"
+                f" {quantity(one.tokens)} tokens, {_about(one.cost_usd)}"
+            ),
+            Line(f"  record them: {one.command}"),
+        ]
+    return lines
+
+
 def recorded_lines(written: Mapping[str, int]) -> list[Line]:
     """Which committed recordings changed."""
     return [
@@ -112,7 +168,7 @@ def recorded_lines(written: Mapping[str, int]) -> list[Line]:
 
 
 def _recorded_noun(path: str) -> str:
-    return "vector" if PurePath(path).parent.name == "embeddings" else "answer"
+    return _RECORDED_NOUNS.get(PurePath(path).parent.name, "answer")
 
 
 def progress_line(progress: Progress, budget: Budget) -> str:
@@ -120,6 +176,7 @@ def progress_line(progress: Progress, budget: Budget) -> str:
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""
     failed = f", {progress.failed} without an answer" if progress.failed else ""
+    failed += f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
         f"regauge: {progress.landed} of {progress.total} answers{failed},"
         f" {money(budget.spent_usd)}{left}"

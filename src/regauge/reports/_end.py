@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from regauge.runner import MissingAnswers
+from regauge.runner import MissingAnswers, MissingJudgements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["RunEnd"]
 
@@ -23,6 +23,7 @@ class RunEnd:
         collected: Cases of all evals that were collected.
         planned: Those of them that were selected.
         missing: What lacks an answer; only in record mode `none`.
+        missing_judgements: What lacks replies of judges' models; only in record mode `none`.
         written: Per recordings file, how many of its lines are new or differ.
         session: The local store's session of the run, in record mode `all`.
     """
@@ -30,6 +31,7 @@ class RunEnd:
     collected: int = 0
     planned: int = 0
     missing: list[MissingAnswers] = field(default_factory=list[MissingAnswers])
+    missing_judgements: list[MissingJudgements] = field(default_factory=list[MissingJudgements])
     written: dict[str, int] = field(default_factory=dict[str, int])
     session: int | None = None
 
@@ -39,6 +41,7 @@ class RunEnd:
             collected=max(self.collected, other.collected),
             planned=max(self.planned, other.planned),
             missing=self.missing or other.missing,
+            missing_judgements=_joined(self.missing_judgements, other.missing_judgements),
             written=_added(self.written, other.written),
             session=self.session if other.session is None else other.session,
         )
@@ -55,6 +58,17 @@ class RunEnd:
     def from_text(cls, text: str) -> RunEnd:
         """What `to_text` wrote."""
         return TypeAdapter(RunEnd).validate_json(text)
+
+
+def _joined(
+    one: Sequence[MissingJudgements], other: Sequence[MissingJudgements]
+) -> list[MissingJudgements]:
+    """Each process judges cases of its own."""
+    joined = {(missing.prompt, missing.judge): missing for missing in one}
+    for missing in other:
+        key = (missing.prompt, missing.judge)
+        joined[key] = joined[key].plus(missing) if key in joined else missing
+    return list(joined.values())
 
 
 def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

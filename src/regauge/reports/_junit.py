@@ -30,3 +30,9 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
             yield f"regauge.source{at}", trial.answer.source
             for judged in trial.verdicts:
                 yield f"regauge.score{at}.{judged.judge}", judged.verdict.score
+                if not judged.gates:
+                    yield f"regauge.informs{at}.{judged.judge}", judged.standing
+                if judged.calls is not None:
+                    yield f"regauge.judge_calls{at}.{judged.judge}", judged.calls.calls
+                    if judged.calls.cost_usd is not None:
+                        yield f"regauge.judge_cost_usd{at}.{judged.judge}", judged.calls.cost_usd

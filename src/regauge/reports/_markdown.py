@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.reports._console import duration, money, quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from regauge.reports._schema import RunRecord, SuiteSummary
 
@@ -41,6 +41,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_suite_row(suite) for suite in record.suites),
     ]
+    lines += _judge_notes(record.suites)
     troubled = [row for row in rows if row["outcome"] != "passed" and row["tier"] != "tracked"]
     if troubled:
         lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
@@ -97,11 +98,36 @@ def _suite_row(suite: SuiteSummary) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
+def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
+    """What judges' model calls came to, and which judges have no say."""
+    calls = sum(suite.judge_calls for suite in suites)
+    notes: list[str] = []
+    if calls:
+        tokens = sum(suite.judge_input_tokens + suite.judge_output_tokens for suite in suites)
+        costs = [suite.judge_cost_usd for suite in suites]
+        known = [cost for cost in costs if cost is not None]
+        cost = money(sum(known) if len(known) == len(costs) else None)
+        notes += ["", f"Judges made {calls} model calls: {quantity(tokens)} tokens, {cost}."]
+    informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
+    if informing:
+        notes += ["", "Judges that inform only:", ""]
+        notes += [
+            f"- {escape_markdown(suite.prompt)}: {escape_markdown(judge.name)}"
+            f" ({escape_markdown(judge.standing)}), passed {judge.passed}, failed {judge.failed}"
+            for suite, judge in informing
+        ]
+    return notes
+
+
 def _case_row(row: dict[str, Any]) -> str:
     if row["cause"] is not None:
         what, why = "unmeasured", row["cause"]["message"]
     else:
-        failed = [verdict for verdict in row["verdicts"] if verdict["outcome"] == "fail"]
+        failed = [
+            verdict
+            for verdict in row["verdicts"]
+            if verdict["outcome"] == "fail" and verdict.get("gates", True)
+        ]
         what = ", ".join(verdict["judge"] for verdict in failed) or row["outcome"]
         why = "; ".join(verdict["reason"] for verdict in failed)
     if len(why) > _REASON_CHARS_MAX:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import ProviderError, RegaugeError
+from regauge.errors import JudgeError, ProviderError, RegaugeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from regauge.runner import EvalResult, JudgedVerdict
 
 __all__ = ["cause_of", "rows_of"]
+
+_RAW_CHARS_MAX = 4000
 
 
 def rows_of(result: EvalResult) -> Iterator[dict[str, Any]]:
@@ -58,8 +60,21 @@ def rows_of(result: EvalResult) -> Iterator[dict[str, Any]]:
 def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
     """The kind and the words of an error, in the shape of `Cause`."""
     named = error.__cause__ if isinstance(error.__cause__, RegaugeError) else error
-    kind = error.kind if isinstance(error, ProviderError) else type(named).__name__
-    return {"kind": kind, "message": str(error)}
+    told = next((one for one in (error, named) if isinstance(one, ProviderError)), None)
+    cause: dict[str, JSON] = {
+        "kind": told.kind if told else type(named).__name__,
+        "message": str(error),
+    }
+    if isinstance(error, JudgeError) and error.raw is not None:
+        cause["raw"] = _shortened(error.raw)
+    return cause
+
+
+def _shortened(raw: str) -> str:
+    """The beginning of what a judge's model said; the recordings hold all of it."""
+    if len(raw) <= _RAW_CHARS_MAX:
+        return raw
+    return f"{raw[:_RAW_CHARS_MAX]}… {len(raw) - _RAW_CHARS_MAX} more characters"
 
 
 def _attempts(error: UnmeasuredError | None) -> int:
@@ -79,8 +94,23 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
         row["expected"] = verdict.expected
     if verdict.actual is not None:
         row["actual"] = verdict.actual
-    if verdict.cost_usd:
-        row["cost_usd"] = verdict.cost_usd
+    if not judged.gates:
+        row["gates"] = False
+    if judged.standing:
+        row["standing"] = judged.standing
+    calls = judged.calls
+    if calls is None:
+        if verdict.cost_usd:
+            row["cost_usd"] = verdict.cost_usd
+    else:
+        row["cost_usd"] = calls.cost_usd
+        row["spent_usd"] = calls.spent_usd
+        row["calls"] = calls.calls
+        row["live_calls"] = calls.live
+        row["retries"] = calls.retries
+        row["input_tokens"] = calls.input_tokens
+        row["output_tokens"] = calls.output_tokens
+        row["latency_s"] = calls.latency_s
     if verdict.details:
         row["details"] = dict(verdict.details)
     return row

@@ -29,7 +29,18 @@ class _Document(BaseModel):
 
 
 class VerdictRow(_Document):
-    """What one judge said. `score` is from 0 to 1, `cost_usd` in US dollars."""
+    """What one judge said. `score` is from 0 to 1.
+
+    Attributes:
+        gates: Whether it counts for the outcome; otherwise it informs.
+        standing: Why it does or does not, for a judge that asks a model.
+        cost_usd: Of its model calls, in US dollars; None when a price is unknown. A replayed call
+            counts what it cost when it was made.
+        spent_usd: Of those that this run paid for.
+        calls: How many model calls it took; what judgements share counts for one of them.
+        live_calls: Those that this run made.
+        latency_s: Of the calls, one after the other, in seconds.
+    """
 
     judge: str
     judge_digest: str
@@ -38,15 +49,29 @@ class VerdictRow(_Document):
     reason: str
     expected: Any = None
     actual: Any = None
-    cost_usd: float = 0.0
+    gates: bool = True
+    standing: str = ""
+    cost_usd: float | None = 0.0
+    spent_usd: float | None = 0.0
+    calls: int = 0
+    live_calls: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    latency_s: float = 0.0
     details: dict[str, Any] = {}
 
 
 class Cause(_Document):
-    """Why something is unmeasured, and what it concerns."""
+    """Why something is unmeasured, and what it concerns.
+
+    Attributes:
+        raw: What a judge's model said that could not be read, or the beginning of it.
+    """
 
     kind: str
     message: str
+    raw: str | None = None
 
 
 class TrialRow(_Document):
@@ -92,10 +117,21 @@ class TrialRow(_Document):
 
 
 class JudgeName(_Document):
-    """A judge of a suite."""
+    """A judge of a suite.
+
+    Attributes:
+        gates: Whether its verdicts count for outcomes; otherwise they inform.
+        standing: Why they do or do not, for a judge that asks a model.
+        passed: How many trials it passed; `failed` and `abstained` count alike.
+    """
 
     name: str
     digest: str
+    gates: bool = True
+    standing: str = ""
+    passed: int = 0
+    failed: int = 0
+    abstained: int = 0
 
 
 class SuiteSummary(_Document):
@@ -107,6 +143,11 @@ class SuiteSummary(_Document):
         cost_usd: Of all answers, replayed ones at what they cost when they were recorded; None
             when the price of the model is unknown.
         latency_p50_s: The median of the calls' latencies, in seconds.
+        judge_calls: Model calls of judges; none of the sums above holds any of them.
+        judge_live: Those of them that this run made.
+        judge_cost_usd: What they cost when they were made; None when a price is unknown.
+        judge_spent_usd: What this run paid for them.
+        judge_latency_s: How long a judgement's calls took in the mean, in seconds.
     """
 
     prompt: str
@@ -131,6 +172,14 @@ class SuiteSummary(_Document):
     spent_usd: float | None
     latency_p50_s: float | None
     latency_p95_s: float | None
+    judge_calls: int = 0
+    judge_live: int = 0
+    judge_retries: int = 0
+    judge_input_tokens: int = 0
+    judge_output_tokens: int = 0
+    judge_cost_usd: float | None = 0.0
+    judge_spent_usd: float | None = 0.0
+    judge_latency_s: float | None = None
 
 
 class GitState(_Document):

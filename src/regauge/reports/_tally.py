@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.reports._schema import JudgeName, SuiteSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["CauseGroup", "Tally"]
 
@@ -35,13 +35,60 @@ class CauseGroup:
 
 
 @dataclass(slots=True)
+class _JudgeCount:
+    """The running counts of one judge of a suite."""
+
+    first: Mapping[str, Any]
+    passed: int = 0
+    failed: int = 0
+    abstained: int = 0
+    judgements: int = 0
+    calls: int = 0
+    live: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    spent_usd: float | None = 0.0
+    latency_s: float = 0.0
+
+    def add(self, verdict: Mapping[str, Any]) -> None:
+        self.passed += verdict["outcome"] == "pass"
+        self.failed += verdict["outcome"] == "fail"
+        self.abstained += verdict["outcome"] == "abstain"
+        calls = verdict.get("calls", 0)
+        if "cost_usd" in verdict:
+            self.cost_usd = _sum(self.cost_usd, verdict["cost_usd"])
+            self.spent_usd = _sum(self.spent_usd, verdict.get("spent_usd", 0.0))
+        if calls:
+            self.judgements += 1
+            self.calls += calls
+            self.live += verdict["live_calls"]
+            self.retries += verdict["retries"]
+            self.input_tokens += verdict["input_tokens"]
+            self.output_tokens += verdict["output_tokens"]
+            self.latency_s += verdict["latency_s"]
+
+    def named(self) -> JudgeName:
+        return JudgeName(
+            name=self.first["judge"],
+            digest=self.first["judge_digest"],
+            gates=self.first.get("gates", True),
+            standing=self.first.get("standing", ""),
+            passed=self.passed,
+            failed=self.failed,
+            abstained=self.abstained,
+        )
+
+
+@dataclass(slots=True)
 class _SuiteCount:
     """The running counts of one suite."""
 
     first: Mapping[str, Any]
     outcomes: dict[str, str] = field(default_factory=dict[str, str])
     tracked: set[str] = field(default_factory=set[str])
-    judges: dict[str, str] = field(default_factory=dict[str, str])
+    judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     latencies: list[float] = field(default_factory=list[float])
     trials: int = 0
     replayed: int = 0
@@ -58,9 +105,10 @@ class _SuiteCount:
         if row["tier"] == "tracked":
             self.tracked.add(row["node"])
         for verdict in row["verdicts"]:
-            self.judges.setdefault(verdict["judge"], verdict["judge_digest"])
-            cost = verdict.get("cost_usd") or 0.0
-            self.cost_usd += cost
+            judge = self.judges.get(verdict["judge"])
+            if judge is None:
+                judge = self.judges[verdict["judge"]] = _JudgeCount(verdict)
+            judge.add(verdict)
         self.trials += 1
         self.input_tokens += row["input_tokens"]
         self.output_tokens += row["output_tokens"]
@@ -93,7 +141,7 @@ class _SuiteCount:
             dataset=first["dataset"],
             model=first["model"],
             simulated=first["model"].split(":")[0] == _SIMULATED_PROVIDER,
-            judges=[JudgeName(name=name, digest=digest) for name, digest in self.judges.items()],
+            judges=[judge.named() for judge in self.judges.values()],
             cases=len(outcomes),
             passed=outcomes.count("passed"),
             failed=len(failed) - tracked_failed,
@@ -109,6 +157,7 @@ class _SuiteCount:
             spent_usd=None if self.unpriced and self.live else self.spent_usd,
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
+            **_of_judges(list(self.judges.values())),
         )
 
 
@@ -146,6 +195,33 @@ class Tally:
     def causes(self) -> list[CauseGroup]:
         """What is unmeasured, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
+
+
+def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
+    """What the model calls of all judges of a suite come to, in the names of `SuiteSummary`."""
+    judgements = sum(judge.judgements for judge in judges)
+    return {
+        "judge_calls": sum(judge.calls for judge in judges),
+        "judge_live": sum(judge.live for judge in judges),
+        "judge_retries": sum(judge.retries for judge in judges),
+        "judge_input_tokens": sum(judge.input_tokens for judge in judges),
+        "judge_output_tokens": sum(judge.output_tokens for judge in judges),
+        "judge_cost_usd": _sum(*(judge.cost_usd for judge in judges)),
+        "judge_spent_usd": _sum(*(judge.spent_usd for judge in judges)),
+        "judge_latency_s": (
+            sum(judge.latency_s for judge in judges) / judgements if judgements else None
+        ),
+    }
+
+
+def _sum(*amounts: float | None) -> float | None:
+    """The sum; None when one of them is unknown."""
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 def _without_case(cause: Mapping[str, str], case: str) -> str:

@@ -40,10 +40,11 @@ def describe_failure(result: EvalResult) -> str:
         judged.judge
         for trial in result.trials
         for judged in trial.verdicts
-        if judged.verdict.outcome == "pass"
+        if judged.gates and judged.verdict.outcome == "pass"
     } - set(_by_judge(result))
     if passed:
         lines.append(f"  ✓ {', '.join(sorted(passed))}")
+    lines.extend(_informing(result))
     if shown is not None and shown.answer is not None:
         completion = shown.answer.completion
         label = f"trial {shown.number}, " if len(result.trials) > 1 else ""
@@ -66,6 +67,20 @@ def _count(result: EvalResult) -> str:
     if len(result.trials) == 1:
         return "failed"
     return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
+
+
+def _informing(result: EvalResult) -> list[str]:
+    """What judges without a say say, one line each, on the first trial they judged."""
+    said: dict[str, JudgedVerdict] = {}
+    for trial in result.trials:
+        for judged in trial.verdicts:
+            if not judged.gates:
+                said.setdefault(judged.judge, judged)
+    return [
+        f"  · {name} (informs only) says {judged.verdict.outcome}"
+        f" ({judged.verdict.score:.2f}): {one_line(judged.verdict.reason)}"
+        for name, judged in said.items()
+    ]
 
 
 def _by_judge(result: EvalResult) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
