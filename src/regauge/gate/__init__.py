@@ -8,6 +8,7 @@ from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
 from regauge.gate._messages import MessageContext, case_message, reason_message, suite_message
 from regauge.gate._policy import GatePolicy
+from regauge.gate._power import Needed, OperatingLine, Rate, cases_needed, operating_line
 from regauge.gate._record import (
     case_from_json,
     case_to_json,
@@ -49,6 +50,9 @@ __all__ = [
     "GateProgress",
     "History",
     "MessageContext",
+    "Needed",
+    "OperatingLine",
+    "Rate",
     "Reason",
     "SuiteBase",
     "SuiteReport",
@@ -57,10 +61,12 @@ __all__ = [
     "case_from_json",
     "case_message",
     "case_to_json",
+    "cases_needed",
     "cause_of_case",
     "compare",
     "decide",
     "facts_of_row",
+    "operating_line",
     "policy_from_json",
     "policy_of",
     "policy_to_json",

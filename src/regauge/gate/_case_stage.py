@@ -38,6 +38,7 @@ class CaseStage:
         k, r = _row([one.candidate(check, self._first) for one, check in self.cells])
         broken = (k < r) & (s > 0)
         repaired = (r > 0) & (k == r) & (m > 0) & (s <= policy.improved_at_most * m)
+        self._tested = (set(np.nonzero(broken)[1].tolist()), set(np.nonzero(repaired)[1].tolist()))
         self.worse = CellTest(
             policy.case,
             main,
@@ -72,10 +73,9 @@ class CaseStage:
         column = self._column.get((drawn.case.key, check))
         if column is None:
             return None
-        for test in (self.worse, self.better):
-            if test.ends[0, column] != End.UNTESTED:
-                return test, column
-        return None
+        if column in self._tested[0]:
+            return self.worse, column
+        return (self.better, column) if column in self._tested[1] else None
 
     def _wanted(self, look: int, *, more: int) -> list[Request]:
         cases: dict[tuple[str, str], Drawn] = {}

@@ -25,13 +25,16 @@ class Drawn:
             suite; None while that is not settled.
     """
 
-    __slots__ = ("_arms", "_kept", "case", "own", "seeds")
+    __slots__ = ("_arms", "_kept", "_never_repeats", "case", "own", "seeds")
 
     def __init__(self, case: GateCase, *, first_history: int) -> None:
         kept = case.history
         self.case = case
         self._kept = kept if kept is not None and trials_of(kept) else None
         self.seeds = first_history if self._kept is None and case.state == "changed" else 0
+        self._never_repeats = self._kept is not None and hardly_repeats(
+            self._kept.distinct_answers, trials_of(self._kept)
+        )
         self.own: dict[Arm, int] | None = None
         self._arms: dict[Arm, list[TrialFacts | NotRecorded | str | None]] = {
             "candidate": [],
@@ -83,6 +86,8 @@ class Drawn:
 
     def today(self, check: str | None = None, stop: int | None = None) -> Count:
         """Main's trials of this run that count, without those that stand in for a history."""
+        if len(self._arms["main"]) <= self.seeds:
+            return NONE_DRAWN
         upto = None if stop is None else self.seeds + stop
         return self._count(self._independent("main", self.seeds, upto), check)
 
@@ -135,11 +140,10 @@ class Drawn:
             seen.add(facts.answer)
 
     def _hardly_repeats(self) -> bool:
-        kept = self._kept
-        if kept is None:
-            answers = [facts.answer for facts in self.facts("main", 0, self.seeds)]
-            return hardly_repeats(len({*answers} - {""}), len(answers))
-        return hardly_repeats(kept.distinct_answers, trials_of(kept))
+        if self._kept is not None:
+            return self._never_repeats
+        answers = [facts.answer for facts in self.facts("main", 0, self.seeds)]
+        return hardly_repeats(len({*answers} - {""}), len(answers))
 
     @staticmethod
     def _count(trials: Iterator[TrialFacts], check: str | None) -> Count:

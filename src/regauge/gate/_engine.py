@@ -39,6 +39,8 @@ class Gate:
         if len(self._by_key) < len(self._drawn):
             raise ValueError("two cases of one prompt have the same id")
         self._case_stage: CaseStage | None = None
+        # What was found of single cases; what is drawn for the suites changes nothing in it.
+        self._settled: tuple[CaseReport, ...] = ()
         self._suites: list[SuiteStage] = []
         self._pending: list[tuple[Drawn, Arm, range]] = []
         self._waiting = 0
@@ -90,7 +92,7 @@ class Gate:
 
         Before that, cases that wait for trials count as unmeasured.
         """
-        cases = self._case_reports()
+        cases = self._settled or self._case_reports()
         suites = tuple(stage.report() for stage in self._suites)
         reasons = reasons_for(cases, suites, self._policy)
         decision = decided_by(reasons)
@@ -126,7 +128,10 @@ class Gate:
             SuiteStage(prompt, cases, self._policy, prompts=len(by_prompt))
             for prompt, cases in by_prompt.items()
         ]
-        blocked = self._cases_block()
+        self._settled = self._case_reports()
+        blocked = any(case.blocks for case in self._settled) or flips_block(
+            self._settled, self._policy
+        )
         yield from _together([suite.waves(blocked=blocked) for suite in self._suites])
 
     def _first_trials(self, compared: list[Drawn]) -> Iterator[Request]:
@@ -152,10 +157,6 @@ class Gate:
 
     def _case_reports(self) -> tuple[CaseReport, ...]:
         return tuple(case_report(one, self._case_stage, self._policy) for one in self._drawn)
-
-    def _cases_block(self) -> bool:
-        reports = self._case_reports()
-        return any(case.blocks for case in reports) or flips_block(reports, self._policy)
 
     def _advance(self) -> None:
         """Go on to the next wave that asks for a trial not yet drawn."""

@@ -30,6 +30,7 @@ from regauge.stats._evidence import (
     BetaComponent,
     failures_needed,
     log_e_value,
+    log_marginal,
 )
 from regauge.stats._head_to_head import sign_flip_p_value, sign_test_p_value
 from regauge.stats._intervals import (
@@ -69,6 +70,7 @@ __all__ = [
     "kendall_tau_b",
     "log_drift_ratio",
     "log_e_value",
+    "log_marginal",
     "position_flips",
     "rule_of_three",
     "score_p_value",
