@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from regauge.gate._baseline import (
     CASE_DIGITS,
@@ -106,18 +107,21 @@ class _HistoryDocument(_Document):
         for session in self.sessions:
             numbers = numbers_of(session.trials)
             if not end <= numbers[0] <= numbers[-1] < CONTROL_FIRST:
-                raise ValueError(
+                told = (
                     f"trials {session.trials} of session {session.id} do not follow those before;"
                     f" they go from {HISTORY_FIRST} to {CONTROL_FIRST - 1}"
                 )
+                raise _contradiction(told, key="sessions")
             end = numbers[-1] + 1
         drawn = {n for session in self.sessions for n in numbers_of(session.trials)}
         for name, case in self.cases.items():
             if not drawn.issuperset(numbers_of(case.drawn)):
-                raise ValueError(f"case {name!r} has trials that no session drew")
+                told = f"case {name!r} has trials that no session drew"
+                raise _contradiction(told, key=name)
             unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
             if unknown:
-                raise ValueError(f"case {name!r} names {min(unknown)!r}, which is no judge here")
+                told = f"case {name!r} names {min(unknown)!r}, which is no judge here"
+                raise _contradiction(told, key=name)
         return self
 
     def value(self) -> StoredHistory:
@@ -147,3 +151,8 @@ class BaselineDocument(_Document):
             histories=tuple(history.value() for history in self.histories),
             previous=tuple(history.value() for history in self.previous),
         )
+
+
+def _contradiction(told: str, *, key: str) -> PydanticCustomError:
+    """A fault of a history as a whole, with the key whose line shows it best."""
+    return PydanticCustomError("contradiction", "{told}", {"told": told, "key": key})

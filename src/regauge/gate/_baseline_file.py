@@ -17,6 +17,8 @@ from regauge.prompts import write_atomically
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pydantic_core import ErrorDetails
+
     from regauge.gate._baseline import Baseline
     from regauge.project import Project
 
@@ -112,7 +114,7 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
         faults = [
             Fault(
                 path=shown,
-                line=places.line(item["loc"]),
+                line=places.line((*item["loc"], *_shown_key(item))),
                 message=f"{_dotted(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
             )
             for item in error.errors()
@@ -136,6 +138,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _broken(path: Path, line: int | None, message: str) -> BaselineError:
     return BaselineError([Fault(path=path, line=line, message=message, fix=_REBUILD)])
+
+
+def _shown_key(item: ErrorDetails) -> tuple[str, ...]:
+    key = item.get("ctx", {}).get("key")
+    return (key,) if isinstance(key, str) else ()
 
 
 def _dotted(place: tuple[int | str, ...]) -> str:

@@ -1,0 +1,422 @@
+"""What a suite is compared with, in real git repositories."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.errors import GitError, UsageError
+from regauge.gate._base import check_locks, compare_with_base, find_base, key_of
+from regauge.gate._baseline import Baseline, CaseTrials, Session, StoredHistory
+from regauge.gate._baseline_file import baseline_path, save_baseline
+from regauge.gate._types import TrialFacts
+from regauge.judges import contains, max_words
+from regauge.project import Project
+from regauge.runner import EvalSession, RunOptions, golden, spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.gate._base import Base
+    from regauge.runner import Suite
+
+PROMPT = """\
+name: Greeter
+model: sim:clerk-1
+version: 1.0.0
+messages:
+  - role: user
+    content: "Greet {{who}}."
+"""
+CASES = [{"id": "ann", "inputs": {"who": "Ann"}}, {"id": "bob", "inputs": {"who": "Bob"}}]
+
+
+class Repo:
+    """A project with one prompt, on a branch that left main."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git_in(root.parent, "init", "--quiet", "--initial-branch=main", str(root))
+        self.write("pyproject.toml", "[tool.regauge]\n")
+        self.write("prompts/greet.prompt.yml", PROMPT)
+        self.golden(CASES)
+        self.release()
+
+    def git_in(self, directory: Path, *arguments: str) -> str:
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.root.parent),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_AUTHOR_NAME": "Ann",
+            "GIT_AUTHOR_EMAIL": "ann@example.org",
+            "GIT_COMMITTER_NAME": "Ann",
+            "GIT_COMMITTER_EMAIL": "ann@example.org",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "protocol.file.allow",
+            "GIT_CONFIG_VALUE_0": "always",
+        }
+        command = ["git", "-C", str(directory), *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        return done.stdout.strip()
+
+    def git(self, *arguments: str) -> str:
+        return self.git_in(self.root, *arguments)
+
+    @property
+    def project(self) -> Project:
+        return Project(root=self.root)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def golden(self, cases: list[dict[str, Any]], name: str = "greet") -> None:
+        self.write(f"fixtures/golden/{name}.jsonl", "".join(json.dumps(c) + "\n" for c in cases))
+
+    def prompt(self, old: str, new: str, *, version: str | None = "1.1.0") -> None:
+        text = (self.root / "prompts/greet.prompt.yml").read_text().replace(old, new)
+        if version is not None:
+            text = text.replace("version: 1.0.0", f"version: {version}")
+        self.write("prompts/greet.prompt.yml", text)
+
+    def release(self, name: str = "greet") -> None:
+        from regauge.prompts import load_prompt, lock_of
+
+        lock_of(self.project.prompts_dir).add(load_prompt(name, root=self.root)).save()
+
+    def commit(self, subject: str = "change") -> str:
+        self.git("add", "--all", ".")
+        self.git("commit", "--quiet", "--allow-empty", "--message", subject)
+        return self.git("rev-parse", "HEAD")
+
+    def branch(self) -> None:
+        self.git("checkout", "--quiet", "-b", "topic")
+
+    def suite(
+        self, name: str = "greet", *, judges: tuple[Any, ...] = (), model: str | None = None
+    ) -> Suite:
+        @golden(name, judges=judges or (max_words(40),))
+        def test_greet(result):
+            result.check()
+
+        spec = spec_of(test_greet)
+        assert spec is not None
+        options = RunOptions(record="none", model=model)
+        return EvalSession(self.project, options, environ={}).bind(spec, test_greet)
+
+    def base(self, ref: str = "main", *, suite: Suite | None = None, **more: Any) -> Base:
+        return compare_with_base(suite or self.suite(), find_base(self.project, ref), **more)
+
+    def baseline(self, suite: Suite, *, passed: bool = True) -> Baseline:
+        """Two trials of every case, written where the project keeps them."""
+        key = key_of(suite, self.project)
+        facts = TrialFacts(checks=dict.fromkeys(key.judges, passed), answer="a" * 64)
+        cases = {
+            case.id: CaseTrials(digest=case.digest[:16]).add(100, facts).add(101, facts)
+            for case in suite.dataset
+        }
+        session = Session(id="2026-11-20T09:00:00Z", first=100, last=101)
+        history = StoredHistory(key=key, version="1.0.0", sessions=(session,), cases=cases)
+        baseline = Baseline(prompt=suite.prompt.name, histories=(history,))
+        save_baseline(baseline_path(self.project, suite.prompt.name), baseline)
+        return baseline
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    repo = Repo(tmp_path / "project")
+    repo.baseline(repo.suite())
+    repo.commit("main")
+    repo.branch()
+    return repo
+
+
+def states(base: Base) -> dict[str, str]:
+    return {case.case: case.state for case in base.cases}
+
+
+def test_a_branch_that_changed_nothing_has_nothing_to_draw(repo: Repo):
+    repo.write("README.md", "words\n")
+    repo.commit()
+    base = repo.base()
+    assert base.unchanged
+    assert states(base) == {"ann": "unchanged", "bob": "unchanged"}
+    assert (base.breaches, base.refusals, base.notes) == ((), (), ())
+
+
+def test_a_changed_prompt_is_compared_with_what_main_is_known_for(repo: Repo):
+    repo.prompt("Greet", "Kindly greet")
+    repo.release()
+    repo.commit()
+    base = repo.base()
+    assert states(base) == {"ann": "changed", "bob": "changed"}
+    assert [str(case.history.whole) for case in base.cases if case.history] == ["2 of 2"] * 2
+    assert base.suite is not None
+    assert base.suite.prompt.messages[0].content == "Greet {{who}}."
+    assert base.candidate.prompt.messages[0].content == "Kindly greet {{who}}."
+    assert base.breaches == ()
+
+
+def test_the_working_tree_is_compared_as_it_is_and_called_dirty(repo: Repo):
+    assert find_base(repo.project, "main").dirty is False
+    repo.prompt("Greet", "Kindly greet")
+    base = repo.base()
+    assert base.at.dirty
+    assert states(base)["ann"] == "changed"
+    assert [breach.rule for breach in base.breaches] == ["not-released"]
+
+
+def test_commits_of_main_after_the_branch_left_it_do_not_count_as_changes_of_the_branch(
+    repo: Repo,
+):
+    repo.git("checkout", "--quiet", "main")
+    repo.prompt("Greet", "Curtly greet")
+    repo.release()
+    repo.commit()
+    repo.git("checkout", "--quiet", "topic")
+    assert repo.base().unchanged
+
+
+def test_main_merged_into_the_branch_moves_the_base(repo: Repo):
+    repo.write("notes.md", "x")
+    repo.commit()
+    repo.git("checkout", "--quiet", "main")
+    repo.prompt("Greet", "Curtly greet")
+    repo.release()
+    tip = repo.commit()
+    repo.git("checkout", "--quiet", "topic")
+    repo.git("merge", "--quiet", "--no-edit", "main")
+    base = repo.base()
+    assert base.at.commit == tip
+    assert base.unchanged
+
+
+def test_a_detached_head_is_as_good_as_a_branch(repo: Repo):
+    repo.prompt("Greet", "Kindly greet")
+    repo.release()
+    repo.git("checkout", "--quiet", "--detach", repo.commit())
+    assert states(repo.base())["bob"] == "changed"
+
+
+def test_a_ref_that_does_not_exist_is_named(repo: Repo):
+    with pytest.raises(GitError, match=r"git knows no commit 'origin/main'\n  fix: git fetch"):
+        repo.base("origin/main")
+
+
+def test_a_clone_that_was_cut_off_says_how_to_get_the_rest(repo: Repo, tmp_path: Path):
+    repo.prompt("Greet", "Kindly greet")
+    repo.commit()
+    repo.git("checkout", "--quiet", "main")
+    repo.write("x", "y")
+    repo.commit()
+    clone = tmp_path / "clone"
+    url = repo.root.as_uri()
+    repo.git_in(tmp_path, "clone", "--quiet", "--depth=1", "--no-single-branch", url, str(clone))
+    repo.git_in(clone, "checkout", "--quiet", "topic")
+    with pytest.raises(GitError, match=r"no commit in common(.|\n)*--unshallow(.|\n)*fetch-depth"):
+        find_base(Project(root=clone), "origin/main")
+    with pytest.raises(GitError, match=r"no commit 'v1'\n(.|\n)*fetch-depth: 0"):
+        find_base(Project(root=clone), "v1")
+
+
+def test_without_commits_or_a_repository_there_is_nothing_to_compare_with(tmp_path: Path):
+    with pytest.raises(GitError, match="is not in a git repository"):
+        find_base(Project(root=tmp_path), "main")
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    with pytest.raises(GitError, match="nothing is committed"):
+        find_base(Project(root=tmp_path), "main")
+
+
+def test_a_prompt_that_is_new_on_the_branch_has_no_base(repo: Repo):
+    repo.write("prompts/bye.prompt.yml", PROMPT.replace("Greet", "Leave"))
+    repo.golden([{"id": "ann", "inputs": {"who": "Ann"}}], "bye")
+    repo.release("bye")
+    base = repo.base(suite=repo.suite("bye"))
+    assert base.suite is None
+    assert states(base) == {"ann": "new"}
+    assert base.notes == ("bye is new: main has no version of it to compare with",)
+    assert base.breaches == ()
+
+
+def test_a_prompt_file_that_was_renamed_keeps_its_base_and_its_history(repo: Repo):
+    repo.git("mv", "prompts/greet.prompt.yml", "prompts/hello.prompt.yml")
+    repo.git("mv", "fixtures/golden/greet.jsonl", "fixtures/golden/hello.jsonl")
+    text = (repo.root / "prompts/hello.prompt.yml").read_text()
+    repo.write("prompts/hello.prompt.yml", text.replace("Greet {{", "Kindly greet {{"))
+    repo.commit()
+    base = repo.base(suite=repo.suite("hello"))
+    assert states(base) == {"ann": "changed", "bob": "changed"}
+    assert base.notes[0] == "hello was called greet in main"
+    assert base.at.deleted_prompts() == ()
+
+
+def test_a_rename_that_git_was_not_told_of_is_found_by_the_title(repo: Repo):
+    (repo.root / "prompts/greet.prompt.yml").rename(repo.root / "prompts/hello.prompt.yml")
+    (repo.root / "fixtures/golden/greet.jsonl").rename(repo.root / "fixtures/golden/hello.jsonl")
+    text = (repo.root / "prompts/hello.prompt.yml").read_text()
+    repo.write("prompts/hello.prompt.yml", text.replace("Greet {{", "Say hello to {{"))
+    assert states(repo.base(suite=repo.suite("hello"))) == {"ann": "changed", "bob": "changed"}
+    assert find_base(repo.project, "main").deleted_prompts() == ()
+
+
+def test_a_prompt_that_was_deleted_is_named(repo: Repo):
+    (repo.root / "prompts/greet.prompt.yml").unlink()
+    repo.commit()
+    assert find_base(repo.project, "main").deleted_prompts() == ("greet",)
+
+
+def test_new_changed_and_removed_cases_are_told_apart(repo: Repo):
+    repo.golden(
+        [
+            {"id": "ann", "inputs": {"who": "Ann"}, "expected": "Hello"},
+            {"id": "cy", "inputs": {"who": "Cy"}},
+        ]
+    )
+    base = repo.base()
+    assert states(base) == {"ann": "new", "cy": "new", "bob": "removed"}
+    assert [case.accepted for case in base.cases if case.case == "bob"] == [""]
+    assert base.notes == (
+        "1 case has other inputs or expectations than in main and must pass as new: ann",
+    )
+
+
+CHANGELOG = """\
+changelog:
+  - version: 1.1.0
+    text: Fewer people.
+    removed:
+      - {case: bob, reason: He left.}
+    accepted:
+      - {case: ann, reason: She knows.}
+"""
+
+
+def test_what_the_changelog_says_of_cases_goes_with_them(repo: Repo):
+    repo.golden(CASES[:1])
+    repo.prompt("messages:", CHANGELOG + "messages:", version=None)
+    base = repo.base()
+    assert {case.case: case.accepted for case in base.cases} == {
+        "bob": "He left.",
+        "ann": "She knows.",
+    }
+    assert base.faults == ()
+
+
+def test_what_an_older_change_accepted_does_not_count_again(repo: Repo):
+    repo.git("checkout", "--quiet", "main")
+    repo.prompt("messages:", CHANGELOG + "messages:", version=None)
+    repo.commit()
+    repo.git("checkout", "--quiet", "-B", "topic")
+    assert {case.accepted for case in repo.base().cases} == {""}
+
+
+def test_an_acknowledgement_of_no_case_is_a_fault_with_its_line(repo: Repo):
+    text = CHANGELOG.replace("case: ann", "case: anne")
+    repo.prompt("messages:", text + "messages:", version=None)
+    assert [str(fault) for fault in repo.base().faults] == [
+        (
+            "prompts/greet.prompt.yml:10: `accepted` names 'anne', which is no golden case of greet\n"
+            "  fix: name a case by its id"
+        ),
+        (
+            "prompts/greet.prompt.yml:8: `removed` names 'bob', which is still there\n"
+            "  fix: take it out of the changelog"
+        ),
+    ]
+
+
+def test_a_changed_judge_is_refused_with_the_digests_that_differ(repo: Repo):
+    repo.prompt("Greet", "Kindly greet")
+    repo.write("evals/test_greet.py", "# other judges\n")
+    suite = repo.suite(judges=(contains("Hello"),))
+    base = repo.base(suite=suite)
+    assert [refusal.part for refusal in base.refusals] == ["judge"]
+    refusal = base.refusals[0]
+    assert refusal.prompt_changed
+    assert base.history is None
+    assert refusal.message.splitlines() == [
+        "greet: main was judged otherwise than this change would be, so nothing is compared",
+        "  judge " + repr(suite.judges[0].name) + " is new",
+        "  judge " + repr(max_words(40).name) + " is gone",
+        (
+            "  fix: merge the change of the judges on its own, run `regauge baseline update greet` on"
+            " main, then compare the prompt"
+        ),
+    ]
+    with pytest.raises(UsageError, match="judged otherwise"):
+        raise refusal.error()
+
+
+def test_a_baseline_older_than_the_judges_of_main_is_not_the_fault_of_a_branch(repo: Repo):
+    repo.prompt("Greet", "Kindly greet")
+    base = repo.base(suite=repo.suite(judges=(contains("Hello"),)))
+    assert base.refusals == ()
+    assert base.history is None
+    assert base.notes[0].startswith("main's baseline of greet is not used, it was made otherwise")
+
+
+def test_another_model_is_refused_unless_models_are_compared_on_purpose(repo: Repo):
+    repo.prompt("sim:clerk-1", "sim:clerk-2")
+    base = repo.base()
+    assert [refusal.part for refusal in base.refusals] == ["model"]
+    assert "regauge gate main --model sim:clerk-2" in base.refusals[0].message
+    across = repo.base(across_models=True)
+    assert across.refusals == ()
+    assert across.suite is not None
+    assert str(across.suite.model) == "sim:clerk-1"
+    assert states(across) == {"ann": "changed", "bob": "changed"}
+
+
+def test_one_prompt_is_compared_on_two_models(repo: Repo):
+    suite = repo.suite(model="sim:other")
+    base = repo.base(suite=suite, across_models=True)
+    assert (str(base.candidate.model), str(base.suite.model if base.suite else "")) == (
+        "sim:other",
+        "sim:clerk-1",
+    )
+    assert base.history is not None
+
+
+def test_the_newest_baseline_of_main_counts_though_the_branch_left_before_it(tmp_path: Path):
+    repo = Repo(tmp_path / "project")
+    repo.commit("main")
+    repo.branch()
+    repo.git("checkout", "--quiet", "main")
+    repo.baseline(repo.suite())
+    repo.commit("baseline")
+    repo.git("checkout", "--quiet", "topic")
+    repo.prompt("Greet", "Kindly greet")
+    base = repo.base()
+    assert base.history is not None
+    # A baseline that the branch itself brings is not main's word.
+    repo.git("checkout", "--quiet", "--", ".")
+    repo.git("branch", "--quiet", "--force", "main", "topic")
+    repo.baseline(repo.suite())
+    repo.commit("mine")
+    assert repo.base().history is None
+
+
+def test_a_case_that_main_cannot_be_asked_counts_as_new(repo: Repo):
+    repo.prompt("Greet {{who}}.", "Greet {{who}} of {{town}}.")
+    repo.golden([{"id": "ann", "inputs": {"who": "Ann", "town": "Ulm"}}, CASES[1]])
+    assert states(repo.base())["ann"] == "new"
+
+
+def test_a_lock_that_lost_a_release_is_a_breach(repo: Repo):
+    repo.write("prompts/prompts.lock", "")
+    (breach,) = check_locks(find_base(repo.project, "main"))
+    assert breach.rule == "lock"
+    assert "greet@1.0.0 was removed; main has it" in str(breach)
+
+
+def test_a_suite_in_which_no_judge_decides_is_refused(repo: Repo):
+    suite = replace(repo.suite(), judges=())
+    with pytest.raises(UsageError, match="no judge decides"):
+        key_of(suite, repo.project)
