@@ -41,6 +41,8 @@ def _contestants(sheet: Sheet) -> dict[str, str]:
     except (ValueError, RecursionError):
         value = None
     if is_object(value):
+        # The contestants may stand inside, next to what they were asked.
+        value = next((part for part in value.values() if is_object(part)), value)
         return {str(name): str(told) for name, told in value.items()}
     return {m[1]: m[2] for m in re.finditer(r"[\"'](\w+)[\"']: (.*)", text)}
 

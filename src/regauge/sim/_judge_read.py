@@ -85,6 +85,7 @@ _TAIL: Final = re.compile(
     r"|\**Example (?:JSON|Output)|JSON:|===END OF INSTRUCTIONS)"
 )
 
+_TOOL_CALL: Final = re.compile(r"^ *\[?(ToolCall\(.*?^ *\))", re.DOTALL | re.MULTILINE)
 _ANY_NAME: Final = "NAME"
 
 
@@ -174,6 +175,17 @@ def joined(text: str) -> str:
     return "\n".join(listed(text)) if text.lstrip().startswith("[") else text
 
 
+def _literal(text: str) -> Any:
+    """What JSON or Python reads in a text; None where it is neither."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+
+
 def listed(text: str) -> list[str]:
     r"""A list as a prompt shows one: JSON, Python, bullets, or one entry a line.
 
@@ -181,15 +193,13 @@ def listed(text: str) -> list[str]:
     (['a b', 'c'], ['a b', 'c'])
     """
     body = text.strip()
+    calls = _TOOL_CALL.findall(body)
+    if calls:
+        return [" ".join(call.split()) for call in calls]
     if body.startswith(("[", "{")):
-        value: Any = None
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            try:
-                value = ast.literal_eval(body)
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                value = None
+        value = _literal(body)
+        if value is None:  # instructions may follow the list
+            value = _literal(body.partition("\n")[0])
         if is_object(value):
             value = next((inner for inner in value.values() if is_list(inner)), [value])
         if is_list(value):

@@ -44,7 +44,11 @@ def single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
             given[name] = tool_calls(fields[name])
     if "mcp_servers" in fields:
         given["mcp_servers"] = _servers(fields["mcp_servers"])
-    return LLMTestCase(**given)
+    made: Any = LLMTestCase(**given)
+    trace = fields.get("trace")
+    if isinstance(trace, Mapping):
+        made._trace_dict = dict(trace)  # noqa: SLF001 - where metrics of agents look for it
+    return cast("LLMTestCase", made)
 
 
 def conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:

@@ -29,6 +29,7 @@ FIELDS: Final = (
     "expected_tools",
     "mcp_servers",
     "metadata",
+    "trace",
     "turns",
     "scenario",
     "expected_outcome",
@@ -92,8 +93,9 @@ class Fields:
         """The fields that this case has, by name.
 
         A field that is not declared is what a case calls by its name among its inputs or in its
-        `expected`. Without that, `input` is the only input or all of them as JSON,
-        `expected_output` is `expected`, and `tools_called` is what the model called.
+        `expected`. Without that, `input` is the inputs that are no other field, the only one as
+        it is and several as JSON; `expected_output` is `expected`; `tools_called` is what the
+        model called.
 
         Raises:
             JudgeError: A declared path leads nowhere in this case.
@@ -104,10 +106,21 @@ class Fields:
             if name in self.declared:
                 value = self._declared(name, answer, case)
             else:
-                value = _by_default(name, completion, case)
+                value = self._by_default(name, completion, case)
             if value is not None:
                 found[name] = _shaped(name, value)
         return found
+
+    def _by_default(self, name: str, completion: Completion, case: GoldenCase) -> JSON:
+        found = _of_that_name(name, completion, case)
+        return self._input(case) if found is None and name == "input" else found
+
+    def _input(self, case: GoldenCase) -> JSON:
+        taken = {path for paths in self.declared.values() for path in paths}
+        free = {name: value for name, value in case.inputs.items() if name not in FIELDS}
+        rest = {name: value for name, value in free.items() if f"inputs.{name}" not in taken}
+        asked = rest or free or dict(case.inputs)
+        return next(iter(asked.values())) if len(asked) == 1 else asked
 
     def _declared(self, name: str, answer: Answer, case: GoldenCase) -> JSON:
         values: list[JSON] = []
@@ -149,7 +162,7 @@ def _at(root: str, rest: Steps, answer: Answer, case: GoldenCase) -> JSON | Miss
             return MISSING if isinstance(whole, JsonFault) else value_at(whole, rest)
 
 
-def _by_default(name: str, completion: Completion, case: GoldenCase) -> JSON:  # noqa: PLR0911
+def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON:  # noqa: PLR0911
     expected = case.expected
     if name == "actual_output":
         return completion.text
@@ -162,10 +175,6 @@ def _by_default(name: str, completion: Completion, case: GoldenCase) -> JSON:  #
         return case.inputs[name]
     if isinstance(expected, Mapping) and name in expected:
         return expected[name]
-    if name == "input":
-        if len(case.inputs) == 1:
-            return next(iter(case.inputs.values()))
-        return dict(case.inputs)
     if name in {"expected_output", "against"}:
         return expected
     if name == "expected_outcome" and isinstance(expected, str):

@@ -234,7 +234,7 @@ def _measurement(metric: Any, score: Any, count: Judged, *, better: bool) -> Mea
     if isinstance(breakdown, dict):
         parts = cast("dict[object, object]", breakdown).items()
         details["breakdown"] = shown({str(key): str(part) for key, part in parts})
-    reason = str(getattr(metric, "reason", None) or "")
+    reason = " ".join(str(getattr(metric, "reason", None) or "").split())
     if count.vacuous:
         return Measurement(
             score=None,

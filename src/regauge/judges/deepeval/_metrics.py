@@ -67,7 +67,16 @@ def test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
     """The test case that this kind of metric wants."""
     if isinstance(metric, BaseConversationalMetric):
         return conversation(fields)
+    if _wants_trace(metric) and "trace" not in fields:
+        raise MissingTestCaseParamsError(f"'trace' cannot be None for {metric.__name__!r}")
     return arena_case(fields) if is_arena(metric) else single_turn(fields)
+
+
+def _wants_trace(metric: Any) -> bool:
+    """Whether a metric says nothing without a trace, though deepeval would let it."""
+    if isinstance(metric, exported.TaskCompletionMetric):
+        return False  # it takes the case itself where there is no trace
+    return getattr(metric, "requires_trace", False) is True
 
 
 def is_arena(metric: Any) -> bool:
@@ -95,22 +104,30 @@ def higher_is_better(metric: Any) -> bool:
 async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
     """Measure, and return the metric that did.
 
-    deepeval's own metrics await; a metric of somebody else may block, so it gets a thread of its
-    own, and where it blocks in a loop, another one without a loop.
+    deepeval's own metrics await, but for a few that block in one place; a metric of somebody else
+    may block anywhere. What blocks in the loop of the run starts anew in a thread with a loop of
+    its own, and what starts a loop in there starts anew in a thread without one. Whatever was
+    asked until then is asked again, and answered by what was answered then.
     """
     if type(metric).__module__.partition(".")[0] == "deepeval":
-        await metric.a_measure(case, _show_indicator=False)
-        return metric
-    if _awaits(metric):
         try:
-            await _in_thread(lambda: asyncio.run(_call(metric.a_measure, case)))
+            await _call(metric.a_measure, case)
+        except SyncInLoopError:
+            metric = remake()
+        else:
+            return metric
+    if _awaits(metric):
+        waiting = metric.a_measure
+        try:
+            await _in_thread(lambda: asyncio.run(_call(waiting, case)))
         except SyncInLoopError:
             metric = remake()
         else:
             return metric
     if hasattr(metric, "async_mode"):
         metric.async_mode = False
-    await _in_thread(lambda: _call(metric.measure, case))
+    blocking = metric.measure
+    await _in_thread(lambda: _call(blocking, case))
     return metric
 
 
