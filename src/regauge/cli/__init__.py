@@ -18,10 +18,11 @@ __all__ = ["COMMANDS", "group", "main"]
 
 COMMANDS: dict[str, str] = {
     "bump": "Give a prompt its next version, with a line in its changelog.",
+    "calibrate": "Compare a judge that asks a model with labels of people.",
     "diff": "Show what changed between two versions of a prompt.",
     "judge": "Let one judge say its verdict on an answer in a file.",
     "judges": "List the judges with their parameters.",
-    "lint": "Check prompt files, the lock and recordings.",
+    "lint": "Check prompt files, the lock, recordings and calibrations.",
     "log": "List the versions of a prompt.",
     "record": "Record the answers that evals lack; prune those nobody needs.",
     "report": "Write a run as JSON, CSV, parquet or Markdown.",

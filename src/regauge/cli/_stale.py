@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.cli._calibrations import lint_calibrations
 from regauge.cli._evals import with_evals
+from regauge.cli._judges_of_evals import judges_in
 from regauge.errors import Fault, RecordingError, RegaugeError
 from regauge.runner import PlannedCase, needed_keys
 
@@ -65,10 +67,11 @@ def _own_cases(evals: EvalSession, project: Project, name: str) -> list[PlannedC
 
 
 def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
-    """One fault per recordings file that holds answers to requests nobody makes any more."""
+    """One fault per file of recordings nobody asks for, or calibration of a judge that changed."""
     faults: list[Fault] = []
 
     def check(evals: EvalSession) -> None:
+        faults.extend(lint_calibrations(project, judges_in(evals)))
         faults.extend(
             Fault(
                 path=found.file.path,
@@ -81,7 +84,8 @@ def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
             if found.stale
         )
 
-    if not evals_path.exists() or not project.recordings_dir.is_dir():
+    kept = project.recordings_dir.is_dir() or project.labels_dir.is_dir()
+    if not evals_path.exists() or not kept:
         return faults
     try:
         with_evals(project, evals_path, check, options=["--record=none"])

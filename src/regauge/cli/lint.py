@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._calibrations import lint_labels
 from regauge.cli._stale import lint_recordings
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
@@ -41,7 +42,7 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(against: str, *, strict: bool, as_json: bool) -> None:
-    """Check every prompt file, prompts.lock and the recordings of evals.
+    """Check every prompt file, prompts.lock, the recordings of evals, labels and calibrations.
 
     Errors: files that do not load, versions that are missing, were not released or changed after
     their release, a contract that changed without a major version, lines of the lock that changed
@@ -52,6 +53,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     project = Project.find()
     _ = project.settings  # what pyproject.toml says must be readable, too
     faults = lint_prompts(project, against=against)
+    faults += lint_labels(project)
     faults += lint_recordings(project, project.root / "evals")
     warnings = lint_warnings(project)
     count = len(prompt_files(project.prompts_dir))

@@ -1,0 +1,306 @@
+"""`regauge calibrate`: compare a judge that asks a model with the labels of people."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from regauge.cli._calibration_text import calibration_lines, disagreement_lines
+from regauge.cli._calibrations import standings
+from regauge.cli._judges_of_evals import UsedJudge, judges_of_evals, refuse_rivals
+from regauge.cli._terminal import echo
+from regauge.datasets import find_dataset, load_dataset
+from regauge.errors import UnmeasuredError, UsageError
+from regauge.judges import JudgeContext, pairwise, rubric
+from regauge.judges.calibration import (
+    Calibration,
+    CalibrationFile,
+    Labels,
+    LabelsSummary,
+    agreement_of,
+    calibration_path,
+    cases_of_labels,
+    disagrees,
+    file_stem,
+    load_calibrations,
+    load_labels,
+    shortfall,
+    write_calibrations,
+)
+from regauge.project import Project
+from regauge.prompts import load_prompt
+from regauge.providers import parse_model_id
+from regauge.reports import money, quantity
+from regauge.runner import LabelRun, resolve_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges import ModelJudge
+    from regauge.judges.calibration import Judged
+    from regauge.project import RecordMode
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge calibrate                                   which judges gate, and why the others do not
+  regauge calibrate incident-faithfulness
+  regauge calibrate incident-faithfulness --model openai:gpt-5-mini --budget-usd 1
+
+Exit codes: 0 the judge may gate, 1 it agrees too little, 2 wrong use, 3 it could not be asked.
+"""
+
+
+@click.command(name="calibrate", epilog=_EPILOG)
+@click.argument("judge", required=False)
+@click.option("--model", metavar="ID", help="Ask provider:model; the project's judge model else.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="How often every answer is judged. The first time is compared with the label, the others"
+    " with the first.",
+)
+@click.option(
+    "--record",
+    type=click.Choice(["none", "missing", "all"]),
+    help="Whether the model may be asked; as in pytest.",
+)
+@click.option("--dataset", metavar="NAME", help="The golden dataset that labels name cases of.")
+@click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--prune", is_flag=True, help="Remove recordings that this calibration did not use.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Where evals are; `evals` of the project by default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    judge: str | None,
+    *,
+    model: str | None,
+    repeats: int,
+    record: str | None,
+    dataset: str | None,
+    split: str | None,
+    concurrency: str | None,
+    budget_usd: float | None,
+    prune: bool,
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare JUDGE with the labels of people in fixtures/labels/JUDGE.jsonl.
+
+    JUDGE is a judge of an eval, as reports name it, or a rubric: prompts/judges/JUDGE.prompt.yml.
+    It is asked about every labelled answer, and how far it agrees is written to
+    fixtures/labels/JUDGE.calibration.json. With that record committed, a judge that meets
+    [tool.regauge.calibration] gates; without it, or after its rubric, its model or its labels
+    changed, it informs. Without JUDGE, all judges and their standing are listed.
+    """
+    project = Project.find()
+    evals = path or project.root / "evals"
+    if judge is None:
+        _list(project, evals, model, as_json=as_json)
+        return
+    options = resolve_options(
+        project.settings,
+        os.environ,
+        record=cast("RecordMode | None", record),
+        trials=None,
+        concurrency=concurrency,
+        model=None,
+        budget_usd=budget_usd,
+        fail_fast=False,
+        judge_model=model,
+    )
+    used = _find(judge, project, evals, model)
+    labels = _of_split(load_labels(used.judge.name, project), split)
+    run = LabelRun(project, options, used.judge, environ=os.environ)
+    cases = cases_of_labels(labels, _cases(project, used, dataset))
+    if not as_json:
+        echo(_heading(used.judge, labels, project), bold=True)
+    judged = run.judge_all(labels.labels, cases, repeats=repeats)
+    calibration = _calibration(used.judge, labels, judged, repeats)
+    if not calibration.agreement.judged:
+        raise UnmeasuredError(
+            f"judge {used.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
+            f"  {judged[0].label.id}: {judged[0].first.reason}"
+        )
+    written = None if split else _write(project, used.judge, calibration)
+    removed = run.prune() if prune else None
+    missing = shortfall(calibration, project.settings.calibration)
+    if as_json:
+        document = _document(used.judge, calibration, judged, missing)
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _print(calibration, judged)
+        echo()
+        echo(_used(run))
+        if removed is not None:
+            echo(f"removed {removed[0]} of {removed[1]} recordings")
+        if written is not None:
+            echo(f"written: {project.relative(written)}")
+        echo(
+            f"informs only: {missing}" if missing else "gates", style="red" if missing else "green"
+        )
+    if missing:
+        sys.exit(1)
+
+
+def _find(name: str, project: Project, evals: Path, model: str | None) -> UsedJudge:
+    """The judge of this name: as an eval declares it, else the rubric itself.
+
+    Raises:
+        UsageError: There is none, or it names its model itself and another one is wanted.
+    """
+    used = judges_of_evals(project, evals, judge_model=model)
+    found = used.get(name) or next(
+        (judge for known, judge in used.items() if file_stem(known) == name), None
+    )
+    if found is None:
+        found = _unused_rubric(name, project, model, known=sorted(used))
+    refuse_rivals(found)
+    asked = ", ".join(found.judge.models)
+    if model is not None and asked != str(parse_model_id(model, at="--model")):
+        raise UsageError(
+            f"judge {found.judge.name!r} names its model itself: {asked}\n"
+            "  fix: change it where the judge is declared, or leave --model out"
+        )
+    return found
+
+
+def _unused_rubric(
+    name: str, project: Project, model: str | None, *, known: Sequence[str]
+) -> UsedJudge:
+    file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
+    if not file.is_file():
+        names = ", ".join(known) or "none"
+        near = difflib.get_close_matches(name, known, n=1)
+        fix = f"did you mean {near[0]!r}?" if near else f"write {project.relative(file)}"
+        raise UsageError(
+            f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
+        )
+    spec = load_prompt(file, root=project.root).rubric
+    pairs = spec is not None and spec.kind == "pair"
+    declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
+    context = JudgeContext(project=project, model=project.settings.judge_model)
+    return UsedJudge(judge=declared.bind(context))
+
+
+def _of_split(labels: Labels, split: str | None) -> Labels:
+    if split is None:
+        return labels
+    kept = tuple(label for label in labels.labels if label.split == split)
+    if not kept:
+        known = sorted({label.split for label in labels.labels if label.split})
+        raise UsageError(f"no label is of split {split!r}; there are: {', '.join(known) or 'none'}")
+    return dataclasses.replace(labels, labels=kept)
+
+
+def _cases(project: Project, used: UsedJudge, dataset: str | None) -> Mapping[str, GoldenCase]:
+    """The golden cases that labels may name."""
+    if dataset is None:
+        return used.cases
+    fixtures = project.fixtures_dir
+    loaded = load_dataset(find_dataset(dataset, fixtures_dir=fixtures), fixtures_dir=fixtures)
+    return {case.id: case for case in loaded}
+
+
+def _calibration(
+    judge: ModelJudge, labels: Labels, judged: Sequence[Judged], repeats: int
+) -> Calibration:
+    return Calibration(
+        models=tuple(judge.models),
+        digest=judge.digest,
+        date=datetime.now(UTC).date().isoformat(),
+        repeats=repeats,
+        labels=LabelsSummary(kind=labels.kind, count=len(labels), digest=labels.digest),
+        agreement=agreement_of(labels.kind, judged),
+    )
+
+
+def _write(project: Project, judge: ModelJudge, calibration: Calibration) -> Path:
+    path = calibration_path(judge.name, project)
+    known = load_calibrations(path) if path.exists() else None
+    if known is None or known.judge != judge.name:
+        file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
+    else:
+        file = known.with_calibration(calibration)
+    write_calibrations(path, file)
+    return path
+
+
+def _heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
+    models = ", ".join(judge.models)
+    simulated = " (simulated)" if any(one.startswith("sim:") for one in judge.models) else ""
+    where = project.relative(labels.path).as_posix()
+    return f"{judge.name}: {models}{simulated} and {where}"
+
+
+def _print(calibration: Calibration, judged: Sequence[Judged]) -> None:
+    for line in [
+        *calibration_lines(calibration),
+        *disagreement_lines(calibration.labels.kind, judged),
+    ]:
+        echo(line)
+
+
+def _used(run: LabelRun) -> str:
+    totals = run.totals
+    return (
+        f"{totals.calls} calls, {totals.live} of them made now;"
+        f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"
+    )
+
+
+def _document(
+    judge: ModelJudge, calibration: Calibration, judged: Sequence[Judged], missing: str
+) -> dict[str, JSON]:
+    differing = {one.label.id for one in disagrees(calibration.labels.kind, judged)}
+    return {
+        "judge": judge.name,
+        **calibration.model_dump(mode="json"),
+        "gates": not missing,
+        "reason": missing,
+        "judged": [
+            {
+                "id": one.label.id,
+                "case": one.label.case,
+                "at": one.label.at,
+                "label": one.label.says,
+                "why": one.label.why,
+                "by": one.label.by,
+                "agrees": one.first.readable and one.label.id not in differing,
+                "judgements": [dataclasses.asdict(judgement) for judgement in one.judgements],
+            }
+            for one in judged
+        ],
+    }
+
+
+def _list(project: Project, evals: Path, model: str | None, *, as_json: bool) -> None:
+    """Every judge that asks a model or has a record, and what its verdicts count for."""
+    rows = standings(project, judges_of_evals(project, evals, judge_model=model))
+    if as_json:
+        click.echo(json.dumps([row.to_json() for row in rows], indent=2, ensure_ascii=False))
+        return
+    if not rows:
+        echo("no eval has a judge that asks a model, and there are no calibration records")
+    for row in rows:
+        echo(str(row))

@@ -1,0 +1,297 @@
+"""`regauge calibrate`: a judge that asks a model, compared with labels of people."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+RUBRIC = """\
+name: Tone
+version: 1.0.0
+rubric:
+  kind: binary
+messages:
+  - role: system
+    content: Is the answer polite? Say pass or fail.
+  - role: user
+    content: "The question: {{text}} The answer: {{answer}}"
+"""
+EVAL = """\
+from regauge import golden
+from regauge.judges import min_chars, rubric
+
+@golden("triage", judges=[min_chars(1), rubric("tone")])
+def test_triage(result):
+    result.check()
+"""
+
+
+def told(text: str) -> str:
+    """The verdict that a labelled answer asks for with its last word before the closing tag."""
+    words = re.findall(r"<answer-\w+>\n.*?(\w+)\n</answer-", text, re.DOTALL)
+    if not words or "silent" in text:
+        return "I would rather not say."
+    word = words[-1]
+    return json.dumps({"reasoning": f"It is marked {word}.", "verdict": word})
+
+
+def label(number: int, says: str, judge: str, **more: Any) -> dict[str, Any]:
+    """An answer that a person calls `says`, and of which the judge will say `judge`."""
+    return {
+        "id": f"l{number:02}",
+        "case": f"disk-00{number % 5}",
+        "answer": f"answer {number} {judge}",
+        "label": says,
+        "by": "Ada",
+        "why": "Because.",
+    } | more
+
+
+def labels(*, right: int, wrong: int) -> list[dict[str, Any]]:
+    """Half pass and half fail; of each, `right` on which the judge agrees and `wrong` not."""
+    sides = [("pass", "fail"), ("fail", "pass")]
+    rows = [(says, says) for says, _ in sides for _ in range(right)]
+    rows += [(says, other) for says, other in sides for _ in range(wrong)]
+    return [label(number, says, judge) for number, (says, judge) in enumerate(rows)]
+
+
+def write_labels(project: EvalProject, rows: list[dict[str, Any]], name: str = "tone") -> None:
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    project.write(f"fixtures/labels/{name}.jsonl", text)
+
+
+def record_of(project: EvalProject, name: str = "tone") -> dict[str, Any]:
+    path = project.root / "fixtures" / "labels" / f"{name}.calibration.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def judged(live: EvalProject, endpoint: Endpoint) -> EvalProject:
+    """A project whose eval uses the rubric `tone`; the endpoint says what answers ask it to."""
+    endpoint.answer = told
+    live.settings('judge_model = "local:clerk"')
+    live.write("prompts/judges/tone.prompt.yml", RUBRIC)
+    live.eval(EVAL)
+    write_labels(live, labels(right=16, wrong=4))
+    return live
+
+
+def test_a_judge_is_compared_with_people_and_replays(judged: EvalProject, endpoint: Endpoint):
+    write_labels(judged, [*labels(right=16, wrong=0), label(40, "pass", "fail")])
+    done = judged.command("calibrate", "tone")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == snapshot()
+    assert endpoint.total == 99
+    before = record_of(judged)
+    assert before["calibrations"][0]["agreement"]["confusion"]["counts"] == [[16, 1], [0, 16]]
+    assert before["calibrations"][0]["models"] == ["local:clerk"]
+
+    again = judged.command("calibrate", "tone", "--record=none")
+    assert again.stdout == done.stdout.replace("99 of them", "0 of them")
+    assert endpoint.total == 99
+    assert record_of(judged) == before
+
+    judged.command("calibrate", "tone", "--record=all")
+    assert endpoint.total == 198
+
+
+def test_a_judge_that_agrees_too_little_fails(judged: EvalProject):
+    done = judged.command("calibrate", "tone", "--repeats=1")
+    assert done.returncode == 1
+    assert "kappa     0.60  [" in done.stdout
+    assert "informs only: kappa may be as low as 0.3" in done.stdout
+    listed = judged.command("calibrate")
+    assert "informs  tone (local:clerk) on triage: kappa may be as low as 0.3" in listed.stdout
+    judged.settings(
+        'judge_model = "local:clerk"\n[tool.regauge.calibration]\nfloor = 0.2\nmin_labels = 10'
+    )
+    assert judged.command("calibrate", "tone", "--record=none", "--repeats=1").returncode == 0
+    listed = judged.command("calibrate")
+    assert "gates    tone (local:clerk) on triage: calibrated on 20" in listed.stdout
+
+
+def test_too_few_labels_gate_nothing(judged: EvalProject):
+    write_labels(judged, labels(right=10, wrong=0))
+    done = judged.command("calibrate", "tone")
+    assert done.returncode == 1
+    assert "informs only: 20 labelled answers were judged, 30 are needed" in done.stdout
+
+
+@pytest.mark.parametrize(("right", "wrong", "kappa"), [(20, 0, 1.0), (10, 10, 0.0), (0, 20, -1.0)])
+def test_perfect_chance_and_inverted_judges(
+    judged: EvalProject, right: int, wrong: int, kappa: float
+):
+    write_labels(judged, labels(right=right, wrong=wrong))
+    done = judged.command("calibrate", "tone", "--repeats=1", "--json")
+    document = json.loads(done.stdout)
+    assert document["agreement"]["kappa"]["value"] == kappa
+    assert document["agreement"]["accuracy"]["value"] == right / 20
+    assert document["gates"] is (kappa == 1)
+    assert done.returncode == (0 if kappa == 1 else 1)
+    assert sum(not row["agrees"] for row in document["judged"]) == 2 * wrong
+
+
+def test_disagreements_show_both_reasons(judged: EvalProject):
+    write_labels(judged, [*labels(right=16, wrong=0), label(33, "fail", "pass")])
+    done = judged.command("calibrate", "tone", "--repeats=1")
+    assert done.stdout[done.stdout.index("judge and people") :].splitlines()[:4] == snapshot()
+
+
+def test_another_rubric_voids_the_record_and_lint_says_so(judged: EvalProject):
+    write_labels(judged, labels(right=16, wrong=0))
+    assert judged.command("calibrate", "tone").returncode == 0
+    assert "gates    tone" in judged.command("calibrate").stdout
+    judged.write("prompts/judges/tone.prompt.yml", RUBRIC.replace("polite", "very polite"))
+    listed = judged.command("calibrate").stdout
+    assert listed == snapshot()
+    assert "judge 'tone' informs only: its rubric or parameters changed" in (
+        judged.command("lint").stdout
+    )
+    missing = judged.command("calibrate", "tone", "--record=none")
+    assert (missing.returncode, missing.stderr) == snapshot()
+    assert judged.command("calibrate", "tone", "--prune").returncode == 0
+    assert "gates    tone" in judged.command("calibrate").stdout
+    assert len(judged.recordings("judges/calibration/tone")) == 96
+    assert "tone.calibration" not in judged.command("lint").stdout
+
+
+def test_another_model_needs_a_calibration_of_its_own(judged: EvalProject, endpoint: Endpoint):
+    write_labels(judged, labels(right=16, wrong=0))
+    assert judged.command("calibrate", "tone").returncode == 0
+    assert "it was calibrated with local:clerk, not with local:other" in (
+        judged.command("calibrate", "--model=local:other").stdout
+    )
+    assert judged.command("calibrate", "tone", "--model=local:other").returncode == 0
+    assert endpoint.models["other"] == 96
+    assert "gates    tone (local:clerk)" in judged.command("calibrate").stdout
+    assert "gates    tone (local:other)" in (
+        judged.command("calibrate", "--model=local:other").stdout
+    )
+    models = [one["models"] for one in record_of(judged)["calibrations"]]
+    assert models == [["local:clerk"], ["local:other"]]
+
+
+def test_other_labels_void_the_record(judged: EvalProject):
+    write_labels(judged, labels(right=16, wrong=0))
+    judged.command("calibrate", "tone")
+    write_labels(judged, labels(right=17, wrong=0))
+    assert "its labels changed since it was calibrated" in judged.command("calibrate").stdout
+
+
+def test_a_judge_that_differs_from_itself_is_found_out(judged: EvalProject, endpoint: Endpoint):
+    asked: Counter[str] = Counter()
+
+    def moody(text: str) -> str:
+        asked[text] += 1
+        # One opinion of three on each answer is another one.
+        word = {"pass": "fail", "fail": "pass"} if asked[text] == 2 else {}
+        reply = json.loads(told(text))
+        return json.dumps(reply | {"verdict": word.get(reply["verdict"], reply["verdict"])})
+
+    endpoint.answer = moody
+    document = json.loads(judged.command("calibrate", "tone", "--json").stdout)
+    assert document["agreement"]["self_consistency"] == pytest.approx(1 / 3, abs=1e-4)
+
+
+def test_replies_without_a_verdict_are_counted_and_shown(judged: EvalProject, endpoint: Endpoint):
+    write_labels(
+        judged,
+        [*labels(right=16, wrong=0), label(40, "pass", "pass", answer="silent pass")],
+    )
+    done = judged.command("calibrate", "tone", "--repeats=1")
+    assert done.returncode == 0
+    assert "33 answers: 32 judged, 1 without a readable verdict" in done.stdout
+    assert "no verdict on 1 of 33:\n  l40: " in done.stdout
+    endpoint.answer = lambda _: "I would rather not say."
+    none = judged.command("calibrate", "tone", "--repeats=1", "--record=all")
+    assert none.returncode == 3
+    assert "came to no verdict on any of 33 labels" in none.stderr
+
+
+def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(
+    judged: EvalProject, endpoint: Endpoint
+):
+    write_labels(judged, labels(right=16, wrong=0))
+    done = judged.command("calibrate", "tone", "--budget-usd=0.002")
+    assert done.returncode == 3
+    assert "the budget of $0.00 is reached" in done.stderr
+    asked = endpoint.total
+    assert 0 < asked < 96
+    assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
+    assert judged.command("calibrate", "tone").returncode == 0
+    assert endpoint.total == 96
+
+
+def test_pairs_are_judged_in_both_orders(judged: EvalProject):
+    judged.eval(
+        "from regauge import golden\n"
+        "from dataclasses import dataclass\n\n"
+        "@dataclass\n"
+        "class Compared:\n"
+        "    winners: tuple\n"
+        "    reason: str = 'It says so.'\n\n"
+        "class Longer:\n"
+        "    name, digest, models = 'longer', 'd', ('sim:none',)\n"
+        "    async def judge(self, completion, case): raise NotImplementedError\n"
+        "    async def judge_with(self, completion, case, calls): raise NotImplementedError\n"
+        "    async def compare(self, a, b, case, calls):\n"
+        "        if len(a) == len(b): return Compared(('a', 'b'))  # whichever is shown first\n"
+        "        winner = 'a' if len(a) > len(b) else 'b'\n"
+        "        return Compared((winner, winner))\n\n"
+        "@golden('triage', judges=[Longer()])\n"
+        "def test_triage(result):\n    result.check()\n"
+    )
+    pair = {"case": "disk-000", "by": "Ada"}
+    rows = [
+        {"id": "p1", "a": "long one", "b": "short", "label": "a", **pair},
+        {"id": "p2", "a": "short", "b": "long one", "label": "a", **pair},
+        {"id": "p3", "a": "same", "b": "size", "label": "b", **pair},
+    ]
+    write_labels(judged, rows, "longer")
+    done = judged.command("calibrate", "longer", "--repeats=1")
+    assert done.returncode == 1
+    assert done.stdout == snapshot()
+
+
+def test_mistakes_are_said_with_what_to_do(judged: EvalProject):
+    def fails(*arguments: str) -> str:
+        done = judged.command("calibrate", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        return judged.plain(done.stderr)
+
+    assert fails("tune") == snapshot()
+    write_labels(judged, [label(1, "pass", "pass", case="disk-9")])
+    assert fails("tone") == snapshot()
+    assert fails("tone", "--dataset=nothing") == snapshot()
+    write_labels(judged, [label(1, "pass", "pass", split="holdout")])
+    assert fails("tone", "--split=train") == snapshot()
+    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone", model="local:fixed")'))
+    assert fails("tone", "--model=local:other") == snapshot()
+    (judged.root / "fixtures" / "labels" / "tone.jsonl").unlink()
+    assert fails("tone") == snapshot()
+
+
+def test_a_rubric_that_no_eval_uses_can_be_calibrated(judged: EvalProject):
+    judged.eval(EVAL.replace(', rubric("tone")', ""))
+    write_labels(judged, labels(right=16, wrong=0))
+    assert "there is no golden case 'disk-000'" in judged.command("calibrate", "tone").stderr
+    assert judged.command("calibrate", "tone", "--dataset=triage").returncode == 0
+    assert judged.command("calibrate").stdout == snapshot()
+
+
+def test_only_labels_of_a_split_write_no_record(judged: EvalProject):
+    rows = [{**row, "split": "train"} for row in labels(right=2, wrong=0)]
+    write_labels(judged, rows)
+    done = judged.command("calibrate", "tone", "--split=train", "--repeats=1")
+    assert done.returncode == 1
+    assert "written" not in done.stdout
+    assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
