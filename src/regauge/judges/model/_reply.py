@@ -267,6 +267,9 @@ def _stated(prose: str, spec: RubricSpec) -> Iterator[tuple[int, str, str]]:
         keys = (spec.verdict_key, "verdict")
         yield from _labels_in(prose, {label: label for label in spec.labels}, keys)
         return
+    if re.fullmatch(SCORE, prose.strip()):
+        yield 0, prose.strip(), prose.strip()
+        return
     named = [(m.start(), m[0], m["value"]) for m in _GRADE.finditer(prose)]
     if named:
         yield from named
