@@ -1,0 +1,1 @@
+"""The refinement loop: finds what fails, proposes small revisions, proves each."""

@@ -1,0 +1,130 @@
+"""From proposed edits to candidates: taken apart, guarded, ranked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.refine._edits import Delete, Edit, EditError, Insert, Replace, apply
+from regauge.refine._memory import Tried, changed_lines
+from regauge.refine._state import Candidate, Note
+from regauge.refine._text import content_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from regauge.refine._edits import Op
+    from regauge.refine._state import Setting, State
+    from regauge.refine._text import PromptText
+
+__all__ = ["REWRITE", "candidates_of"]
+
+_CANDIDATES_MAX = 4
+
+REWRITE = "rewrite"
+"""The strategy of an edit that was read off a whole new text."""
+
+
+def candidates_of(
+    setting: Setting, state: State, edits: Sequence[Edit]
+) -> tuple[tuple[Candidate, ...], tuple[tuple[Note, Tried | None], ...]]:
+    """The candidates among proposed edits, the most promising first, and what was refused.
+
+    An edit of several operations is tried operation by operation first, so that what helps comes
+    without what was wrapped around it; the whole of it comes last.
+
+    Returns:
+        The candidates, and per refusal a note with what is to be remembered of it.
+    """
+    parts = Counter(part for edit in edits for part in _parts(state.text, edit))
+    wholes = Counter(edit for edit in edits if len(edit.ops) > 1)
+    kept: list[tuple[tuple[int, float, int], Candidate]] = []
+    refused: list[tuple[Note, Tried | None]] = []
+    met: set[str] = set()
+    for edit, agreement in (*parts.items(), *wholes.items()):
+        try:
+            after = apply(state.text, edit.ops)
+        except EditError as error:
+            refused.append((_note(edit, str(error)), None))
+            continue
+        if after.shape in met:
+            continue
+        met.add(after.shape)
+        known = state.memory.refuses(state.cluster.key, state.text, after)
+        objection = known or setting.guard.objection(edit, state.text, after)
+        if objection:
+            entry = None if known else _guarded(state, after, objection)
+            refused.append((_note(edit, objection), entry))
+            continue
+        rank = (len(edit.ops), -_relevance(setting, state, edit), -agreement)
+        kept.append((rank, Candidate(edit=edit, text=after)))
+    kept.sort(key=lambda entry: entry[0])
+    return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
+
+
+def _parts(text: PromptText, edit: Edit) -> Iterable[Edit]:
+    """One edit per operation, without operations that only take a line out or repeat one."""
+    there = {line.text.strip() for line in text.lines}
+    many = len(edit.ops) > 1
+    for op in edit.ops:
+        part = _without_repetition(
+            _kept_apart(op) if many or edit.strategy == REWRITE else op, there
+        )
+        if part is not None and not (many and isinstance(part, Delete)):
+            yield replace(edit, ops=(part,))
+
+
+def _kept_apart(op: Op) -> Op:
+    """A line that is replaced by one on another subject is not what is wrong, so it stays."""
+    if isinstance(op, Replace) and not op.find:
+        old, new = content_words(op.anchor.line), content_words(op.text)
+        if not old & new:
+            return Insert(op.anchor, op.text)
+    return op
+
+
+def _without_repetition(op: Op, there: set[str]) -> Op | None:
+    """An operation that brings in a line which is there already only takes its own line out."""
+    match op:
+        case Insert() if op.text.strip() in there:
+            return None
+        case Replace() if not op.find and op.text.strip() in there:
+            return Delete(op.anchor)
+        case _:
+            return op
+
+
+def _relevance(setting: Setting, state: State, edit: Edit) -> float:
+    """How much of what a check is about an edit speaks of, from 0 to 1."""
+    cluster = state.cluster
+    check = setting.checks.get(cluster.check)
+    reasons = [
+        said.reason
+        for case in cluster.failing[:3]
+        for outcome in state.tally.failures(state.text.digest, case, cluster.check)[:1]
+        for said in outcome.checks
+        if said.check == cluster.check
+    ]
+    subject = [cluster.check, *reasons, *((check.advice, check.description) if check else ())]
+    about = content_words(" ".join(subject))
+    said = content_words(edit.added or " ".join(op.anchor.line for op in edit.ops))
+    return len(about & said) / len(said) if said else 0.0
+
+
+def _note(edit: Edit, objection: str) -> Note:
+    return Note(event="guarded", subject=edit.digest, text=f"{edit.strategy}: {objection}")
+
+
+def _guarded(state: State, after: PromptText, objection: str) -> Tried:
+    added, removed = changed_lines(state.text, after)
+    return Tried(
+        before=state.text.shape,
+        after=after.shape,
+        cluster=state.cluster.key,
+        added=added,
+        removed=removed,
+        finding="guarded",
+        detail=objection,
+        cycle=state.cycle,
+    )

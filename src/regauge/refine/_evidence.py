@@ -1,0 +1,80 @@
+"""What trials say for and against an edit: exact tests within cases, and mean effects."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.refine._tally import Count, Tally
+
+__all__ = ["better_p", "lower_p", "mean_effect", "worse_p"]
+
+
+def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
+    """The p-value that a text passes a check no more often than another, over the same cases.
+
+    Within a case all trials are exchangeable when the texts are equally good, however hard the
+    case is; see `regauge.stats.suite_p_value`.
+    """
+    return _within_cases(tally, text, than, cases, check, better=True)
+
+
+def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
+    """The p-value that a text fails a check no more often than another."""
+    return _within_cases(tally, text, than, cases, check, better=False)
+
+
+def lower_p(few: Count, many: Count) -> float:
+    """The exact one-sided p-value (Fisher) that `few` passes no less often than `many`.
+
+    >>> from regauge.refine._tally import Count
+    >>> round(lower_p(Count(1, 6), Count(20, 20)), 6)
+    9.1e-05
+    """
+    trials, passes = few.trials + many.trials, few.passed + many.passed
+    if not few.trials or not many.trials:
+        return 1.0
+    ways = comb(trials, passes)
+    least = max(0, passes - many.trials)
+    return (
+        sum(
+            comb(few.trials, n) * comb(many.trials, passes - n)
+            for n in range(least, few.passed + 1)
+        )
+        / ways
+    )
+
+
+def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> float:
+    """How much more of a case's checks pass, as a mean over the cases that both have; 0 if none."""
+    gains = [
+        mine - its
+        for case in cases
+        if (mine := tally.score(text, case)) is not None
+        and (its := tally.score(than, case)) is not None
+    ]
+    return sum(gains) / len(gains) if gains else 0.0
+
+
+def _within_cases(
+    tally: Tally, text: str, than: str, cases: Sequence[str], check: str, *, better: bool
+) -> float:
+    from regauge.stats import suite_p_value
+
+    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    counts = [(its, mine) for its, mine in counts if its.trials and mine.trials]
+    if not counts:
+        return 1.0
+    return float(
+        suite_p_value(
+            [its.passed for its, _ in counts],
+            [its.trials for its, _ in counts],
+            [mine.passed for _, mine in counts],
+            [mine.trials for _, mine in counts],
+            direction="better" if better else "worse",
+            weighted=False,
+        )
+    )

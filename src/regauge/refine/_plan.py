@@ -1,0 +1,224 @@
+"""Which trials a phase asks for, and whether they can still be paid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.refine._state import (
+    Action,
+    AskCritique,
+    AskProposals,
+    Draws,
+    RunTrials,
+    StopReason,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from regauge.refine._clusters import Cluster
+    from regauge.refine._state import Phase, Setting, State
+    from regauge.refine._text import PromptText
+
+__all__ = [
+    "baseline",
+    "confirm",
+    "exceeded",
+    "floor_calls",
+    "fresh",
+    "holdout",
+    "holdout_cases_of",
+    "screen",
+    "simplify",
+    "verification_phase",
+    "without",
+]
+
+# The gate re-draws what fails first; this is set aside for it.
+_REDRAWS = 20
+_BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
+
+
+def baseline(setting: Setting, state: State) -> RunTrials:
+    """Some trials of every train case under the prompt as it is."""
+    trials = setting.policy.test.baseline_trials
+    return RunTrials(draws=(draws(setting, state, setting.base, setting.train, trials),))
+
+
+def screen(setting: Setting, state: State) -> RunTrials:
+    """One trial of a few failing cases, for every candidate."""
+    cases = screen_cases(setting, state.cluster)
+    return RunTrials(
+        draws=tuple(
+            draws(setting, state, candidate.text, cases, 1) for candidate in state.candidates
+        )
+    )
+
+
+def confirm(setting: Setting, state: State) -> RunTrials:
+    """First all train cases; then those in question and a few others, under both texts.
+
+    At the first look the cases in question get all the trials of a look, the others one: what
+    else a text breaks is for the gate to find.
+    """
+    test, cluster = setting.policy.test, state.cluster
+    text = state.candidates[0].text
+    if state.look == 1:
+        rest = tuple(case for case in setting.train if case not in cluster.cases)
+        return RunTrials(
+            draws=(
+                draws(setting, state, text, cluster.cases, test.look_trials),
+                draws(setting, state, text, rest, 1),
+            )
+        )
+    others = [case for case in setting.train if case not in cluster.cases]
+    # Other anchors at every look, and the same ones whenever the run is repeated.
+    start = (state.look * test.anchors) % max(1, len(others))
+    anchors = [*others[start:], *others[:start]][: test.anchors]
+    cases = (*cluster.cases, *anchors)
+    return RunTrials(
+        draws=(
+            draws(setting, state, text, cases, test.look_trials),
+            draws(setting, state, state.text, cases, 1),
+        )
+    )
+
+
+def simplify(setting: Setting, state: State) -> RunTrials:
+    """The text without one accepted edit, on the cases that edit was for."""
+    leaner = without(setting, state)
+    assert leaner is not None
+    index, text = leaner
+    cases = state.accepted[index].cluster.cases
+    return RunTrials(draws=(draws(setting, state, text, cases, setting.policy.test.look_trials),))
+
+
+def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
+    """The first accepted edit that a later one may have made needless, and the text without it.
+
+    An edit is only in question when a later one was for the same check, and was not tried yet.
+    """
+    from regauge.refine._edits import EditError, apply
+
+    tried = {entry.after for entry in state.memory.tried if entry.finding == "confirmed"}
+    for index, edit in enumerate(state.accepted[:-1]):
+        later = state.accepted[index + 1 :]
+        if all(other.cluster.check != edit.cluster.check for other in later):
+            continue
+        text = state.accepted[index - 1].text if index else setting.base
+        try:
+            for other in later:
+                text = apply(text, other.edit.ops)
+        except EditError:
+            continue
+        if text.shape not in tried and text.shape != state.text.shape:
+            return index, text
+    return None
+
+
+def verification_phase(setting: Setting, state: State) -> Phase:
+    """Where the verification of accepted edits begins, or goes on."""
+    if without(setting, state) is not None:
+        return "simplify"
+    known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+    return "suite" if known else "holdout"
+
+
+def holdout(setting: Setting, state: State) -> RunTrials:
+    """What the holdout says of the prompt as it was: the gate compares with it."""
+    trials = setting.policy.test.baseline_trials
+    return RunTrials(draws=(draws(setting, state, setting.base, setting.holdout, trials),))
+
+
+def fresh(setting: Setting, state: State) -> RunTrials:
+    """More trials, that choose nothing, of the cases that the accepted edits are for."""
+    cases = tuple(dict.fromkeys((*_target_cases(state), *holdout_cases_of(setting, state))))
+    first = state.fresh
+    trials = setting.policy.test.suite_trials
+    return RunTrials(
+        draws=(
+            Draws(
+                text=state.text,
+                trials=tuple(
+                    (case, number)
+                    for case in cases
+                    for number in _numbers(first.next_trial(state.text.digest, case), trials)
+                ),
+            ),
+        )
+    )
+
+
+def holdout_cases_of(setting: Setting, state: State) -> tuple[str, ...]:
+    """The holdout cases to which a check of the accepted edits applies."""
+    checks = {edit.cluster.check for edit in state.accepted}
+    return tuple(
+        case
+        for case in setting.holdout
+        if any(state.tally.check(setting.base.digest, case, check).trials for check in checks)
+    )
+
+
+def screen_cases(setting: Setting, cluster: Cluster) -> tuple[str, ...]:
+    """The cases a candidate is first tried on: those that fail most."""
+    return cluster.failing[: setting.policy.test.screen_cases]
+
+
+def draws(
+    setting: Setting, state: State, text: PromptText, cases: Iterable[str], trials: int
+) -> Draws:
+    """The next trials of each case, as numbers that were not drawn yet."""
+    least = 0 if text.digest == setting.base.digest else setting.first_trial
+    return Draws(
+        text=text,
+        trials=tuple(
+            (case, number)
+            for case in cases
+            for number in _numbers(max(least, state.tally.next_trial(text.digest, case)), trials)
+        ),
+    )
+
+
+def floor_calls(setting: Setting) -> int:
+    """The fewest calls that can find a fault, repair it and verify the repair."""
+    test = setting.policy.test
+    cases = len(setting.train)
+    look = test.screen_cases + test.look_trials * cases
+    return test.baseline_trials * cases + look + _verification_calls(setting)
+
+
+def exceeded(setting: Setting, state: State, action: Action | None) -> StopReason | None:
+    """The limit that an action would pass; None when it can be paid.
+
+    What verifies accepted edits is set aside as soon as there may be one, so their verification
+    is held to the number of calls alone.
+    """
+    limits, spent = setting.policy.limits, state.spent
+    if isinstance(action, RunTrials):
+        aside = _verification_calls(setting) if state.phase in _BEFORE_VERIFICATION else 0
+        if spent.calls + action.calls + aside > limits.calls:
+            return "calls"
+    if action is None or state.phase in {"holdout", "suite", "fresh"}:
+        return None
+    asks = isinstance(action, (AskCritique, AskProposals)) and action.proposer in setting.critics
+    reached: dict[StopReason, bool] = {
+        "model-calls": asks and spent.model_calls >= limits.model_calls,
+        "usd": limits.usd is not None and spent.usd >= limits.usd,
+        "seconds": limits.seconds is not None and spent.seconds >= limits.seconds,
+        "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
+    }
+    return next((reason for reason, is_reached in reached.items() if is_reached), None)
+
+
+def _verification_calls(setting: Setting) -> int:
+    test = setting.policy.test
+    cases = len(setting.train) + len(setting.holdout)
+    return cases + test.baseline_trials * len(setting.holdout) + _REDRAWS
+
+
+def _target_cases(state: State) -> Sequence[str]:
+    return [case for edit in state.accepted for case in edit.cluster.cases]
+
+
+def _numbers(first: int, count: int) -> range:
+    return range(first, first + count)

@@ -1,0 +1,113 @@
+"""What a refinement run holds itself to: limits, error rates, and how text may grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["GuardPolicy", "Limits", "RefinePolicy", "TestPolicy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run may spend; each is looked at before it is spent, so none is ever passed.
+
+    Attributes:
+        calls: Trials of the prompt, that is calls of its model.
+        model_calls: Calls of the model that criticises and proposes.
+        usd: Cost of both, in US dollars.
+        seconds: Of wall clock.
+        cycles: Accepted or failed rounds of diagnose, propose and verify.
+        candidates: Edits that are tested, over the whole run.
+        patience: Cycles in a row that accept nothing.
+    """
+
+    calls: int = 600
+    model_calls: int = 40
+    usd: float | None = None
+    seconds: float | None = None
+    cycles: int = 5
+    candidates: int = 24
+    patience: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "cycles", "candidates", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.model_calls < 0:
+            raise ValueError(f"model_calls must be 0 or more, not {self.model_calls}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPolicy:
+    """How much evidence a step needs.
+
+    Attributes:
+        baseline_trials: Of every train case, before anything is said about the prompt.
+        flaky_rate: A check that fails no more often than this is flaky and left alone.
+        flaky_p: A cluster stays when so many failures at `flaky_rate` are less likely than this.
+        screen_cases: Failing cases that a candidate is first tried on.
+        screened: Candidates of one cluster that go on to the test.
+        alpha: The error rate of accepting edits over the whole run; the i-th edit that is tested
+            gets 6/(pi i)^2 of it, which sums to 1.
+        looks: How often the evidence for one edit is looked at; each look gets its share.
+        look_trials: Trials per case and look.
+        anchors: Cases the check passes that are drawn along from the second look on.
+        hopeless: Above this p-value an edit is refuted.
+        harm_p: Up to this p-value another check got worse, divided by `looks`.
+        margin: An edit whose mean effect is below minus this is refuted.
+        fresh_p: The target must have improved on trials that chose nothing, up to this p-value.
+        overfit_p: The holdout's pass rate is below that of the train cases, up to this p-value.
+        suite_trials: Fresh trials per case in the last verification.
+    """
+
+    __test__ = False  # pytest would take the name for a test class
+
+    baseline_trials: int = 3
+    flaky_rate: float = 0.10
+    flaky_p: float = 0.05
+    screen_cases: int = 6
+    screened: int = 2
+    alpha: float = 0.05
+    looks: int = 4
+    look_trials: int = 2
+    anchors: int = 4
+    hopeless: float = 0.35
+    harm_p: float = 0.05
+    margin: float = 0.03
+    fresh_p: float = 0.05
+    overfit_p: float = 0.05
+    suite_trials: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardPolicy:
+    """What an edit may do to the text.
+
+    Attributes:
+        ops: Operations of one edit.
+        growth: Words and marks it may add, as a share of the prompt as it was when the run began.
+        growth_words: And so many more on top.
+        growth_hard: Of all edits together, as a share.
+        deletions: Lines of the prompt as it was that one edit may delete.
+        common: What occurs in this share of all cases belongs to the subject, not to a case.
+        overlap: So many characters in a row that only a case has are a leak.
+        phrase: So many content words in a row that only a case has are a leak.
+    """
+
+    ops: int = 3
+    growth: float = 0.15
+    growth_words: int = 40
+    growth_hard: float = 0.35
+    deletions: int = 1
+    common: float = 0.30
+    overlap: int = 12
+    phrase: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefinePolicy:
+    """All of it."""
+
+    limits: Limits = field(default_factory=Limits)
+    test: TestPolicy = field(default_factory=TestPolicy)
+    guard: GuardPolicy = field(default_factory=GuardPolicy)

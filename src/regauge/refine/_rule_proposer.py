@@ -1,0 +1,182 @@
+"""Edits without a model: what a check wants is put where the prompt says otherwise, or added."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from regauge.refine._edits import Anchor, Edit, Insert, Replace
+from regauge.refine._text import content_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.refine._clusters import Check, Cluster
+    from regauge.refine._edits import Op
+    from regauge.refine._text import Line, PromptText
+
+__all__ = ["propose_by_rules"]
+
+_REPLACED_MAX = 2
+_GARBLED = 0.85
+_BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
+
+
+def propose_by_rules(
+    text: PromptText, cluster: Cluster, checks: Mapping[str, Check], released: Sequence[str] = ()
+) -> tuple[Edit, ...]:
+    """Edits that would make the prompt say what a check wants.
+
+    In this order: put back lines that an earlier release had and that speak of the check; replace
+    a line that is garbled or says something else on the same subject; add the check's advice to
+    the section it belongs to; where the prompt says it already, say it last.
+
+    Args:
+        text: The prompt.
+        cluster: What fails.
+        checks: By name, with their advice.
+        released: Texts of earlier versions of the prompt, the newest first.
+    """
+    check = checks.get(cluster.check)
+    advice = check.advice.strip() if check else ""
+    others = [other.advice for name, other in checks.items() if name != cluster.check]
+    edits = list(_restored(text, check, released)) if check else []
+    if not advice:
+        return tuple(edits)
+    rule = advice if _BULLET.match(advice) else f"- {advice}"
+    present = [line for line in text.lines if _plain(line.text) == _plain(advice)]
+    if present:
+        return (*edits, *_moved(text, present[0]))
+    edits += [
+        _edit(Replace(_anchor(line), _indented(rule, line)), strategy, cluster)
+        for line, strategy in _rivals(text, advice, others)
+    ]
+    home = _home(text, advice)
+    if home is not None:
+        edits.append(_edit(Insert(_anchor(home), _indented(rule, home)), "add-rule", cluster))
+    return tuple(edits)
+
+
+def _restored(text: PromptText, check: Check, released: Sequence[str]) -> Sequence[Edit]:
+    """Lines on the check's subject that a release had, put back below the line they followed."""
+    about = content_words(f"{check.name} {check.advice} {check.description}")
+    there = {_plain(line.text) for line in text.lines}
+    for version in released:
+        ops: list[Op] = []
+        above: str | None = None
+        lost: list[str] = []
+        for line in version.split("\n"):
+            if _plain(line) in there:
+                ops += _put_back(text, above, lost)
+                above, lost = line, []
+            else:
+                lost.append(line)
+        ops += _put_back(text, above, lost)
+        relevant = [op for op in ops if isinstance(op, Insert) and about & content_words(op.text)]
+        if relevant:
+            return [
+                Edit(
+                    ops=(op,),
+                    strategy="restore",
+                    proposer="rules",
+                    rationale=f"an earlier release said this on {check.name}",
+                )
+                for op in relevant
+            ]
+    return []
+
+
+def _put_back(text: PromptText, above: str | None, lost: list[str]) -> list[Op]:
+    if above is None or not any(line.strip() for line in lost):
+        return []
+    places = [line for line in text.lines if _plain(line.text) == _plain(above)]
+    return [Insert(_anchor(places[0]), "\n".join(lost))] if len(places) == 1 else []
+
+
+def _rivals(text: PromptText, advice: str, others: Sequence[str]) -> list[tuple[Line, str]]:
+    """Lines that stand where the advice should, the likeliest first."""
+    theirs = {_plain(other) for other in others}
+    wanted = content_words(advice)
+    found: list[tuple[float, int, Line, str]] = []
+    for position, line in enumerate(text.lines):
+        if line.kind not in {"rule", "text"} or _plain(line.text) in theirs:
+            continue
+        if "{{" in line.text or len(line.text.split()) < 2:  # noqa: PLR2004 - one word is no rule
+            continue
+        garbled = _same_letters(line.text, advice)
+        if garbled >= _GARBLED:
+            found.append((-1.0 - garbled, position, line, "replace-garbled"))
+            continue
+        said = content_words(line.text)
+        shared = len(said & wanted)
+        # A line that says more of what another check wants belongs to that one.
+        rival = max((len(said & content_words(other)) for other in others), default=0)
+        if shared and shared >= rival:
+            found.append((-shared / len(said | wanted), position, line, "replace-contradiction"))
+    found.sort(key=lambda entry: entry[:2])
+    return [(line, strategy) for _, _, line, strategy in found[:_REPLACED_MAX]]
+
+
+def _home(text: PromptText, advice: str) -> Line | None:
+    """The line to add a rule below: the last rule of the section that is nearest in its words."""
+    wanted = content_words(advice)
+    sections: dict[tuple[int, str], list[Line]] = {}
+    for line in text.lines:
+        if line.kind == "rule":
+            sections.setdefault((line.message, line.section), []).append(line)
+    if not sections:
+        plain = [line for line in text.lines if line.kind == "text" and "{{" not in line.text]
+        return plain[-1] if plain else None
+
+    def near(lines: list[Line]) -> float:
+        words = content_words(" ".join([lines[0].section, *(line.text for line in lines)]))
+        return len(words & wanted) / len(wanted) if wanted else 0.0
+
+    return max(reversed(sections.values()), key=near)[-1]
+
+
+def _moved(text: PromptText, line: Line) -> Sequence[Edit]:
+    """The same rule once more, as the last of the prompt's rules."""
+    rules = [other for other in text.lines if other.kind == "rule"]
+    if not rules or rules[-1] == line:
+        return []
+    from regauge.refine._edits import Delete
+
+    return [
+        Edit(
+            ops=(Delete(_anchor(line)), Insert(_anchor(rules[-1]), line.text)),
+            strategy="move-last",
+            proposer="rules",
+            rationale="what is said last is followed most",
+        )
+    ]
+
+
+def _edit(op: Op, strategy: str, cluster: Cluster) -> Edit:
+    return Edit(
+        ops=(op,),
+        strategy=strategy,
+        proposer="rules",
+        rationale=f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials",
+    )
+
+
+def _anchor(line: Line) -> Anchor:
+    return Anchor(line.text, line.occurrence, line.message)
+
+
+def _indented(rule: str, line: Line) -> str:
+    return line.text[: len(line.text) - len(line.text.lstrip())] + rule
+
+
+def _plain(text: str) -> str:
+    return " ".join(_BULLET.sub("", text, count=1).casefold().split())
+
+
+def _same_letters(one: str, other: str) -> float:
+    """How nearly two texts are made of the same letters, from 0 to 1, where their words differ."""
+    if content_words(one) & content_words(other):
+        return 0.0
+    mine, its = Counter(_plain(one).replace(" ", "")), Counter(_plain(other).replace(" ", ""))
+    return 2 * (mine & its).total() / max(1, mine.total() + its.total())

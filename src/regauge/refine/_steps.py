@@ -1,0 +1,290 @@
+"""What follows from what a state was told, while edits are sought."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.refine._candidates import candidates_of
+from regauge.refine._clusters import diagnose
+from regauge.refine._evidence import better_p, mean_effect, worse_p
+from regauge.refine._memory import Tried, changed_lines
+from regauge.refine._plan import screen_cases, verification_phase
+from regauge.refine._state import Accepted, Note, Stop
+
+if TYPE_CHECKING:
+    from regauge.refine._memory import Finding
+    from regauge.refine._state import (
+        Candidate,
+        Critiqued,
+        Interrupted,
+        Proposed,
+        Setting,
+        State,
+        StopReason,
+        TrialsDone,
+    )
+    from regauge.refine._text import PromptText
+
+__all__ = [
+    "after_baseline",
+    "after_confirm",
+    "after_critique",
+    "after_proposals",
+    "after_screen",
+    "interrupted",
+    "stop",
+    "tried",
+]
+
+
+def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False) -> State:
+    """The end."""
+    note = Note(event="stopped", subject=state.text.digest, text=f"{reason}: {text}")
+    ending = Stop(reason=reason, proposal=proposal, text=text)
+    return state.noting(note, phase="stopped", stop=ending)
+
+
+def interrupted(state: State, told: Interrupted) -> State:
+    """The end, for now: what was accepted is not verified, so nothing is proposed."""
+    return stop(state, told.reason, told.text or "the run was stopped; resume it to go on")
+
+
+def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Look for what fails reproducibly."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    unmeasured = [
+        case for case in setting.train if not state.tally.trials(setting.base.digest, case)
+    ]
+    if unmeasured:
+        return stop(
+            state,
+            "provider-outage",
+            f"{len(unmeasured)} of {len(setting.train)} train cases have no trial, such as"
+            f" {unmeasured[0]}",
+        )
+    return _diagnosed(setting, state)
+
+
+def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
+    """Ask for edits, or put the question to a person."""
+    critique = told.critique
+    if critique is None:
+        return replace(state, phase="propose", critique=None)
+    note = Note(
+        event="criticised",
+        subject=state.cluster.key,
+        text=f"{critique.kind}: {critique.hypothesis}",
+    )
+    if not critique.is_question:
+        return state.noting(note, phase="propose", critique=critique)
+    asked = replace(state, questions=(*state.questions, (state.cluster, critique)))
+    return _next_cluster(setting, asked.noting(note))
+
+
+def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
+    """Keep the candidates that no guard objects to."""
+    refused = [
+        Note(event="unreadable", subject=state.cluster.key, text=text) for text in told.refused
+    ]
+    kept, objections = candidates_of(setting, state, told.edits)
+    state = state.noting(*refused, *(note for note, _ in objections))
+    entries = [entry for _, entry in objections if entry is not None]
+    state = replace(
+        state,
+        memory=state.memory.with_tried(*entries),
+        novel=state.novel or bool(kept or entries or told.refused),
+    )
+    if not kept:
+        return _next_tier(setting, state)
+    return replace(state, phase="screen", candidates=kept)
+
+
+def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Go on with the candidates that do better than the incumbent on a few failing cases."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    cluster, test = state.cluster, setting.policy.test
+    cases = screen_cases(setting, cluster)
+    now = state.tally.over(state.text.digest, cases, cluster.check)
+    ranked: list[tuple[float, int, int, Candidate]] = []
+    for position, candidate in enumerate(state.candidates):
+        said = state.tally.over(candidate.text.digest, cases, cluster.check)
+        better = said.trials > 0 and said.rate > now.rate
+        note = Note(
+            event="screened",
+            subject=candidate.text.digest,
+            text=f"{candidate.edit.strategy}: {cluster.check} passed {said.passed} of"
+            f" {said.trials}, before {now.passed} of {now.trials}",
+            numbers={"passed": said.passed, "trials": said.trials},
+        )
+        state = state.noting(note)
+        if better:
+            ranked.append((-said.rate, candidate.text.size, position, candidate))
+        else:
+            state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
+    ranked.sort(key=lambda entry: entry[:3])
+    best = tuple(candidate for *_, candidate in ranked[: test.screened])
+    if not best:
+        return _next_tier(setting, state)
+    return _begin_test(replace(state, candidates=best))
+
+
+def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Look at the evidence for the first candidate: accept it, drop it or draw more."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    test, cluster = setting.policy.test, state.cluster
+    candidate = state.candidates[0]
+    tally, new, old = state.tally, candidate.text.digest, state.text.digest
+    p = better_p(tally, new, old, cluster.cases, cluster.check)
+    effect = mean_effect(tally, new, old, setting.train)
+    bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
+    harmed = [
+        check
+        for check in tally.checks(old, setting.train)
+        if check != cluster.check
+        and worse_p(tally, new, old, setting.train, check) <= test.harm_p / test.looks
+    ]
+    numbers: dict[str, float | int | str] = {
+        "p": p,
+        "bound": bound,
+        "effect": effect,
+        "look": state.look,
+    }
+
+    def said(event: Finding, text: str) -> State:
+        note = Note(event=event, subject=new, text=text, numbers=numbers)
+        return state.noting(note)
+
+    if harmed:
+        worse = said("refuted", f"{harmed[0]} got worse")
+        return _drop_first(setting, tried(worse, candidate.text, f"{harmed[0]} got worse"))
+    if p <= bound and effect > 0:
+        return _accept(setting, said("confirmed", f"{cluster.check} passes more often"), p, effect)
+    if p > test.hopeless or effect < -test.margin:
+        return _drop_first(setting, tried(said("refuted", "no gain"), candidate.text, "no gain"))
+    if state.look >= test.looks:
+        undecided = said("undecided", "the trials do not settle it")
+        return _drop_first(
+            setting, tried(undecided, candidate.text, "the trials do not settle it", "undecided")
+        )
+    return replace(state, look=state.look + 1)
+
+
+def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
+    """The state with a text remembered as tried."""
+    added, removed = changed_lines(state.text, text)
+    entry = Tried(
+        before=state.text.shape,
+        after=text.shape,
+        cluster=state.open[0].key if state.open else "",
+        added=added,
+        removed=removed,
+        finding=finding,
+        detail=detail,
+        cycle=state.cycle,
+    )
+    return replace(state, memory=state.memory.with_tried(entry))
+
+
+def _diagnosed(setting: Setting, state: State) -> State:
+    def texts(check: str) -> list[str]:
+        made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
+        all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
+        return all_texts[made_for[-1] + 1 if made_for else 0 :]
+
+    found = diagnose(state.tally, texts, setting.train, setting.checks, setting.policy.test)
+    asked = {cluster.key for cluster, _ in state.questions}
+    clusters = tuple(cluster for cluster in found.clusters if cluster.key not in asked)
+    note = Note(
+        event="diagnosed",
+        subject=state.text.digest,
+        text="; ".join(f"{c.key} failed {c.failures} of {c.trials}" for c in clusters)
+        or "nothing fails reproducibly",
+        numbers={"clusters": len(clusters), "flaky": len(found.flaky)},
+    )
+    state = state.noting(note, open=clusters, flaky=found.flaky, tier=0, novel=False)
+    if clusters:
+        return _enter_tier(setting, state)
+    if state.accepted:
+        return _verify(setting, state, "goal-met")
+    if state.questions:
+        return stop(state, "questions", "what fails is for a person to answer")
+    return stop(state, "nothing-to-refine", "no check fails reproducibly")
+
+
+def _verify(setting: Setting, state: State, ending: StopReason) -> State:
+    return replace(state, phase=verification_phase(setting, state), ending=ending)
+
+
+def _enter_tier(setting: Setting, state: State) -> State:
+    proposer = setting.proposers[state.tier]
+    state = replace(state, critique=None, candidates=())
+    return replace(state, phase="critique" if proposer in setting.critics else "propose")
+
+
+def _next_tier(setting: Setting, state: State) -> State:
+    if state.tier + 1 < len(setting.proposers):
+        return _enter_tier(setting, replace(state, tier=state.tier + 1))
+    return _next_cluster(setting, state)
+
+
+def _next_cluster(setting: Setting, state: State) -> State:
+    state = replace(state, open=state.open[1:], tier=0)
+    if state.open:
+        return _enter_tier(setting, state)
+    return _next_cycle(setting, state)
+
+
+def _next_cycle(setting: Setting, state: State) -> State:
+    """Nothing was accepted in this cycle."""
+    idle = state.idle + 1
+    limits = setting.policy.limits
+    reason: StopReason | None = None
+    if not state.novel:
+        reason = "questions" if state.questions else "only-known-edits"
+    elif idle >= limits.patience:
+        reason = "no-acceptable-edit"
+    elif state.cycle >= limits.cycles:
+        reason = "cycles"
+    if reason is None:
+        return _diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
+    if state.accepted:
+        return _verify(setting, state, reason)
+    return stop(state, reason, f"after {state.cycle} cycles and {state.tested} tested edits")
+
+
+def _begin_test(state: State) -> State:
+    return replace(state, phase="confirm", look=1, tested=state.tested + 1)
+
+
+def _drop_first(setting: Setting, state: State) -> State:
+    state = replace(state, candidates=state.candidates[1:])
+    return _begin_test(state) if state.candidates else _next_tier(setting, state)
+
+
+def _accept(setting: Setting, state: State, p: float, effect: float) -> State:
+    candidate, cluster = state.candidates[0], state.cluster
+    before = state.tally.over(state.text.digest, cluster.cases, cluster.check)
+    after = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
+    accepted = Accepted(
+        edit=candidate.edit,
+        cluster=cluster,
+        text=candidate.text,
+        before=(before.passed, before.trials),
+        after=(after.passed, after.trials),
+        p=p,
+        effect=effect,
+    )
+    state = tried(state, candidate.text, candidate.edit.strategy, "accepted")
+    state = replace(
+        state,
+        accepted=(*state.accepted, accepted),
+        text=candidate.text,
+        memory=state.memory.with_incumbent(candidate.text),
+        candidates=(),
+        idle=0,
+    )
+    if state.cycle >= setting.policy.limits.cycles:
+        return _verify(setting, state, "cycles")
+    return _diagnosed(setting, replace(state, cycle=state.cycle + 1))

@@ -1,0 +1,148 @@
+"""What trials said so far: passes and trials per text, case and check. Never changed in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["CheckOutcome", "Count", "Outcome", "Tally"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOutcome:
+    """What one check said of one trial.
+
+    Attributes:
+        check: The judge's name.
+        passed: Whether it passed; a check that abstained leaves no outcome.
+        code: The stable word for the kind of failure; empty when it passed.
+        reason: In words; for people and critics, never for decisions.
+    """
+
+    check: str
+    passed: bool
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One judged trial of one case under one text.
+
+    Attributes:
+        text: The digest of the prompt's text.
+        trial: Its number; one number of one text and case is counted once.
+        answer: What the model said, for critics.
+        checks: What every check said; none when the trial is unmeasured.
+    """
+
+    text: str
+    case: str
+    trial: int
+    checks: tuple[CheckOutcome, ...]
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Passes out of trials."""
+
+    passed: int = 0
+    trials: int = 0
+
+    @property
+    def failed(self) -> int:
+        """Trials that did not pass."""
+        return self.trials - self.passed
+
+    @property
+    def rate(self) -> float:
+        """The share that passed; 0 without trials."""
+        return self.passed / self.trials if self.trials else 0.0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.trials + other.trials)
+
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts by text and case.
+
+    Attributes:
+        seen: Per text and case, the trials that were counted, in the order they came.
+    """
+
+    seen: Mapping[_Key, tuple[Outcome, ...]] = field(
+        default_factory=lambda: MappingProxyType(dict[_Key, tuple[Outcome, ...]]())
+    )
+
+    def with_outcomes(self, outcomes: Iterable[Outcome]) -> Tally:
+        """This tally and more; a trial that was counted already changes nothing."""
+        seen = dict(self.seen)
+        for outcome in outcomes:
+            key = (outcome.text, outcome.case)
+            known = seen.get(key, ())
+            if outcome.checks and all(outcome.trial != other.trial for other in known):
+                seen[key] = (*known, outcome)
+        return Tally(MappingProxyType(seen))
+
+    def trials(self, text: str, case: str) -> int:
+        """How many trials of a case were counted."""
+        return len(self.seen.get((text, case), ()))
+
+    def next_trial(self, text: str, case: str) -> int:
+        """The first number after all that were counted."""
+        return 1 + max((o.trial for o in self.seen.get((text, case), ())), default=-1)
+
+    def check(self, text: str, case: str, check: str) -> Count:
+        """How often one check passed one case."""
+        passed = trials = 0
+        for outcome in self.seen.get((text, case), ()):
+            for said in outcome.checks:
+                if said.check == check:
+                    trials += 1
+                    passed += said.passed
+        return Count(passed, trials)
+
+    def over(self, text: str, cases: Sequence[str], check: str) -> Count:
+        """How often one check passed, over several cases."""
+        return sum((self.check(text, case, check) for case in cases), Count())
+
+    def whole(self, text: str, case: str) -> Count:
+        """How often a case passed all its checks."""
+        known = self.seen.get((text, case), ())
+        return Count(sum(all(said.passed for said in o.checks) for o in known), len(known))
+
+    def score(self, text: str, case: str) -> float | None:
+        """The share of its checks that a case passed, over all its trials; None without any."""
+        said = [c.passed for o in self.seen.get((text, case), ()) for c in o.checks]
+        return sum(said) / len(said) if said else None
+
+    def checks(self, text: str, cases: Sequence[str]) -> tuple[str, ...]:
+        """Every check that said something, by name."""
+        names = {
+            said.check
+            for case in cases
+            for o in self.seen.get((text, case), ())
+            for said in o.checks
+        }
+        return tuple(sorted(names))
+
+    def failures(self, text: str, case: str, check: str) -> tuple[Outcome, ...]:
+        """The trials of a case that a check failed."""
+        return tuple(
+            outcome
+            for outcome in self.seen.get((text, case), ())
+            if any(said.check == check and not said.passed for said in outcome.checks)
+        )
+
+    def since(self, text: str, case: str, first: int) -> tuple[Outcome, ...]:
+        """The trials of a case from one number on."""
+        return tuple(o for o in self.seen.get((text, case), ()) if o.trial >= first)

@@ -1,0 +1,186 @@
+"""What follows while accepted edits are verified: on the holdout, by the gate, on fresh trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.refine._evidence import better_p, lower_p
+from regauge.refine._plan import holdout_cases_of, verification_phase, without
+from regauge.refine._state import Note
+from regauge.refine._steps import stop, tried
+from regauge.refine._tally import Count
+
+if TYPE_CHECKING:
+    from regauge.refine._state import Accepted, Setting, State, StopReason, SuiteSaid, TrialsDone
+
+__all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
+
+# An edit whose removal costs a check this much is needed.
+_NEEDED = 0.12
+_FRESH_LOOKS = 3
+
+
+def out_of(setting: Setting, state: State, reason: StopReason) -> State:
+    """A limit is reached: verify what is accepted, or stop."""
+    text = _LIMITS[reason]
+    note = Note(event="limit", subject=state.text.digest, text=text)
+    if state.phase == "simplify":
+        known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+        return state.noting(note, phase="suite" if known else "holdout")
+    if state.phase == "fresh":
+        return _roll_back(setting, state.noting(note), "undecided", "too few trials are left")
+    if state.accepted and state.phase not in {"holdout", "suite"}:
+        return _resumed(setting, state.noting(note, ending=reason))
+    return stop(state.noting(note), reason, text)
+
+
+def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Take an edit out that a later one has made needless."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    leaner = without(setting, state)
+    assert leaner is not None
+    index, text = leaner
+    edit = state.accepted[index]
+    check, cases = edit.cluster.check, edit.cluster.cases
+    less = state.tally.over(text.digest, cases, check)
+    now = state.tally.over(state.text.digest, cases, check)
+    needed = less.rate < now.rate - _NEEDED
+    note = Note(
+        event="kept" if needed else "simplified",
+        subject=text.digest,
+        text=f"without {edit.edit.strategy} for {check}: passed {less.passed} of {less.trials},"
+        f" with it {now.passed} of {now.trials}",
+    )
+    if needed:
+        state = tried(state, text, "the edit is needed", "confirmed")
+        return _resumed(setting, state.noting(note))
+    rest = (*state.accepted[:index], *state.accepted[index + 1 :])
+    last = replace(rest[-1], text=text)
+    return _resumed(setting, state.noting(note, accepted=(*rest[:-1], last), text=text))
+
+
+def after_holdout(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Let the gate compare."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    del setting
+    return replace(state, phase="suite")
+
+
+def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
+    """Go on with the gate's acceptance; take the newest edit back when it refuses."""
+    state = replace(state, fresh=state.fresh.with_outcomes(told.outcomes))
+    note = Note(
+        event=f"suite-{told.decision}",
+        subject=state.text.digest,
+        text="; ".join(told.reasons) or told.decision,
+    )
+    state = state.noting(note)
+    match told.decision:
+        case "accept":
+            return _judge_fresh(setting, replace(state, look=1))
+        case "unmeasured":
+            return stop(state, "provider-outage", "the gate could not measure the revision")
+        case "reject" | "undecided":
+            reason = told.reasons[0] if told.reasons else told.decision
+            return _roll_back(setting, state, "suite-refused", reason)
+
+
+def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Look again, with more trials."""
+    fresh = state.fresh.with_outcomes(told.outcomes)
+    return _judge_fresh(setting, replace(state, fresh=fresh, look=state.look + 1))
+
+
+def _judge_fresh(setting: Setting, state: State) -> State:
+    """Whether every accepted edit helps on trials that chose nothing, on the holdout as well."""
+    test = setting.policy.test
+    for edit in reversed(state.accepted):
+        overfit = _overfit(setting, state, edit)
+        if overfit:
+            return _roll_back(setting, state, "overfit", overfit)
+    waiting = [
+        e for e in state.accepted if _fresh_p(setting, state, e) > test.fresh_p / _FRESH_LOOKS
+    ]
+    if not waiting:
+        return _accepted(setting, state)
+    if state.look < _FRESH_LOOKS:
+        return replace(state, phase="fresh")
+    check = waiting[-1].cluster.check
+    return _roll_back(
+        setting, state, "undecided", f"the gain in {check} does not show on fresh trials"
+    )
+
+
+def _fresh_p(setting: Setting, state: State, edit: Accepted) -> float:
+    """How likely the fresh trials are so good when the revision is no better than the base."""
+    cases = (*edit.cluster.cases, *holdout_cases_of(setting, state))
+    both = state.fresh.with_outcomes(
+        outcome for case in cases for outcome in state.tally.since(setting.base.digest, case, 0)
+    )
+    return better_p(both, state.text.digest, setting.base.digest, cases, edit.cluster.check)
+
+
+def _overfit(setting: Setting, state: State, edit: Accepted) -> str:
+    """Whether an edit helps the cases it was made for, and not the others; in words."""
+    check, text = edit.cluster.check, state.text.digest
+    cases = holdout_cases_of(setting, state)
+    unseen = state.fresh.over(text, cases, check)
+    seen = state.fresh.over(text, edit.cluster.cases, check) + Count(*edit.after)
+    if not unseen.trials or lower_p(unseen, seen) > setting.policy.test.overfit_p:
+        return ""
+    return (
+        f"{check} passes {seen.passed} of {seen.trials} trials of cases it was made for, and only"
+        f" {unseen.passed} of {unseen.trials} of the others"
+    )
+
+
+def _accepted(setting: Setting, state: State) -> State:
+    ending = state.ending or "improved"
+    reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
+    del setting
+    text = "the gate accepts it"
+    if reason == "improved" and ending != "improved":
+        text += f"; nothing more was sought: {_LIMITS.get(ending, ending)}"
+    note = Note(event="accepted", subject=state.text.digest, text=text)
+    return stop(state.noting(note), reason, text, proposal=True)
+
+
+def _roll_back(setting: Setting, state: State, finding: str, detail: str) -> State:
+    """Take the newest edit back; what is left is verified anew."""
+    newest = state.accepted[-1]
+    rest = state.accepted[:-1]
+    before = rest[-1].text if rest else setting.base
+    note = Note(
+        event="rolled-back",
+        subject=newest.text.digest,
+        text=f"{newest.edit.strategy} for {newest.cluster.key}: {detail}",
+    )
+    open_before = state.open
+    state = replace(state, text=before, accepted=rest, open=(newest.cluster,))
+    match finding:
+        case "overfit" | "suite-refused" | "undecided":
+            state = tried(state, newest.text, detail, finding)
+        case _:
+            raise ValueError(f"{finding!r} takes no edit back")
+    state = replace(state, open=open_before, look=0).noting(note)
+    if not rest:
+        return stop(state, "suite-refused", detail)
+    return replace(state, phase="suite")
+
+
+def _resumed(setting: Setting, state: State) -> State:
+    return replace(state, phase=verification_phase(setting, state))
+
+
+_LIMITS: dict[StopReason, str] = {
+    "calls": "the calls of the budget are used",
+    "model-calls": "the calls of the proposing model are used",
+    "usd": "the dollars of the budget are used",
+    "seconds": "the time of the budget is used",
+    "cycles": "all cycles are used",
+    "candidates": "so many edits as may be tested were tested",
+    "no-acceptable-edit": "further edits were not acceptable",
+    "only-known-edits": "proposers came with nothing new",
+    "questions": "what still fails is for a person to answer",
+}
