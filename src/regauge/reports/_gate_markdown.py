@@ -38,10 +38,10 @@ def decision_markdown(document: DecisionDocument) -> str:
 
 def _parts(document: DecisionDocument) -> Iterator[str]:
     yield _MARK
-    yield f"### {_MARKS[document.decision]} regauge gate: {escape_markdown(headline(document))}"
+    yield f"### {_MARKS[document.decision]} regauge gate: {_text(headline(document))}"
     yield ""
     for reason in document.reasons:
-        yield f"- {escape_markdown(reason)}"
+        yield f"- {_text(reason)}"
     if document.prompts:
         yield ""
         yield from _table(document)
@@ -52,9 +52,9 @@ def _parts(document: DecisionDocument) -> Iterator[str]:
         yield from _prompt_diff(prompt)
     yield ""
     if document.notes:
-        yield from (f"- {escape_markdown(note)}" for note in document.notes)
+        yield from (f"- {_text(note)}" for note in document.notes)
         yield ""
-    yield f"{calls_line(document)} {escape_markdown(document.operating_line)}".rstrip()
+    yield f"{calls_line(document)} {_text(document.operating_line)}".rstrip()
     yield ""
     yield f"Decide again: {_code(document.again)}"
     if document.go_on:
@@ -70,7 +70,7 @@ def _cases(document: DecisionDocument) -> Iterator[str]:
             yield f"**{words.title}**"
             yield ""
             for case in cases[:_CASES_MAX]:
-                yield f"- {escape_markdown(case.message)}{_accepted(case)}"
+                yield f"- {_text(case.message)}{_accepted(case)}"
                 if words.diff and diffs_left:
                     diffs_left -= 1
                     yield from _answers(case)
@@ -88,8 +88,8 @@ def _table(document: DecisionDocument) -> Iterator[str]:
     yield f"|---|---|{'--:|' * len(met)}"
     for prompt in document.prompts:
         cells = [
-            escape_markdown(prompt.prompt),
-            escape_markdown(version_step(prompt)),
+            _text(prompt.prompt),
+            _text(version_step(prompt)),
             *(str(prompt.counts.get(verdict, 0)) for verdict in met),
         ]
         yield f"| {' | '.join(cells)} |"
@@ -98,15 +98,15 @@ def _table(document: DecisionDocument) -> Iterator[str]:
 def _rules(prompt: PromptDocument) -> Iterator[str]:
     if prompt.rules:
         yield ""
-        yield f"**Versions of {escape_markdown(prompt.prompt)}**"
+        yield f"**Versions of {_text(prompt.prompt)}**"
         yield ""
         for rule in prompt.rules:
             fix = f". Fix: {_code(rule.fix)}" if rule.fix else ""
-            yield f"- {escape_markdown(rule.message)}{fix}"
+            yield f"- {_text(rule.message)}{fix}"
 
 
 def _accepted(case: CaseDocument) -> str:
-    return f" Accepted by the changelog: {escape_markdown(case.accepted)}" if case.accepted else ""
+    return f" Accepted by the changelog: {_text(case.accepted)}" if case.accepted else ""
 
 
 def _answers(case: CaseDocument) -> Iterator[str]:
@@ -134,13 +134,18 @@ def _folded(title: str, lines: Sequence[str], *, indent: str = "") -> Iterator[s
         shown.append(f"… {len(lines) - len(shown)} more lines")
     runs = (len(run) for line in shown for run in re.findall("`+", line))
     fence = "`" * max(3, 1 + max(runs, default=0))
-    yield f"{indent}<details><summary>{escape_markdown(title)}</summary>"
+    yield f"{indent}<details><summary>{_text(title)}</summary>"
     yield ""
     yield f"{indent}{fence}diff"
     yield from (f"{indent}{line}" for line in shown)
     yield f"{indent}{fence}"
     yield ""
     yield f"{indent}</details>"
+
+
+def _text(text: str) -> str:
+    """Text of others that is shown as it is, and moves no cursor where it is printed."""
+    return escape_markdown(printable(text))
 
 
 def _code(text: str) -> str:

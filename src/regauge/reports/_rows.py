@@ -18,8 +18,13 @@ __all__ = ["cause_of", "rows_of"]
 _RAW_CHARS_MAX = 4000
 
 
-def rows_of(result: EvalResult) -> Iterator[dict[str, Any]]:
-    """One row per trial, in the shape of `TrialRow`; plain values, for speed."""
+def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str, Any]]:
+    """One row per trial, in the shape of `TrialRow`; plain values, for speed.
+
+    Args:
+        result: The judged trials of one case.
+        arm: In a run that gates, whose they are: `candidate` or `main`.
+    """
     suite, case = result.suite, result.case
     version = suite.prompt.version
     outcome = result.outcome
@@ -54,6 +59,7 @@ def rows_of(result: EvalResult) -> Iterator[dict[str, Any]]:
             "latency_s": completion.latency_s if completion else None,
             "cost_usd": completion.cost_usd if completion else None,
             "attempts": completion.attempts if completion else _attempts(trial.error),
+            "arm": arm,
         }
 
 

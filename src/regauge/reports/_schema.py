@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from regauge.reports._decision import DecisionDocument  # noqa: TC001 - pydantic reads it
+
 __all__ = [
     "SCHEMA_VERSION",
     "Cause",
@@ -81,6 +83,7 @@ class TrialRow(_Document):
         node: The pytest item.
         case_outcome: Of the whole case, over all its trials.
         outcome: Of this trial.
+        arm: In a run that gates, whose trial it is; None in any other.
         source: Where the answer came from; None without an answer.
         latency_s: Of the call that was recorded or made, in seconds.
         cost_usd: Of that call; None when the price is unknown.
@@ -114,6 +117,7 @@ class TrialRow(_Document):
     latency_s: float | None
     cost_usd: float | None
     attempts: int
+    arm: Literal["candidate", "main"] | None = None
 
 
 class JudgeName(_Document):
@@ -148,6 +152,7 @@ class SuiteSummary(_Document):
         judge_cost_usd: What they cost when they were made; None when a price is unknown.
         judge_spent_usd: What this run paid for them.
         judge_latency_s: How long a judgement's calls took in the mean, in seconds.
+        arm: In a run that gates, whose trials these are; None in any other.
     """
 
     prompt: str
@@ -180,6 +185,7 @@ class SuiteSummary(_Document):
     judge_cost_usd: float | None = 0.0
     judge_spent_usd: float | None = 0.0
     judge_latency_s: float | None = None
+    arm: Literal["candidate", "main"] | None = None
 
 
 class GitState(_Document):
@@ -196,6 +202,7 @@ class RunRecord(_Document):
     Attributes:
         status: `interrupted` when it did not reach its end; what is there is right all the same.
         options: How it was told to run.
+        decision: What a run that gates has come to; None of any other.
     """
 
     schema_version: Literal[1] = 1
@@ -209,3 +216,4 @@ class RunRecord(_Document):
     git: GitState | None
     options: dict[str, Any]
     suites: list[SuiteSummary]
+    decision: DecisionDocument | None = None

@@ -157,6 +157,7 @@ class _SuiteCount:
             spent_usd=None if self.unpriced and self.live else self.spent_usd,
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
+            arm=first.get("arm"),
             **_of_judges(list(self.judges.values())),
         )
 
@@ -165,8 +166,8 @@ class _SuiteCount:
 class Tally:
     """The counts of a run, row by row."""
 
-    _suites: dict[tuple[str, str | None, str, str], _SuiteCount] = field(
-        default_factory=dict[tuple[str, str | None, str, str], _SuiteCount]
+    _suites: dict[tuple[str | None, ...], _SuiteCount] = field(
+        default_factory=dict[tuple[str | None, ...], _SuiteCount]
     )
     _causes: dict[tuple[str, str], CauseGroup] = field(
         default_factory=dict[tuple[str, str], CauseGroup]
@@ -174,7 +175,7 @@ class Tally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row, in the shape of `TrialRow`."""
-        key = (row["prompt"], row["version"], row["dataset"], row["model"])
+        key = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("arm"))
         suite = self._suites.get(key)
         if suite is None:
             suite = self._suites[key] = _SuiteCount(row)

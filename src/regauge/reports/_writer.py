@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from io import TextIOWrapper
     from pathlib import Path
 
+    from regauge.reports._decision import DecisionDocument
     from regauge.reports._schema import GitState
     from regauge.runner import EvalResult
 
@@ -56,8 +57,8 @@ class RunWriter:
         """Whether there is nothing to report."""
         return not self.tally.suites()
 
-    def add(self, result: EvalResult) -> None:
-        """Write the trials of one case."""
+    def add(self, result: EvalResult, *, arm: str | None = None) -> None:
+        """Write the trials of one case; in a run that gates, `arm` says whose they are."""
         if self._file is None:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open(
@@ -67,7 +68,7 @@ class RunWriter:
                 encoding="utf-8",
                 errors="backslashreplace",
             )
-        for row in rows_of(result):
+        for row in rows_of(result, arm=arm):
             self._clean_row(row)
             self.tally.add(row)
             self._file.write(f"{_ENCODE(row)}\n")
@@ -112,8 +113,9 @@ class RunWriter:
         command: Sequence[str],
         options: Mapping[str, Any],
         git: GitState | None,
+        decision: DecisionDocument | None = None,
     ) -> RunRecord:
-        """Close the run with its record."""
+        """Close the run with its record; `decision` is what a run that gates has come to."""
         self.close()
         record = RunRecord(
             id=self.directory.name,
@@ -126,10 +128,20 @@ class RunWriter:
             git=git,
             options=dict(options),
             suites=self.tally.suites(),
+            decision=self._clean_decision(decision),
         )
+        self.directory.mkdir(parents=True, exist_ok=True)
         text = record.model_dump_json(indent=2)
         (self.directory / "run.json").write_text(f"{text}\n", encoding="utf-8")
         return record
+
+    def _clean_decision(self, decision: DecisionDocument | None) -> DecisionDocument | None:
+        """The decision without secrets; answers and prompts are quoted in it."""
+        if decision is None:
+            return None
+        return type(decision).model_validate(
+            map_texts(decision.model_dump(mode="json"), self._redact)
+        )
 
     def export(self, target: Path) -> None:
         """Copy the run to a directory, for CI to keep."""
