@@ -13,20 +13,17 @@ from regauge.gate._baseline_file import baseline_path, parse_baseline
 from regauge.gate._changes import acknowledged, case_state
 from regauge.gate._types import GateCase
 from regauge.gate._version_rules import RuleBreach, lock_breaches, version_breaches
-from regauge.judges import ModelJudge, cases_from_test_data, standing_of
+from regauge.judges import cases_from_test_data
 from regauge.prompts import lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
     from regauge.gate._baseline import Baseline, KeyDifference, StoredHistory
     from regauge.gate._changes import Acknowledged
     from regauge.gate._types import CaseState
     from regauge.judges import Judge
-    from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.runner import Suite
@@ -126,7 +123,7 @@ def compare_with_base(
             across_models=across_models,
             prompt_changed="changed" in states.values(),
         )
-    judges = tuple(key_of(suite, at.project).judges)
+    judges = tuple(key_of(suite).judges)
     history = found.history if not refusals else None
     return Base(
         at=at,
@@ -162,22 +159,18 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
     return lock_breaches(replace(head, path=at.project.relative(head.path)), at.lock(), ref=at.ref)
 
 
-def gating_judges(judges: Sequence[Judge], project: Project) -> tuple[Judge, ...]:
+def gating_judges(suite: Suite) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but model judges without a passing calibration."""
-    return tuple(
-        judge
-        for judge in judges
-        if not isinstance(judge, ModelJudge) or standing_of(judge, project).gates
-    )
+    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
 
 
-def key_of(suite: Suite, project: Project) -> HistoryKey:
+def key_of(suite: Suite) -> HistoryKey:
     """What the trials of a suite are filed under in a baseline.
 
     Raises:
         UsageError: None of its judges decides.
     """
-    judges = gating_judges(suite.judges, project)
+    judges = gating_judges(suite)
     if not judges:
         names = ", ".join(judge.name for judge in suite.judges)
         raise UsageError(
@@ -210,7 +203,7 @@ def _found(
 ) -> _Found:
     if main is None or prompt is None:
         return _Found()
-    key = key_of(main, at.project)
+    key = key_of(main)
     known = [baseline] if baseline is not None else _baselines({suite.prompt.name, prompt.name}, at)
     for one in known:
         if (history := one.find(key)) is not None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, cast
-
-from regauge.digests import canonical_json
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,7 +77,7 @@ def _history_text(history: StoredHistory) -> str:
         f'      "prompt_digest": {_json(key.prompt)}',
         f'      "version": {_json(history.version)}',
         f'      "model": {_json(key.model)}',
-        f'      "parameters": {_json(key.parameters)}',
+        f'      "parameters": {_json(key.parameters, ordered=True)}',
         f'      "dataset": {_json(key.dataset)}',
         _block(
             "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
@@ -137,8 +135,6 @@ def _above_zero(counts: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _json(value: Any) -> str:
-    """One line; keys of `parameters` are sorted, those of documents stand as they are given."""
-    if isinstance(value, dict) and "digest" not in value and "id" not in value:
-        value = json.loads(canonical_json(cast("Any", value)))
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict)
+def _json(value: Any, *, ordered: bool = False) -> str:
+    """One line; keys stand as they are given, unless they have no order of their own."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=ordered)

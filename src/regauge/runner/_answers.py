@@ -189,19 +189,20 @@ class Answers:
         """Say that a session is complete: the next run of the same plan draws anew."""
         self._local().finish(session)
 
-    def finish(self, *, complete: bool) -> Published:
+    def finish(self, *, complete: bool, publish: bool = True) -> Published:
         """Write new answers to the committed recordings and close the store.
 
         Args:
             complete: Whether the run reached its end; one that did not can be resumed. A process
                 that shares the run with others leaves the session to their owner.
+            publish: Whether the committed recordings get the new answers; the store has them.
 
         Raises:
             RecordingError: A file cannot be written; the answers are safe in the local store.
         """
         written: dict[Path, int] = {}
         try:
-            for name, keys in self._new.items():
+            for name, keys in self._new.items() if publish else ():
                 file = self.file(name)
                 recordings = self._local().export(keys)
                 file.merge(recordings, replace=self._mode == "all")

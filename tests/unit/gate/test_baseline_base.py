@@ -114,7 +114,7 @@ class Repo:
 
     def baseline(self, suite: Suite, *, passed: bool = True) -> Baseline:
         """Two trials of every case, written where the project keeps them."""
-        key = key_of(suite, self.project)
+        key = key_of(suite)
         facts = TrialFacts(checks=dict.fromkeys(key.judges, passed), answer="a" * 64)
         cases = {
             case.id: CaseTrials(digest=case.digest[:16]).add(100, facts).add(101, facts)
@@ -419,4 +419,4 @@ def test_a_lock_that_lost_a_release_is_a_breach(repo: Repo):
 def test_a_suite_in_which_no_judge_decides_is_refused(repo: Repo):
     suite = replace(repo.suite(), judges=())
     with pytest.raises(UsageError, match="no judge decides"):
-        key_of(suite, repo.project)
+        key_of(suite)

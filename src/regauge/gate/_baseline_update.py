@@ -1,0 +1,196 @@
+"""Tops up a baseline: which trials of main are wanted, and what becomes of those that landed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from regauge.errors import UsageError
+from regauge.gate._baseline import CASE_DIGITS, Baseline, CaseTrials, Session, StoredHistory
+from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from regauge.gate._baseline import HistoryKey
+    from regauge.gate._types import TrialFacts
+
+__all__ = ["TopUp", "TopUpPolicy", "applied", "merged", "top_up"]
+
+_ID = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUpPolicy:
+    """How a history is filled.
+
+    Attributes:
+        wanted: Trials of a complete history.
+        sessions: Sessions they must come from at least: one session is one look at the mood of
+            the provider.
+        per_session: Trials of each case in one session.
+        apart_h: Hours from the beginning of one session to that of the next.
+        any_time: Whether a session counts however short ago the last one was.
+    """
+
+    wanted: int = 12
+    sessions: int = 3
+    per_session: int = 4
+    apart_h: float = 1.0
+    any_time: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopUp:
+    """What one session draws for one eval.
+
+    Attributes:
+        history: What is stored, cases that are gone or changed left out.
+        digests: The digest of each case as it is now, by its id.
+        first: The session's first trial number.
+        wanted: How many trials each case gets; cases that have enough are not in it.
+        waits_h: Hours until the next session may begin, when that is why nothing is drawn.
+    """
+
+    history: StoredHistory
+    digests: Mapping[str, str]
+    first: int
+    wanted: Mapping[str, int] = field(default_factory=dict[str, int])
+    waits_h: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is wanted any more."""
+        return not self.wanted and not self.waits_h
+
+    def numbers(self, case_id: str) -> range:
+        """The trial numbers of a case in this session."""
+        return range(self.first, self.first + self.wanted.get(case_id, 0))
+
+
+def top_up(
+    baseline: Baseline,
+    key: HistoryKey,
+    *,
+    version: str,
+    cases: Mapping[str, str],
+    now: datetime,
+    policy: TopUpPolicy,
+) -> TopUp:
+    """Work out which trials the history under a key lacks.
+
+    Args:
+        version: The prompt's version; empty where it has none.
+        cases: The digest of each case as it is now, by its id.
+        now: When this session begins.
+
+    Raises:
+        UsageError: The numbers for trials of main are used up.
+    """
+    known = baseline.find(key) or StoredHistory(key=key)
+    kept = {
+        case_id: case
+        for case_id, case in known.cases.items()
+        if cases.get(case_id, "")[:CASE_DIGITS] == case.digest
+    }
+    history = replace(known, version=version, cases=kept)
+    first = history.sessions[-1].last + 1 if history.sessions else HISTORY_FIRST
+    wanted = {
+        case_id: lacking
+        for case_id in cases
+        if (lacking := _lacking(history, kept.get(case_id), policy))
+    }
+    waits_h = 0.0 if policy.any_time or not wanted else _waits_h(history, now, policy)
+    if waits_h:
+        wanted = {}
+    if first + max(wanted.values(), default=0) > CONTROL_FIRST:
+        raise UsageError(
+            f"the trial numbers {HISTORY_FIRST} to {CONTROL_FIRST - 1} of dataset"
+            f" {key.dataset!r} are used up\n  fix: delete the baseline file and start anew"
+        )
+    return TopUp(history=history, digests=dict(cases), first=first, wanted=wanted, waits_h=waits_h)
+
+
+def applied(
+    asked: TopUp,
+    facts: Mapping[str, Mapping[int, TrialFacts]],
+    *,
+    now: datetime,
+    served: Collection[str],
+) -> StoredHistory:
+    """The history with the trials of a session that could be measured.
+
+    Where none of those who answered now ever answered before, the provider serves another model
+    under the old name: what was stored is forgotten.
+
+    Args:
+        facts: By case and trial number; trials that could not be measured are not in it.
+        now: When the session began.
+        served: Who answered, as the provider says it.
+    """
+    history = asked.history
+    if not any(facts.values()):
+        return history
+    if history.served and served and history.served.isdisjoint(served):
+        history = replace(history, sessions=(), cases={})
+    cases = dict(history.cases)
+    for case_id, trials in facts.items():
+        if not trials:
+            continue
+        digest = asked.digests[case_id][:CASE_DIGITS]
+        case = cases.get(case_id, CaseTrials(digest=digest))
+        for number in sorted(trials):
+            case = case.add(number, trials[number])
+        cases[case_id] = case
+    session = Session(
+        id=now.astimezone(UTC).strftime(_ID),
+        first=asked.first,
+        last=max(number for trials in facts.values() for number in trials),
+        served=tuple(sorted(served)),
+    )
+    return replace(history, sessions=(*history.sessions, session), cases=cases)
+
+
+def merged(baseline: Baseline, updated: Sequence[tuple[StoredHistory, bool]]) -> Baseline:
+    """The baseline with histories of all evals of a prompt, the version before kept as needed.
+
+    Histories of other models stay as long as the prompt does.
+
+    Args:
+        baseline: As it was.
+        updated: The history of each eval, and whether it is complete.
+    """
+    current = tuple(history for history, _ in updated if history.cases)
+    keys = [history.key for history in current]
+    prompts, models = {key.prompt for key in keys}, {key.model for key in keys}
+    elsewhere = tuple(
+        known
+        for known in baseline.histories
+        if known.key.prompt in prompts and known.key.model not in models
+    )
+    previous: list[StoredHistory] = []
+    for history, complete in updated:
+        before = None if complete else baseline.before(history.key)
+        if before is not None and before not in previous:
+            previous.append(before)
+    if not current:  # nothing could be measured, so nothing is known better than before
+        return baseline
+    return replace(baseline, histories=(*current, *elsewhere), previous=tuple(previous))
+
+
+def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
+    """How many trials of a case this session should draw."""
+    if case is None:
+        return min(policy.per_session, policy.wanted)
+    trials = min(policy.per_session, max(0, policy.wanted - len(case.drawn)))
+    sessions = len(history.sessions_of(case))
+    return max(trials, 1 if sessions < policy.sessions else 0)
+
+
+def _waits_h(history: StoredHistory, now: datetime, policy: TopUpPolicy) -> float:
+    if not history.sessions:
+        return 0.0
+    last = datetime.strptime(history.sessions[-1].id, _ID).replace(tzinfo=UTC)
+    next_at = last + timedelta(hours=policy.apart_h)
+    return max(0.0, (next_at - now) / timedelta(hours=1))
