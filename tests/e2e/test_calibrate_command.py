@@ -89,7 +89,29 @@ def test_a_judge_is_compared_with_people_and_replays(judged: EvalProject, endpoi
     write_labels(judged, [*labels(right=16, wrong=0), label(40, "pass", "fail")])
     done = judged.command("calibrate", "tone")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == snapshot()
+    assert done.stdout == snapshot("""\
+tone: local:clerk and fixtures/labels/tone.jsonl
+  labelled          33 answers
+  base rate         0.52 pass; always saying what is labelled most often is right 0.52 of the time
+  accuracy          0.97  [0.91, 1.00]
+  Cohen's kappa     0.94  [0.81, 1.00]
+  Spearman          0.94  [0.82, 1.00]
+  Kendall tau-b     0.94  [0.82, 1.00]
+  self-consistency  1.00 over 3 repeats
+
+                judge: pass  fail
+  people: pass           16     1
+  people: fail            0    16
+
+judge and people disagree on 1 of 33:
+  l40 (case disk-000)  fixtures/labels/tone.jsonl:33
+    people: pass, Ada: Because.
+    judge:  fail (0.00): verdict fail: It is marked fail.
+
+99 calls, 99 of them made now; 10.9k tokens, $0.0119
+written: fixtures/labels/tone.calibration.json
+gates
+""")
     assert endpoint.total == 99
     before = record_of(judged)
     assert before["calibrations"][0]["agreement"]["confusion"]["counts"] == [[16, 1], [0, 16]]
@@ -140,24 +162,28 @@ def test_perfect_chance_and_inverted_judges(
     assert sum(not row["agrees"] for row in document["judged"]) == 2 * wrong
 
 
-def test_disagreements_show_both_reasons(judged: EvalProject):
-    write_labels(judged, [*labels(right=16, wrong=0), label(33, "fail", "pass")])
-    done = judged.command("calibrate", "tone", "--repeats=1")
-    assert done.stdout[done.stdout.index("judge and people") :].splitlines()[:4] == snapshot()
-
-
 def test_another_rubric_voids_the_record_and_lint_says_so(judged: EvalProject):
     write_labels(judged, labels(right=16, wrong=0))
     assert judged.command("calibrate", "tone").returncode == 0
     assert "gates    tone" in judged.command("calibrate").stdout
     judged.write("prompts/judges/tone.prompt.yml", RUBRIC.replace("polite", "very polite"))
     listed = judged.command("calibrate").stdout
-    assert listed == snapshot()
+    assert listed == snapshot(
+        "informs  tone (local:clerk) on triage: its rubric or parameters changed since it was calibrated\n"
+    )
     assert "judge 'tone' informs only: its rubric or parameters changed" in (
         judged.command("lint").stdout
     )
     missing = judged.command("calibrate", "tone", "--record=none")
-    assert (missing.returncode, missing.stderr) == snapshot()
+    assert (missing.returncode, missing.stderr) == snapshot(
+        (
+            3,
+            """\
+error: 96 judgements missing: no recorded reply of local:clerk for judge 'tone'
+  record it: regauge calibrate tone --record=missing
+""",
+        )
+    )
     assert judged.command("calibrate", "tone", "--prune").returncode == 0
     assert "gates    tone" in judged.command("calibrate").stdout
     assert len(judged.recordings("judges/calibration/tone")) == 96
@@ -259,7 +285,30 @@ def test_pairs_are_judged_in_both_orders(judged: EvalProject):
     write_labels(judged, rows, "longer")
     done = judged.command("calibrate", "longer", "--repeats=1")
     assert done.returncode == 1
-    assert done.stdout == snapshot()
+    assert done.stdout == snapshot("""\
+longer: sim:none (simulated) and fixtures/labels/longer.jsonl
+  labelled          3 pairs
+  base rate         0.67 prefer a; always saying what is labelled most often is right 0.67 of the time
+  accuracy          0.50  [0.00, 1.00]
+  Cohen's kappa     0.00  [-0.50, 0.57]
+  position flips    1 of 3 pairs: 1 for the answer shown first, 0 for the one shown second
+
+             judge: a  b
+  people: a         2  2
+  people: b         1  1
+
+judge and people disagree on 2 of 3:
+  p2 (case disk-000)  fixtures/labels/longer.jsonl:2
+    people: a, Ada
+    judge:  b and, exchanged, b: It says so.
+  p3 (case disk-000)  fixtures/labels/longer.jsonl:3
+    people: b, Ada
+    judge:  a and, exchanged, b: It says so.
+
+0 calls, 0 of them made now; 0 tokens, $0
+written: fixtures/labels/longer.calibration.json
+informs only: 3 labelled answers were judged, 30 are needed
+""")
 
 
 def test_mistakes_are_said_with_what_to_do(judged: EvalProject):
@@ -268,16 +317,33 @@ def test_mistakes_are_said_with_what_to_do(judged: EvalProject):
         assert (done.returncode, done.stdout) == (2, "")
         return judged.plain(done.stderr)
 
-    assert fails("tune") == snapshot()
+    assert fails("tune") == snapshot("""\
+error: there is no judge 'tune'; evals have these that ask a model: tone
+  fix: did you mean 'tone'?
+""")
     write_labels(judged, [label(1, "pass", "pass", case="disk-9")])
-    assert fails("tone") == snapshot()
-    assert fails("tone", "--dataset=nothing") == snapshot()
+    assert fails("tone") == snapshot("""\
+error: fixtures/labels/tone.jsonl:1: there is no golden case 'disk-9'
+  fix: say which dataset has it (--dataset NAME), or give the label its own `inputs`
+""")
+    assert fails("tone", "--dataset=nothing") == snapshot("""\
+error: fixtures/golden: no dataset is called 'nothing'
+  fix: write fixtures/golden/nothing.jsonl, or use one of: triage
+""")
     write_labels(judged, [label(1, "pass", "pass", split="holdout")])
-    assert fails("tone", "--split=train") == snapshot()
+    assert fails("tone", "--split=train") == snapshot(
+        "error: no label is of split 'train'; there are: holdout\n"
+    )
     judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone", model="local:fixed")'))
-    assert fails("tone", "--model=local:other") == snapshot()
+    assert fails("tone", "--model=local:other") == snapshot("""\
+error: judge 'tone' names its model itself: local:fixed
+  fix: change it where the judge is declared, or leave --model out
+""")
     (judged.root / "fixtures" / "labels" / "tone.jsonl").unlink()
-    assert fails("tone") == snapshot()
+    assert fails("tone") == snapshot("""\
+error: fixtures/labels/tone.jsonl: no labels of judge 'tone'
+  fix: write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass", "by": ..., "why": ...}
+""")
 
 
 def test_a_rubric_that_no_eval_uses_can_be_calibrated(judged: EvalProject):
@@ -285,7 +351,9 @@ def test_a_rubric_that_no_eval_uses_can_be_calibrated(judged: EvalProject):
     write_labels(judged, labels(right=16, wrong=0))
     assert "there is no golden case 'disk-000'" in judged.command("calibrate", "tone").stderr
     assert judged.command("calibrate", "tone", "--dataset=triage").returncode == 0
-    assert judged.command("calibrate").stdout == snapshot()
+    assert judged.command("calibrate").stdout == snapshot(
+        "informs  tone: no eval has a judge of this name\n"
+    )
 
 
 def test_only_labels_of_a_split_write_no_record(judged: EvalProject):

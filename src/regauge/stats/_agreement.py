@@ -16,6 +16,8 @@ Label = TypeVar("Label", bound="Hashable")
 Weights = Literal["none", "linear", "quadratic"]
 Side = Literal["first", "second", "tie"]
 
+_BLOCK = 128
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfusionMatrix(Generic[Label]):
@@ -171,10 +173,12 @@ def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> float | No
     """
     one, other = _paired_numbers(first, second)
     balance = untied_one = untied_other = 0
-    # One item against all later ones at a time: memory grows with the items, not their square.
-    for index in range(one.size - 1):
-        signs_one = np.sign(one[index + 1 :] - one[index])
-        signs_other = np.sign(other[index + 1 :] - other[index])
+    # Every pair is met twice, which changes no ratio. Some items at a time against all: memory
+    # grows with the items, not their square.
+    for start in range(0, one.size, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        signs_one = np.sign(one - one[rows, np.newaxis])
+        signs_other = np.sign(other - other[rows, np.newaxis])
         balance += int((signs_one * signs_other).sum())
         untied_one += int(np.count_nonzero(signs_one))
         untied_other += int(np.count_nonzero(signs_other))
