@@ -121,17 +121,21 @@ class Gate:
         yield from _together([self._critical_trials(compared), self._case_stage.waves()])
         for one in compared:
             one.settle()
-        by_prompt: dict[str, list[Drawn]] = {}
-        for one in changed:
-            by_prompt.setdefault(one.case.prompt, []).append(one)
-        self._suites = [
-            SuiteStage(prompt, cases, self._policy, prompts=len(by_prompt))
-            for prompt, cases in by_prompt.items()
-        ]
         self._settled = self._case_reports()
         blocked = any(case.blocks for case in self._settled) or flips_block(
             self._settled, self._policy
         )
+        prompts = len({one.case.prompt for one in changed})
+        by_prompt: dict[str, list[Drawn]] = {}
+        named = {(case.prompt, case.case) for case in self._settled if case.verdict == "regressed"}
+        for one in changed:
+            # Broken cases that the policy lets pass would otherwise come back as a broken suite.
+            if blocked or one.case.key not in named:
+                by_prompt.setdefault(one.case.prompt, []).append(one)
+        self._suites = [
+            SuiteStage(prompt, cases, self._policy, prompts=prompts)
+            for prompt, cases in by_prompt.items()
+        ]
         yield from _together([suite.waves(blocked=blocked) for suite in self._suites])
 
     def _first_trials(self, compared: list[Drawn]) -> Iterator[Request]:

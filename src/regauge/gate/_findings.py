@@ -100,8 +100,10 @@ def _judged(report: CaseReport, drawn: Drawn, policy: GatePolicy) -> CaseReport:
         for verdict in _WORST_FIRST
         if any(check.verdict == verdict for check in report.checks)
     )
-    if worst == "regressed" or _only_repair_waits(report):
-        return replace(report, verdict=worst)
+    no_main = any(drawn.gaps("main", 0, drawn.seeds))
+    if worst == "regressed" or (_only_repair_waits(report) and not no_main):
+        blocks = worst == "regressed" and policy.case_flips == "block" and not report.accepted
+        return replace(report, verdict=worst, blocks=blocks)
     return replace(report, verdict=_lacking(report) or worst)
 
 

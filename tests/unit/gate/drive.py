@@ -1,0 +1,110 @@
+"""Drives a gate with answers written down beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from regauge.gate import Arm, GateOutcome, Wanted
+
+PROMPT = "triage"
+# What the letters of a script stand for; the last letter goes on for ever.
+FACTS: dict[str, Any] = {
+    "1": TrialFacts(checks={"right": True}),
+    "0": TrialFacts(checks={"right": False}),
+    ".": TrialFacts(checks={"right": None}),
+    "!": None,
+    "-": "not-recorded",
+}
+
+
+def count(text: str) -> Count:
+    """`9/12` as nine passes of twelve trials."""
+    passed, trials = text.split("/")
+    return Count(passed=int(passed), trials=int(trials))
+
+
+def history(text: str, *, distinct: int = 1) -> History:
+    return History(
+        checks={"right": count(text)},
+        whole=count(text),
+        sessions=("a", "b", "c"),
+        distinct_answers=distinct,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scripted:
+    """A case, and what each trial of it will show."""
+
+    case: GateCase
+    candidate: str = "1"
+    main: str = "1"
+
+    def facts(self, arm: Arm, number: int) -> Any:
+        script = self.candidate if arm == "candidate" else self.main
+        return FACTS[script[min(number, len(script) - 1)]]
+
+
+def scripted(
+    candidate: str = "1",
+    *,
+    main: str = "1",
+    was: str | None = "12/12",
+    name: str = "c",
+    prompt: str = PROMPT,
+    **more: Any,
+) -> Scripted:
+    case = GateCase(
+        prompt=prompt,
+        case=name,
+        checks=("right",),
+        history=None if was is None else history(was),
+        **more,
+    )
+    return Scripted(case=case, candidate=candidate, main=main)
+
+
+def others(number: int, **more: Any) -> list[Scripted]:
+    """Cases that pass and always did."""
+    return [scripted(name=f"other-{i}", **more) for i in range(number)]
+
+
+def run(
+    cases: Iterable[Scripted],
+    policy: GatePolicy | None = None,
+    *,
+    order: Callable[[list[tuple[Wanted, int]]], Iterable[tuple[Wanted, int]]] = iter,
+) -> GateOutcome:
+    """Answer what is wanted until nothing is."""
+    known = {one.case.key: one for one in cases}
+    return answer_all(
+        Gate([one.case for one in known.values()], policy or GatePolicy()), known, order=order
+    )
+
+
+def answer_all(
+    gate: Gate,
+    known: Mapping[tuple[str, str], Scripted],
+    *,
+    order: Callable[[list[tuple[Wanted, int]]], Iterable[tuple[Wanted, int]]] = iter,
+) -> GateOutcome:
+    asked: set[tuple[str, str, str, int]] = set()
+    while wanted := gate.wanted():
+        wave = [(one, number) for one in wanted for number in one.trials]
+        for one, number in order(wave):
+            key = (one.prompt, one.case, one.arm, number)
+            assert key not in asked, f"{key} was wanted twice"
+            asked.add(key)
+            facts = known[one.prompt, one.case].facts(one.arm, number)
+            gate.observe(one.prompt, one.case, one.arm, number, facts)
+    return gate.outcome()
+
+
+def with_policy(**more: Any) -> GatePolicy:
+    return replace(GatePolicy(), **more)

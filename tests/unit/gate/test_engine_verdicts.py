@@ -1,0 +1,380 @@
+"""Every verdict of a case, and what it does to the decision, through the gate's front door."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import pytest
+
+from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts
+from regauge.stats import CriticalPolicy
+from tests.unit.gate.drive import count, history, others, run, scripted, with_policy
+
+# A script of 24 trials of which 16 pass, and evidence stays between cleared and named throughout.
+_PROBABLY_WORSE = "001010011111011101111101"
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict", "decision", "candidate", "today"),
+    [
+        pytest.param({"candidate": "1"}, "pass", "accept", "1/1", "0/0", id="pass"),
+        pytest.param({"candidate": "0"}, "regressed", "reject", "0/6", "5/5", id="regressed"),
+        pytest.param(
+            {"candidate": "01", "was": "9/12"}, "flaky", "accept", "2/3", "0/0", id="flaky"
+        ),
+        pytest.param(
+            {"candidate": "01"}, "flaky", "accept", "5/6", "2/2", id="one failure of a stable case"
+        ),
+        pytest.param(
+            {"candidate": "0", "main": "0"}, "drifted", "accept", "0/10", "0/6", id="drifted"
+        ),
+        pytest.param(
+            {"candidate": "0", "was": "0/12"},
+            "known-failing",
+            "accept",
+            "0/1",
+            "0/0",
+            id="known failing",
+        ),
+        pytest.param(
+            {"candidate": "0", "was": "2/12"},
+            "known-failing",
+            "accept",
+            "0/3",
+            "0/0",
+            id="hardly ever passed",
+        ),
+        pytest.param(
+            {"candidate": "1", "was": "0/12", "main": "0"},
+            "improved",
+            "accept",
+            "6/6",
+            "0/5",
+            id="improved",
+        ),
+        pytest.param(
+            {"candidate": "1", "was": "0/12", "main": "1"},
+            "drifted",
+            "accept",
+            "10/10",
+            "6/6",
+            id="main passes it today as well",
+        ),
+        pytest.param(
+            {"candidate": "10", "was": "0/12", "main": "0"},
+            "flaky",
+            "accept",
+            "1/6",
+            "0/2",
+            id="passed once",
+        ),
+        pytest.param(
+            {"candidate": "111", "was": None, "state": "new"},
+            "new",
+            "accept",
+            "3/3",
+            "0/0",
+            id="new",
+        ),
+        pytest.param(
+            {"candidate": "101", "was": None, "state": "new"},
+            "new",
+            "reject",
+            "2/3",
+            "0/0",
+            id="new, below its bar",
+        ),
+        pytest.param({"state": "unchanged"}, "unchanged", "accept", "0/0", "0/0", id="unchanged"),
+        pytest.param({"state": "removed"}, "removed", "reject", "0/0", "0/0", id="removed"),
+        pytest.param(
+            {"state": "removed", "accepted": "a duplicate"},
+            "removed",
+            "accept",
+            "0/0",
+            "0/0",
+            id="removed, said so",
+        ),
+        pytest.param({"candidate": "!"}, "unmeasured", "unmeasured", "0/0", "0/0", id="no answer"),
+        pytest.param(
+            {"candidate": "0!"}, "unmeasured", "unmeasured", "0/1", "2/2", id="no second answer"
+        ),
+        pytest.param(
+            {"candidate": "-"}, "unmeasured", "unmeasured", "0/0", "0/0", id="nothing recorded"
+        ),
+        pytest.param(
+            {"candidate": "0-"}, "undecided", "undecided", "0/1", "2/2", id="too little recorded"
+        ),
+        pytest.param(
+            {"candidate": "0", "main": "!"},
+            "unmeasured",
+            "unmeasured",
+            "0/3",
+            "0/0",
+            id="main not measured",
+        ),
+        pytest.param(
+            {"candidate": "0", "main": "-"},
+            "undecided",
+            "undecided",
+            "0/3",
+            "0/0",
+            id="main not recorded",
+        ),
+        pytest.param(
+            {"candidate": "."}, "undecided", "undecided", "0/0", "0/0", id="no opinion any more"
+        ),
+        pytest.param(
+            {"candidate": "1", "tier": "critical"}, "pass", "accept", "3/3", "0/0", id="critical"
+        ),
+        pytest.param(
+            {"candidate": "101", "tier": "critical"},
+            "flaky",
+            "accept",
+            "7/8",
+            "0/0",
+            id="critical, failed once",
+        ),
+        pytest.param(
+            {"candidate": "10101", "tier": "critical", "was": "2/12"},
+            "regressed",
+            "reject",
+            "6/8",
+            "0/0",
+            id="critical, failed twice as main does",
+        ),
+        pytest.param(
+            {"candidate": "101", "tier": "critical", "strict": True},
+            "regressed",
+            "reject",
+            "2/3",
+            "0/0",
+            id="strict",
+        ),
+        pytest.param(
+            {"candidate": "00!", "tier": "critical"},
+            "regressed",
+            "reject",
+            "0/2",
+            "0/0",
+            id="critical, failed often enough before answers stopped",
+        ),
+        pytest.param(
+            {"candidate": "0", "tier": "critical", "was": None, "state": "new"},
+            "new",
+            "reject",
+            "0/8",
+            "0/0",
+            id="new and critical",
+        ),
+        pytest.param(
+            {"candidate": "01", "tier": "tracked"}, "flaky", "accept", "0/1", "0/0", id="tracked"
+        ),
+        pytest.param(
+            {"candidate": "0", "tier": "tracked", "was": None, "state": "new"},
+            "new",
+            "accept",
+            "0/1",
+            "0/0",
+            id="new and tracked",
+        ),
+        pytest.param(
+            {"candidate": "0", "accepted": "the label is gone"},
+            "regressed",
+            "accept",
+            "0/6",
+            "5/5",
+            id="accepted",
+        ),
+    ],
+)
+def test_a_case_gets_the_verdict_its_trials_give_it(script, verdict, decision, candidate, today):
+    outcome = run([scripted(**script), *others(40)])
+    case = outcome.cases[0]
+    assert (case.verdict, outcome.decision) == (verdict, decision)
+    assert (case.candidate, case.today) == (count(candidate), count(today))
+    assert outcome.finished
+
+
+def test_a_case_that_is_probably_worse_stays_undecided_at_the_cap():
+    """16 of 24 where main passed 35 of 35: e is 251, and 100 cells ask for 2,000."""
+    outcome = run([scripted(_PROBABLY_WORSE), *others(99)])
+    case = outcome.cases[0]
+    assert (case.verdict, outcome.decision) == ("undecided", "undecided")
+    assert (str(case.candidate), str(case.history + case.today)) == ("16 of 24", "35 of 35")
+    assert case.decisive is not None
+    assert case.decisive.e_value == pytest.approx(251, abs=0.5)
+    assert case.decisive.bound == pytest.approx(2000)
+    assert (
+        run([scripted(_PROBABLY_WORSE), *others(99)], with_policy(on_undecided="warn")).decision
+        == "accept"
+    )
+
+
+def test_too_short_a_recording_never_passes_and_says_what_it_needs():
+    outcome = run([scripted("0-"), *others(40)], with_policy(on_undecided="warn"))
+    case = outcome.cases[0]
+    assert outcome.decision == "undecided"
+    assert (case.needs, case.recorded) == (2, 1)
+    assert {(r.kind, r.leads_to) for r in outcome.reasons} == {("not-recorded", "undecided")}
+
+
+def test_a_repair_that_cannot_be_confirmed_from_recordings_holds_nothing_up():
+    outcome = run([scripted("1-", was="0/12"), *others(40)])
+    assert (outcome.cases[0].verdict, outcome.decision) == ("pass", "accept")
+
+
+def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
+    """Five failures, and one trial without an answer."""
+    outcome = run([scripted("0000!0"), *others(9)])
+    case = outcome.cases[0]
+    assert (case.verdict, case.missing, outcome.decision) == ("regressed", 1, "reject")
+
+
+@pytest.mark.parametrize(
+    ("script", "policy", "decision"),
+    [
+        ({"candidate": "0", "main": "0"}, {"on_drifted": "block"}, "undecided"),
+        ({"candidate": "0", "was": None, "state": "new"}, {"on_new": "warn"}, "accept"),
+        ({"candidate": "0"}, {"case_flips": "warn"}, "accept"),
+        ({"candidate": "0"}, {"case_flips": "net"}, "accept"),
+        ({"candidate": "0", "tier": "critical"}, {"case_flips": "warn"}, "reject"),
+        (
+            {"candidate": "1101", "tier": "critical"},
+            {"critical": CriticalPolicy(first=4, more=0, failures=1)},
+            "reject",
+        ),
+    ],
+)
+def test_a_policy_says_what_a_verdict_leads_to(script, policy, decision):
+    assert run([scripted(**script), *others(40)], with_policy(**policy)).decision == decision
+
+
+def test_with_net_flips_five_broken_cases_block_and_repairs_count_against_them():
+    net = with_policy(case_flips="net")
+    broken = [scripted("0", name=f"broken-{i}", was="12/12") for i in range(5)]
+    repaired = [scripted("1", name=f"repaired-{i}", was="0/12", main="0") for i in range(5)]
+    assert [r.leads_to for r in run([*broken, *others(40)], net).reasons][:5] == ["reject"] * 5
+    outcome = run([*broken, *repaired, *others(40)], net)
+    assert len(outcome.regressed) == len(outcome.improved) == 5
+    assert not [r for r in outcome.reasons if r.kind == "regressed" and r.leads_to == "reject"]
+
+
+def test_what_the_author_accepted_is_listed_and_does_not_weigh_on_the_suite():
+    broken = [scripted("0", name=f"gone-{i}", accepted="label retired") for i in range(8)]
+    outcome = run([*broken, *others(40)])
+    assert outcome.decision == "accept"
+    assert [r.kind for r in outcome.reasons] == ["accepted"] * 8
+    assert outcome.suites[0].cases == 40
+
+
+def test_without_any_history_main_is_drawn_in_the_same_run():
+    outcome = run([scripted("1", was=None), *others(40, was=None)])
+    assert outcome.decision == "accept"
+    assert (outcome.candidate_trials, outcome.main_trials) == (41, 3 * 41)
+    assert str(outcome.cases[0].history) == "3 of 3"
+
+
+def test_a_broken_case_is_found_without_any_history():
+    outcome = run([scripted("0", was=None), *others(9, was=None)])
+    case = outcome.cases[0]
+    assert (case.verdict, outcome.decision) == ("regressed", "reject")
+    assert case.today.passed == case.today.trials >= 3
+
+
+@pytest.mark.parametrize("main", ["!", "-"])
+def test_without_history_and_without_main_nothing_is_decided(main):
+    outcome = run([scripted("1", was=None, main=main), *others(5)])
+    assert outcome.cases[0].verdict in {"unmeasured", "undecided"}
+    assert outcome.decision != "accept"
+
+
+def test_more_first_trials_find_a_failure_that_one_would_miss():
+    assert run([scripted("10"), *others(9)]).decision == "accept"
+    outcome = run([scripted("10"), *others(9)], with_policy(first_draws=2))
+    assert (outcome.cases[0].verdict, outcome.decision) == ("regressed", "reject")
+
+
+def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
+    base = history("12/12")
+    case = GateCase(
+        prompt="p",
+        case="c",
+        checks=("json", "label"),
+        history=replace(base, checks=dict.fromkeys(("json", "label"), count("12/12"))),
+    )
+    gate = Gate([case], GatePolicy())
+    while wanted := gate.wanted():
+        for one in wanted:
+            for number in one.trials:
+                good = one.arm == "main"
+                facts = TrialFacts(checks={"json": True, "label": good})
+                gate.observe("p", "c", one.arm, number, facts)
+    outcome = gate.outcome()
+    report = outcome.cases[0]
+    assert (outcome.cells, outcome.decision) == (2, "reject")
+    assert [(c.check, c.verdict) for c in report.checks] == [
+        ("json", "pass"),
+        ("label", "regressed"),
+    ]
+    assert report.decisive is not None
+    assert report.decisive.check == "label"
+    assert log(report.decisive.bound or 0) == pytest.approx(GatePolicy().case.log_bound(2))
+
+
+def test_a_repeated_answer_is_no_trial_of_its_own_where_main_never_repeats():
+    """A cache answers the same failure again and again; a label says the same by nature."""
+
+    def found(distinct):
+        case = GateCase(
+            prompt="p", case="c", checks=("right",), history=history("9/12", distinct=distinct)
+        )
+        gate = Gate([case], GatePolicy())
+        while wanted := gate.wanted():
+            for one in wanted:
+                for number in one.trials:
+                    text = "same" if one.arm == "candidate" else f"{number}"
+                    facts = TrialFacts(checks={"right": one.arm == "main"}, answer=text)
+                    gate.observe("p", "c", one.arm, number, facts)
+        return gate.outcome().cases[0]
+
+    free_text, label = found(12), found(2)
+    assert (free_text.verdict, free_text.repeated) == ("flaky", free_text.candidate.trials - 1)
+    assert (label.verdict, label.repeated) == ("regressed", 0)
+
+
+def test_a_critical_case_that_never_failed_says_how_much_that_proves():
+    case = run([scripted(tier="critical", was="20/20"), *others(5)]).cases[0]
+    assert case.failure_bound == pytest.approx(0.15)
+    assert run([scripted(tier="critical", was="19/20")]).cases[0].failure_bound is None
+
+
+def test_a_case_that_main_fails_now_and_then_is_listed_as_flaky():
+    outcome = run([scripted(was="9/12"), scripted(name="stable")])
+    assert [case.flaky for case in outcome.cases] == [True, False]
+
+
+def test_a_trial_that_is_not_wanted_is_refused():
+    gate = Gate([scripted().case], GatePolicy())
+    for case, number in (("c", 1), ("other", 0)):
+        with pytest.raises(ValueError, match="not wanted"):
+            gate.observe("triage", case, "candidate", number, None)
+    gate.observe("triage", "c", "candidate", 0, TrialFacts(checks={"right": True}))
+    with pytest.raises(ValueError, match="not wanted"):
+        gate.observe("triage", "c", "candidate", 0, None)
+
+
+def test_two_cases_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="same id"):
+        Gate([scripted().case, scripted().case], GatePolicy())
+
+
+def test_before_all_is_drawn_nothing_is_accepted():
+    gate = Gate([scripted().case], GatePolicy())
+    outcome = gate.outcome()
+    assert (outcome.decision, outcome.finished) == ("unmeasured", False)
+
+
+def test_nothing_to_compare_is_accepted_at_once():
+    outcome = run([])
+    assert (outcome.decision, outcome.cells, outcome.finished) == ("accept", 0, True)
