@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.cli._calibrations import lint_calibrations
+from regauge.cli._cases_of_prompt import cases_of_prompt
 from regauge.cli._evals import with_evals
 from regauge.cli._judges_of_evals import judges_in
+from regauge.cli._stale_judgements import lint_judgements
 from regauge.errors import Fault, RecordingError, RegaugeError
-from regauge.runner import PlannedCase, needed_keys
+from regauge.runner import needed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,23 +49,12 @@ def stale_files(
     for path in sorted(project.recordings_dir.glob("*.jsonl")):
         if prompts and path.stem not in prompts:
             continue
-        cases = [case for case in evals.plan.cases if case.suite.prompt.name == path.stem]
-        cases += _own_cases(evals, project, path.stem)
+        cases = cases_of_prompt(evals, project, path.stem)
         for planned in cases:
             if planned.error is not None:
                 raise planned.error
         file = evals.answers.file(path.stem)
         yield StaleFile(file=file, needed=needed_keys(file, cases))
-
-
-def _own_cases(evals: EvalSession, project: Project, name: str) -> list[PlannedCase]:
-    """The rows of a prompt file's own `testData`, which pytest collects when it is named."""
-    file = project.prompts_dir / f"{name}.prompt.yml"
-    try:
-        suite = evals.bind_prompt_file(file)
-    except RegaugeError:  # no such file, or no data of its own
-        return []
-    return [PlannedCase(suite, case) for case in suite.dataset]
 
 
 def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
@@ -83,6 +74,7 @@ def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
             for found in stale_files(evals, project)
             if found.stale
         )
+        faults.extend(lint_judgements(evals, project))
 
     kept = project.recordings_dir.is_dir() or project.labels_dir.is_dir()
     if not evals_path.exists() or not kept:

@@ -10,13 +10,14 @@ import click
 
 from regauge.cli._evals import with_evals
 from regauge.cli._stale import stale_files
+from regauge.cli._stale_judgements import prune_judgements
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
-from regauge.reports import missing_lines, progress_line
+from regauge.reports import missing_judgement_lines, missing_lines, progress_line
 from regauge.runner import missing_answers
 
 if TYPE_CHECKING:
-    from regauge.runner import EvalSession, Progress
+    from regauge.runner import EvalSession, MissingJudgements, Progress
 
 __all__ = ["command"]
 
@@ -31,6 +32,7 @@ __all__ = ["command"]
 @click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs; ask nobody.")
 @click.option("--prune", is_flag=True, help="Remove recordings that no eval asks for any more.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
+@click.option("--judge-model", metavar="ID", help="Ask provider:model for judges that name none.")
 @click.option("--trials", type=click.IntRange(min=1), help="Draws per case.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
@@ -47,12 +49,13 @@ def command(
     dry_run: bool,
     prune: bool,
     model: str | None,
+    judge_model: str | None,
     trials: int | None,
     concurrency: str | None,
     budget_usd: float | None,
     path: Path | None,
 ) -> None:
-    """Record the answers that the evals of PROMPTs lack, or of all prompts, and their vectors.
+    """Record what the evals of PROMPTs lack, or of all prompts: answers, judge calls, vectors.
 
     Every answer is kept the moment it lands; the same command after a crash or Ctrl-C asks only
     for what is still missing. Exits with 3 when an answer could not be had.
@@ -62,6 +65,7 @@ def command(
     given = {
         "--record": mode,
         "--model": model,
+        "--judge-model": judge_model,
         "--trials": trials,
         "--concurrency": concurrency,
         "--budget-usd": budget_usd,
@@ -72,6 +76,7 @@ def command(
     def act(evals: EvalSession) -> None:
         if prune:
             _prune(evals, project, prompts, dry_run=dry_run)
+            prune_judgements(evals, project, prompts, dry_run=dry_run)
         elif dry_run:
             failures.extend(_estimate(evals, project))
         else:
@@ -90,21 +95,36 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
 def _estimate(evals: EvalSession, project: Project) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     missing = missing_answers(evals.plan, evals.answers, project.settings, options=evals.options)
-    for line in missing_lines(missing):
+    judgements = _judgements(evals, project)
+    for line in (*missing_lines(missing), *missing_judgement_lines(judgements)):
         click.echo(line.text)
     unembedded = _embed(evals)
     for words in unembedded:
         click.echo(words)
     faults = _unaskable(evals)
-    if not missing and not unembedded and not faults:
+    if not missing and not judgements and not unembedded and not faults:
         click.echo("nothing is missing")
     return [f"{count} cases cannot be asked: {message}" for message, count in faults.items()]
 
 
+def _judgements(evals: EvalSession, project: Project) -> list[MissingJudgements]:
+    """What judges lack, found by letting them judge from what is recorded."""
+    missing = {draw.id for draw in evals.plan.missing}
+    for draw in evals.plan.asks:
+        if draw.id in missing:
+            for judge in draw.planned.suite.model_judges:
+                evals.misses.note(judge, draw, None)
+        else:
+            evals.take(draw, waiting=lambda _: None)
+    return evals.misses.summary(evals.answers, project.settings, options=evals.options)
+
+
 def _draw(evals: EvalSession) -> list[str]:
-    """Take every missing answer; returns each kind of failure once, with its count."""
-    draws = evals.plan.missing
+    """Take every missing answer and judge call; returns each kind of failure, with its count."""
+    draws = evals.plan.asks
+    missing = {draw.id for draw in evals.plan.missing}
     failures = _unaskable(evals)
+    unjudged: Counter[str] = Counter()
     recorded = 0
     budget: BudgetError | None = None
 
@@ -113,8 +133,10 @@ def _draw(evals: EvalSession) -> list[str]:
 
     for draw in draws:
         try:
-            evals.take(draw, waiting=report)
-            recorded += 1
+            asked = evals.take(draw, waiting=report)
+            recorded += draw.id in missing
+            if asked.failure is not None:
+                unjudged[_without_sums(asked.failure)] += 1
         except BudgetError as error:  # the sums it names differ from case to case
             budget = budget or error
             failures[str(budget)] += 1
@@ -122,16 +144,29 @@ def _draw(evals: EvalSession) -> list[str]:
             failures[str(error)] += 1
     unembedded = _embed(evals)
     evals.finish(complete=True)  # so that nothing is called recorded that cannot be written
-    if draws or failures:
+    if missing or failures:
         click.echo(f"{recorded} of {recorded + failures.total()} answers recorded")
+    calls = evals.progress.judge_calls
+    if calls:
+        click.echo(f"{calls} judge calls recorded")
     if evals.embeddings.asked:
         click.echo(f"{evals.embeddings.asked} vectors recorded")
-    elif not draws and not failures and not unembedded:
+    elif not any((missing, failures, calls, unjudged, unembedded)):
         click.echo("nothing is missing")
     return [
         *(f"{count} answers missing: {message}" for message, count in failures.most_common()),
+        *(f"{count} judgements missing: {message}" for message, count in unjudged.most_common()),
         *unembedded,
     ]
+
+
+def _without_sums(error: UnmeasuredError) -> str:
+    """The words of an error, less what differs from case to case."""
+    return (
+        "the budget is reached; a larger --budget-usd goes on where this run stopped"
+        if (isinstance(error, BudgetError))
+        else str(error)
+    )
 
 
 def _embed(evals: EvalSession) -> list[str]:

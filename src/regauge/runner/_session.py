@@ -18,6 +18,7 @@ from regauge.runner._missing_judgements import Misses
 from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._progress import Progress
 from regauge.runner._result import EvalResult
+from regauge.runner._stale import recorded_draws
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regauge.project import Project
+    from regauge.runner._model_judging import Used
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import PlannedCase
     from regauge.runner._spec import EvalSpec
@@ -163,6 +165,10 @@ class EvalSession:
                 measured = self.measurements.finish()
         return Published(written={**published.written, **vectors, **measured})
 
+    def close(self) -> None:
+        """End the run and leave the committed recordings alone; the local store has the answers."""
+        self.answers.finish(complete=True, publish=False)
+
     def embed(self, draw: Draw) -> None:
         """Record the vectors that judges of a draw will ask for; no answer, no vectors.
 
@@ -176,6 +182,23 @@ class EvalSession:
         if answer is not None:
             for judge in judges:
                 asyncio.run(judge.prepare(answer.completion, planned.case))
+
+    def used_by_judges(self, prompt: str, cases: Sequence[PlannedCase]) -> Used:
+        """What judges take from recordings to judge every recorded answer to a prompt.
+
+        Args:
+            prompt: The prompt.
+            cases: Those that can ask it; answers of any trial and of any model count.
+        """
+        trials = self._made_by(None)
+        draws = recorded_draws(self.answers.file(prompt), cases)
+
+        async def judge_all() -> None:
+            for draw, answer in draws:
+                await trials.judged(draw, answer)
+
+        asyncio.run(judge_all())
+        return trials.used(prompt)
 
     def take(self, draw: Draw, *, waiting: Callable[[Progress], None]) -> AskedTrial:
         """The answer of one draw, and what the judges that ask a model say of it.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import RegaugeError
 from regauge.providers import parse_model_id
+from regauge.runner._plan import Draw
+from regauge.runner._trial import SourcedCompletion
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._plan import PlannedCase
 
-__all__ = ["needed_keys"]
+__all__ = ["needed_keys", "recorded_draws"]
 
 
 def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[RecordingKey]:
@@ -38,6 +40,26 @@ def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[Rec
         for recording in file
         if recording.key.digest in digests or recording.case in unclear
     }
+
+
+def recorded_draws(
+    file: RecordingsFile, cases: Collection[PlannedCase]
+) -> list[tuple[Draw, SourcedCompletion]]:
+    """Every recorded answer that a planned case can have, with the draw it is of."""
+    models = {recording.model for recording in file}
+    asked: dict[str, list[PlannedCase]] = {}
+    for planned in cases:
+        for model in models:
+            if digest := _digest(planned, model):
+                asked.setdefault(digest, []).append(planned)
+    return [
+        (
+            Draw(planned, recording.key.trial),
+            SourcedCompletion(completion=recording.completion, source="recording"),
+        )
+        for recording in file
+        for planned in asked.get(recording.key.digest, ())
+    ]
 
 
 def _digest(planned: PlannedCase, model: str) -> str | None:
