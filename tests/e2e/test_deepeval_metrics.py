@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from regauge.datasets import GoldenCase
 from regauge.judges import JudgeContext, deepeval
+from regauge.judges.deepeval import _guard
 from regauge.judges.deepeval._installed import NO_MODEL
 from regauge.project import EndpointSettings
 from regauge.providers import Completion, ToolCall, Usage
@@ -277,8 +278,6 @@ class _Project:
 
 
 def test_every_exported_metric_is_measured_or_left_out_for_a_reason():
-    from regauge.judges.deepeval import _guard
-
     _guard.load()
     import deepeval.metrics
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["SETTINGS", "load"]
+__all__ = ["SETTINGS", "import_quietly", "load", "loaded"]
 
 _SETTINGS_MODULE: Final = "deepeval.config.settings"
+_BUILT_ON_IT: Final = "regauge.judges.deepeval.live._metrics"
 _LOGGER: Final = "deepeval"
 SETTINGS: Final[Mapping[str, Any]] = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": True,
@@ -40,28 +41,38 @@ SETTINGS: Final[Mapping[str, Any]] = {
 _lock: Final = threading.Lock()
 
 
-def load() -> ModuleType:
-    """deepeval, imported once per process and kept quiet; safe to call from any thread.
+def loaded() -> bool:
+    """Whether `load` has come to its end in this process."""
+    return _BUILT_ON_IT in sys.modules and hasattr(sys.modules[_BUILT_ON_IT], "LOADED")
+
+
+def load() -> None:
+    """Import deepeval and what here is built on it, once and quietly; from any thread.
+
+    Raises:
+        ImportError: deepeval is not installed, or is a version that cannot be loaded.
+    """
+    importlib.import_module(_BUILT_ON_IT)
+
+
+def import_quietly() -> None:
+    """Import deepeval alone; `load` is what a judge wants.
 
     Raises:
         ImportError: deepeval is not installed, or is a version that cannot be loaded.
     """
     with _lock:
-        if _SETTINGS_MODULE not in sys.modules:
-            finder = _SettingsFinder()
-            sys.meta_path.insert(0, finder)
-            try:
-                importlib.import_module("deepeval.metrics")
-            finally:
-                sys.meta_path.remove(finder)
-        else:  # the project imported it itself
+        finder = _SettingsFinder()
+        sys.meta_path.insert(0, finder)
+        try:
             importlib.import_module("deepeval.metrics")
+        finally:
+            sys.meta_path.remove(finder)
         settings: Any = sys.modules[_SETTINGS_MODULE]
-        if not getattr(settings, "_regauge_settled", False):
+        if not getattr(settings, "_regauge_settled", False):  # the project imported it itself
             _settle(settings)
         # It would print about this while it is imported.
         settings.get_settings().DEEPEVAL_FILE_SYSTEM = "READ_ONLY"
-        return sys.modules["deepeval"]
 
 
 def _settle(settings: ModuleType) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,7 +20,7 @@ from regauge.judges.deepeval._installed import installed_version, templates_dige
 from regauge.judges.deepeval._integrity import judged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
@@ -87,9 +88,6 @@ class DeepevalJudge:
     def prepare(self) -> None:
         """Import deepeval, which takes a second or two."""
         _guard.load()
-        from regauge.judges.deepeval import _metrics
-
-        del _metrics  # it is loaded, which is all that is wanted
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Raise: outside a run there is nobody to ask.
@@ -129,8 +127,9 @@ class DeepevalJudge:
             code = said.code if completion.text is None else "no_text"
             return Measurement(score=None, reason=said.reason, details={"code": code})
         fields = self.fields.values(completion, case)
-        await asyncio.to_thread(self.prepare)
-        from regauge.judges.deepeval import _metrics, _model
+        if not _guard.loaded():
+            await _in_own_thread(self.prepare)
+        from regauge.judges.deepeval.live import _metrics, _model
 
         asking = Asking(calls, model=self._asked(), parameters=self.parameters, judge=self.name)
         seed = digest_of({"judge": self.measurement_digest, "fields": fields})
@@ -216,6 +215,15 @@ class DeepevalJudge:
             f"{self.name} broke on case {case.id!r}: {type(error).__name__}: {error}",
             judge=self.name,
         )
+
+
+async def _in_own_thread(work: Callable[[], None]) -> None:
+    """Wait for an import, and leave the loop's own threads to those who look up hosts."""
+    with_own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval-import")
+    try:
+        await asyncio.get_running_loop().run_in_executor(with_own_thread, work)
+    finally:
+        with_own_thread.shutdown(wait=False)
 
 
 def _measurement(metric: Any, score: Any, count: Judged, *, better: bool) -> Measurement:

@@ -42,9 +42,6 @@ class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base ho
     second time, without the schema, after any TypeError.
     """
 
-    def __init__(self) -> None:
-        super().__init__("regauge")
-
     def load_model(self, *_: Any, **__: Any) -> Any:
         """Nothing: the run knows the model."""
         return None

@@ -20,15 +20,23 @@ from deepeval.test_case import MultiTurnParams, SingleTurnParams
 
 from regauge.errors import UsageError
 from regauge.judges.deepeval._ask import SyncInLoopError
-from regauge.judges.deepeval._cases import arena_case, conversation, single_turn, tool_calls
-from regauge.judges.deepeval._model import RunModel, install
+from regauge.judges.deepeval.live._cases import arena_case, conversation, single_turn, tool_calls
+from regauge.judges.deepeval.live._model import RunModel, install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regauge.digests import JSON
 
-__all__ = ["MissingTestCaseParamsError", "higher_is_better", "is_arena", "make", "run", "test_case"]
+__all__ = [
+    "LOADED",
+    "MissingTestCaseParamsError",
+    "higher_is_better",
+    "is_arena",
+    "make",
+    "run",
+    "test_case",
+]
 
 _KINDS: Final = (BaseMetric, BaseConversationalMetric, BaseArenaMetric)
 _ALWAYS: Final = {"async_mode": True, "verbose_mode": False, "eval_mode": "llm"}
@@ -132,9 +140,9 @@ async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
 
 
 def _awaits(metric: Any) -> bool:
-    kinds: tuple[Any, ...] = (type(metric), *_KINDS)
-    own, *bare = (kind.a_measure for kind in kinds)
-    return own not in bare
+    kind = cast("Any", type(metric))
+    base: Any = next(base for base in _KINDS if isinstance(metric, base))
+    return kind.a_measure is not base.a_measure
 
 
 def _call(measure: Callable[..., Any], case: Any) -> Any:
@@ -155,9 +163,7 @@ async def _in_thread(work: Callable[[], Any]) -> None:
         with_own_thread.shutdown(wait=False)
 
 
-def _constructed(
-    kind: type, options: Mapping[str, Any], *, name: str, fields: Sequence[str]
-) -> Any:
+def _constructed(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
     if not issubclass(kind, _KINDS):
         raise UsageError(f"{name}: {kind.__name__} is no metric of deepeval")
     named = inspect.signature(kind).parameters
@@ -174,8 +180,8 @@ def _constructed(
         raise UsageError(f"{name}: {kind.__name__} cannot be made: {error}") from error
 
 
-def _about(kind: type, fields: Sequence[str]) -> list[Any]:
-    if issubclass(kind, BaseConversationalMetric):
+def _about(kind: Any, fields: Sequence[str]) -> list[Any]:
+    if _is_of_turns(kind):
         known = {part.value for part in MultiTurnParams}
         first = _ABOUT_TURNS
     else:
@@ -185,10 +191,12 @@ def _about(kind: type, fields: Sequence[str]) -> list[Any]:
     return _params(kind, list(names))
 
 
-def _params(kind: type, names: Sequence[Any]) -> list[Any]:
-    values: Any = (
-        MultiTurnParams if issubclass(kind, BaseConversationalMetric) else SingleTurnParams
-    )
+def _is_of_turns(kind: Any) -> bool:
+    return issubclass(kind, BaseConversationalMetric)
+
+
+def _params(kind: Any, names: Sequence[Any]) -> list[Any]:
+    values: Any = MultiTurnParams if _is_of_turns(kind) else SingleTurnParams
     return [values(name) if isinstance(name, str) else name for name in names]
 
 
@@ -205,7 +213,7 @@ def _option(kind: type, name: str, value: Any) -> Any:
         case "available_tools" if value:
             return tool_calls(value)
         case "dag":
-            return _graph(value, multiturn=issubclass(kind, BaseConversationalMetric))
+            return _graph(value, multiturn=_is_of_turns(kind))
         case _:
             return value
 
@@ -235,11 +243,17 @@ def _private(metric: Any) -> Any:
     for name, value in kept.items():
         if isinstance(value, _KINDS):
             setattr(own, name, _private(value))
-        elif isinstance(value, list) and any(isinstance(part, _KINDS) for part in value):
+        elif isinstance(value, list):
             parts = cast("list[object]", value)
-            setattr(
-                own, name, [_private(part) if isinstance(part, _KINDS) else part for part in parts]
-            )
+            setattr(own, name, [_private_if_metric(part) for part in parts])
     if isinstance(getattr(own, "dag", None), exported.DeepAcyclicGraph):
         own.dag = copy_graph(own.dag)
     return own
+
+
+def _private_if_metric(value: object) -> object:
+    return _private(value) if isinstance(value, _KINDS) else value
+
+
+LOADED: Final = True
+"""The last name of this module, so that whoever sees it can use all the others."""
