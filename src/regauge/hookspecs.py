@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from regauge.gate import Comparison, GatePolicy
+    from regauge.reports import DecisionDocument
     from regauge.runner import EvalResult, EvalSession
 
-__all__ = ["pytest_regauge_case_finished", "pytest_regauge_planned"]
+__all__ = [
+    "pytest_regauge_case_finished",
+    "pytest_regauge_compared",
+    "pytest_regauge_decided",
+    "pytest_regauge_planned",
+]
 
 
 @pytest.hookspec
@@ -20,3 +27,15 @@ def pytest_regauge_planned(config: pytest.Config, evals: EvalSession) -> None:
 @pytest.hookspec
 def pytest_regauge_case_finished(config: pytest.Config, result: EvalResult) -> None:
     """Called after each case, with its judged trials."""
+
+
+@pytest.hookspec
+def pytest_regauge_compared(
+    config: pytest.Config, comparison: Comparison, policy: GatePolicy
+) -> None:
+    """Called by a gate that is to stop before it draws, with what it would compare."""
+
+
+@pytest.hookspec
+def pytest_regauge_decided(config: pytest.Config, decision: DecisionDocument) -> None:
+    """Called once a gate has decided, before the items report."""

@@ -61,6 +61,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="X",
         help="what the run may spend; cases beyond it stay unmeasured",
     )
+    group.addoption(
+        "--gate",
+        metavar="REF",
+        help="compare with the base version that a branch, tag or commit holds: the run fails "
+        "unless the change is accepted, and every case reports what became of it",
+    )
+    group.addoption(
+        "--gate-more",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --gate: N more trials for cases that stay undecided",
+    )
     group.addoption("--report", metavar="DIR", help="copy the run record to DIR, for CI to keep")
 
 
@@ -73,6 +86,11 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the run; a worker process of xdist takes the name its controller gave."""
+    if config.getoption("--gate") is not None and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError(
+            "--gate asks models side by side in one process, and does not share its run with"
+            " xdist's workers\n  fix: leave out -n, or add -n 0"
+        )
     given = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     config.stash[_run_id_key] = given or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
@@ -166,17 +184,20 @@ def pytest_runtest_makereport(
     report = yield
     run = item.config.stash.get(_run_key, None)
     if run is not None:
-        run.amend(report, call)
+        run.amend(item, report, call)
     return report
 
 
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-    """Count what is unmeasured apart from what failed."""
+    """Count what is unmeasured apart from what failed, and what a gate has a word for."""
     if getattr(report, "regauge_unmeasured", False):
         return "unmeasured", "U", ("UNMEASURED", {"red": True})
-    return None
+    status: tuple[str, str, tuple[str, dict[str, bool]]] | None = getattr(
+        report, "regauge_status", None
+    )
+    return status
 
 
 @pytest.hookimpl(trylast=True)  # by then xdist has ended its workers

@@ -42,6 +42,7 @@ from regauge.runner import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from regauge.pytest_gate import PytestGate
     from regauge.reports import RunRecord
     from regauge.runner import Progress
 
@@ -106,6 +107,8 @@ class PytestRun:
         self._record: RunRecord | None = None
         self._end = RunEnd()
         self._trouble: list[str] = []
+        self._nodes: dict[int, str] = {}
+        self._gate = self._asked_to_gate()
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Make one item per golden case of an eval.
@@ -145,12 +148,21 @@ class PytestRun:
     def plan(self, items: Sequence[pytest.Item]) -> None:
         """Plan the evals among the selected items, and tell other plugins."""
         cases = [planned for item in items if (planned := _planned_case(item)) is not None]
+        self._nodes = {
+            id(planned): item.nodeid
+            for item in items
+            if (planned := _planned_case(item)) is not None
+        }
         self._session.prepare(cases)
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Draw answers ahead while the block runs."""
+        """Draw answers ahead while the block runs; a gate decides before it."""
+        if self._gate is not None:
+            self._gate.run(self._nodes, say=self._say)
+            yield
+            return
         with self._session.running():
             yield
 
@@ -167,8 +179,12 @@ class PytestRun:
 
     def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
         """The judged trials of a case, written to the run record whatever they say."""
-        result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
-        self._writer.add(result)
+        result: EvalResult
+        if self._gate is not None:
+            result = self._gate.result(planned, where=item.nodeid)
+        else:
+            result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
+            self._writer.add(result)
         item.user_properties.extend(junit_properties(result))
         self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
         return result
@@ -179,12 +195,18 @@ class PytestRun:
         if isinstance(result, EvalResult) and not result.checked:
             result.check()
 
-    def amend(self, report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    def amend(
+        self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
+    ) -> None:
         """Replace the traceback of a judged failure by its words; tracked cases do not block."""
         if call.excinfo is None:
+            if self._gate is not None:
+                self._gate.amend(item, report)
             return
         error = call.excinfo.value
-        if isinstance(error, CaseFailed):
+        if self._gate is not None and self._gate.failed(error):
+            report.longrepr = _words(call.excinfo, error.short)
+        elif isinstance(error, CaseFailed):
             if error.result.case.tier == "tracked":
                 report.outcome = "skipped"
                 report.wasxfail = f"tracked case: {error.short}"
@@ -219,7 +241,10 @@ class PytestRun:
         if self._worker_id is not None:
             return self._end.to_text()
         self._writer.gather()
-        if self._writer.empty:
+        decision = self._gate.document if self._gate is not None else None
+        if self._gate is not None and not self._gate.accepts:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if self._writer.empty and decision is None:
             return None
         self._record = self._writer.finish(
             started_at=self._started_at,
@@ -227,6 +252,7 @@ class PytestRun:
             command=["pytest", *sys.argv[1:]],
             options=asdict(self._session.options),
             git=git_state(self._project.root),
+            decision=decision,
         )
         target = self._config.getoption("--report")
         if target:
@@ -247,7 +273,7 @@ class PytestRun:
                 self._project.settings,
                 options=self._session.options,
             )
-            if self._session.options.record == "none"
+            if self._session.options.record == "none" and self._gate is None
             else []
         )
         end = RunEnd(
@@ -283,7 +309,7 @@ class PytestRun:
             return
         terminal.section("regauge", sep="=")
         lines = [
-            *suite_lines(self._record.suites),
+            *(self._gate.lines() if self._gate is not None else suite_lines(self._record.suites)),
             *judge_lines(self._record.suites),
             *cause_lines(self._writer.tally.causes()),
             *missing_lines(self._end.missing),
@@ -298,10 +324,21 @@ class PytestRun:
 
     def _say_progress(self, progress: Progress) -> None:
         """A line on the terminal now and then, while an answer is awaited."""
+        self._say(progress_line(progress, self._session.budget))
+
+    def _say(self, line: str) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and self._worker_id is None:
             terminal.ensure_newline()
-            terminal.write_line(progress_line(progress, self._session.budget))
+            terminal.write_line(line)
+
+    def _asked_to_gate(self) -> PytestGate | None:
+        """The gate, where the run is to compare with a base version."""
+        if self._config.getoption("--gate") is None or self._config.option.collectonly:
+            return None
+        from regauge.pytest_gate import PytestGate
+
+        return PytestGate(self._config, self._session, writer=self._writer)
 
 
 def _planned_case(item: pytest.Item) -> PlannedCase | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from regauge.gate._baseline import Baseline
 from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
@@ -36,6 +37,7 @@ from regauge.gate._types import (
 __all__ = [
     "EXIT_CODES",
     "Arm",
+    "Baseline",
     "CaseReport",
     "CheckReport",
     "Compared",

@@ -43,9 +43,10 @@ def _regressed(report: CaseReport, context: MessageContext) -> str:
         )
     new, today, before = _counts(report)
     decisive = report.decisive
-    check = f" {decisive.check}" if decisive is not None and len(report.checks) > 1 else ""
-    when = " before" if context.stored else " just now"
-    main = f"main passed {before}{when}" + (f" and {today} today" if today.trials else "")
+    check = f" {decisive.check} in" if decisive is not None and len(report.checks) > 1 else ""
+    main = f"main passed {before} before" + (f" and {today} today" if today.trials else "")
+    if not context.stored:
+        main = f"main, drawn beside it, passed {before + today}"
     words = f"failed{check} {_failed(new)} new trials. {main}. This prompt change broke it."
     return f"{words} {_repeated(report)}" if report.repeated else words
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regauge.reports._annotations import decision_annotations
+from regauge.reports._answer_diff import answer_diff
 from regauge.reports._console import (
     Line,
     cause_lines,
@@ -24,7 +25,7 @@ from regauge.reports._decision import (
 )
 from regauge.reports._end import RunEnd
 from regauge.reports._export import trials_table, write_csv, write_parquet
-from regauge.reports._gate_console import decision_lines
+from regauge.reports._gate_console import decision_lines, gate_progress_line, verdict_words
 from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._git import git_state
 from regauge.reports._junit import junit_properties
@@ -62,6 +63,7 @@ __all__ = [
     "Tally",
     "TrialRow",
     "VerdictRow",
+    "answer_diff",
     "cause_lines",
     "decision_annotations",
     "decision_lines",
@@ -69,6 +71,7 @@ __all__ = [
     "duration",
     "escape_markdown",
     "find_run",
+    "gate_progress_line",
     "git_state",
     "judge_lines",
     "junit_properties",
@@ -85,6 +88,7 @@ __all__ = [
     "run_markdown",
     "suite_lines",
     "trials_table",
+    "verdict_words",
     "write_csv",
     "write_parquet",
 ]

@@ -12,10 +12,19 @@ from regauge.reports._console import Line, money
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
 
-__all__ = ["VERDICTS", "calls_line", "decision_lines", "headline", "version_step"]
+__all__ = [
+    "VERDICTS",
+    "calls_line",
+    "decision_lines",
+    "gate_progress_line",
+    "headline",
+    "verdict_words",
+    "version_step",
+]
 
 _SHORT_HASH = 9
 _CASES_MAX = 20
@@ -68,6 +77,25 @@ def headline(document: DecisionDocument) -> str:
         named += f" ({document.base_commit[:_SHORT_HASH]})"
     counts = _counts(_summed(document), only={"regressed", "improved", "undecided", "unmeasured"})
     return f"{named}: {counts}" if counts else named
+
+
+def verdict_words(verdict: str) -> str:
+    """A verdict as people read it.
+
+    >>> verdict_words("regressed"), verdict_words("known-failing")
+    ('broken', 'known failing')
+    """
+    return VERDICTS[verdict].column
+
+
+def gate_progress_line(progress: GateProgress) -> str:
+    """How far this wave of trials has come, what the run cost, and how long the wave will take."""
+    remaining = progress.remaining_s
+    left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
+    return (
+        f"regauge gate: wave {progress.wave}, {progress.landed} of {progress.wanted} trials,"
+        f" {money(progress.spent_usd)}{left}"
+    )
 
 
 def decision_lines(document: DecisionDocument) -> list[Line]:

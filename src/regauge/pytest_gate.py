@@ -1,0 +1,287 @@
+"""The gate inside a pytest run: it decides before the items report, and each says its part."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeGuard
+
+import pytest
+
+from regauge.errors import RegaugeError, UnmeasuredError
+from regauge.gate import compare, decide, operating_line, policy_of, with_more_trials
+from regauge.printable import printable
+from regauge.reports import (
+    answer_diff,
+    decision_lines,
+    gate_progress_line,
+    verdict_words,
+)
+from regauge.reports.decisions import decision_document
+from regauge.runner import EvalResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.gate import Baseline, Decided, GatePolicy, GateProgress
+    from regauge.reports import CaseDocument, DecisionDocument, Line, RunWriter
+    from regauge.runner import EvalSession, PlannedCase
+
+__all__ = ["GateFailed", "GateRequest", "GatedResult", "PytestGate", "request_key"]
+
+# Outcomes that pytest has no word for: the letter of their dots, and their colour.
+_STATUSES: Mapping[str, tuple[str, str]] = {
+    "regressed": ("b", "yellow"),
+    "undecided": ("?", "yellow"),
+    "drifted": ("d", "yellow"),
+    "improved": ("+", "green"),
+    "flaky": ("~", "yellow"),
+    "new": ("n", "green"),
+    "unchanged": ("=", "green"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequest:
+    """What a run is asked to gate.
+
+    Attributes:
+        ref: What to compare with.
+        policy: What to hold the change to; None is what the project says.
+        baseline: Taken in place of the one that is committed.
+        more: Trials that a suspect may have beyond the last look.
+        dry_run: Whether to stop before anything is drawn.
+        again: The words of the command that decides again.
+    """
+
+    ref: str
+    policy: GatePolicy | None = None
+    baseline: Baseline | None = None
+    more: int = 0
+    dry_run: bool = False
+    again: Sequence[str] = ()
+
+
+request_key: pytest.StashKey[GateRequest] = pytest.StashKey()
+
+
+class GateFailed(AssertionError):  # noqa: N818 - it says what happened; it is not an error
+    """A case that keeps a change from being accepted; the message is what a reader needs."""
+
+    regauge_words = True
+
+    def __init__(self, document: CaseDocument, *, where: str) -> None:
+        self.document = document
+        self.where = where
+        super().__init__(document.message)
+
+    def __str__(self) -> str:
+        again = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
+        diff = [f"    {line}" for line in answer_diff(self.document)]
+        return printable("\n".join([self.document.message, *diff, again]))
+
+    @property
+    def short(self) -> str:
+        """One line, for lists."""
+        return printable(self.document.message)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class GatedResult(EvalResult):
+    """The candidate's trials of one case, and what the gate says of them.
+
+    Attributes:
+        gated: The verdict; it decides in place of the single trials.
+        outcome: `failed` when the case keeps the change from being accepted.
+    """
+
+    gated: CaseDocument
+    checked: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        outcomes = [trial.outcome for trial in self.trials]
+        self.passed = outcomes.count("passed")
+        if self.gated.verdict == "unmeasured":
+            self.outcome = "unmeasured"
+        else:
+            self.outcome = "failed" if self.breaks else "passed"
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the case is worse, and blocks."""
+        return self.gated.blocks and self.gated.verdict in {"regressed", "new"}
+
+    def check(self) -> None:
+        """Apply the gate's verdict.
+
+        Raises:
+            GateFailed: The change broke the case.
+            UnmeasuredError: Trials have no answer or no verdict.
+        """
+        __tracebackhide__ = True
+        self.checked = True
+        if self.gated.verdict == "unmeasured":
+            raise self.error or UnmeasuredError(self.gated.message)
+        if self.breaks:
+            raise GateFailed(self.gated, where=self.where)
+
+
+class PytestGate:
+    """One gate in one pytest run.
+
+    Args:
+        config: Of pytest.
+        session: Finds and draws answers.
+        writer: Of the run record.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        session: EvalSession,
+        *,
+        writer: RunWriter,
+    ) -> None:
+        self._config = config
+        self._session = session
+        self._request = request = config.stash.get(request_key, None) or GateRequest(
+            ref=config.getoption("--gate"), more=config.getoption("--gate-more")
+        )
+        self._writer = writer
+        policy = request.policy or policy_of(session.project.settings.gate)
+        self._policy = with_more_trials(policy, request.more)
+        self._cases: dict[int, CaseDocument] = {}
+        self._results: dict[int, GatedResult] = {}
+        self.document: DecisionDocument | None = None
+
+    def run(self, nodes: Mapping[int, str], *, say: Callable[[str], None]) -> None:
+        """Compare, draw, decide, and write every trial to the run record.
+
+        Args:
+            nodes: The pytest item of each planned case, by the case's identity.
+            say: Shows a line while models answer.
+
+        Raises:
+            pytest.UsageError: The change cannot be compared.
+        """
+        try:
+            comparison = compare(self._session, self._request.ref, baseline=self._request.baseline)
+            if self._request.dry_run:
+                self._config.hook.pytest_regauge_compared(
+                    config=self._config, comparison=comparison, policy=self._policy
+                )
+                return
+            decided = decide(self._session, comparison, self._policy, waiting=self._waiting(say))
+        except RegaugeError as error:
+            raise pytest.UsageError(str(error)) from error
+        self.document = self._documented(decided)
+        self._keep(decided, nodes)
+        self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
+
+    def result(self, planned: PlannedCase, *, where: str) -> GatedResult:
+        """What an item is about; one that was not drawn is skipped where nothing is recorded."""
+        known = self._results.get(id(planned))
+        if known is not None:
+            return known
+        document = self._cases[id(planned)]
+        found = self._session.result(planned, where=where, waiting=lambda _: None)
+        if found.outcome == "unmeasured":
+            pytest.skip(document.message)
+        return GatedResult(
+            suite=found.suite,
+            case=found.case,
+            trials=found.trials,
+            where=where,
+            gated=document,
+        )
+
+    def failed(self, error: BaseException) -> TypeGuard[GateFailed]:
+        """Whether an error is the gate's own."""
+        return isinstance(error, GateFailed)
+
+    def amend(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        """Let the report of an item that passed say what the gate says of its case."""
+        result = getattr(item, "funcargs", {}).get("result")
+        if not isinstance(result, GatedResult) or report.when != "call":
+            return
+        verdict = result.gated.verdict
+        if report.outcome != "passed" or hasattr(report, "wasxfail"):
+            return
+        if verdict == "known-failing":
+            report.outcome = "skipped"
+            report.wasxfail = result.gated.message
+        elif verdict in _STATUSES:
+            letter, tone = _STATUSES[verdict]
+            words = verdict_words(verdict)
+            vars(report)["regauge_status"] = words, letter, (words.upper(), {tone: True})
+            report.sections.append(("gate", printable(result.gated.message)))
+
+    def lines(self) -> list[Line]:
+        """The decision, for the summary."""
+        return decision_lines(self.document) if self.document is not None else []
+
+    @property
+    def accepts(self) -> bool:
+        """Whether the change may be merged."""
+        return self.document is not None and self.document.decision == "accept"
+
+    def _documented(self, decided: Decided) -> DecisionDocument:
+        line = operating_line(
+            [case.history for case in decided.outcome.cases if case.history.trials],
+            self._policy,
+            cells=decided.outcome.cells or None,
+        )
+        again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
+        return decision_document(
+            decided,
+            again=shlex.join(again),
+            go_on=shlex.join(_go_on(decided, again, self._session)),
+            operating_line=str(line) if line is not None else "",
+        )
+
+    def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
+        """Write the trials of both arms, and keep those of the candidate for the items."""
+        assert self.document is not None
+        for compared, case in zip(decided.compared, self.document.cases, strict=True):
+            planned = compared.candidate
+            if planned is None:
+                continue
+            self._cases[id(planned)] = case
+            node = nodes.get(id(planned), "")
+            if trials := decided.trials.get((case.prompt, case.case, "candidate")):
+                result = self._results[id(planned)] = GatedResult(
+                    suite=planned.suite,
+                    case=planned.case,
+                    trials=tuple(trials),
+                    where=node,
+                    gated=case,
+                )
+                self._writer.add(result, arm="candidate")
+            main = compared.main
+            if main and (trials := decided.trials.get((case.prompt, case.case, "main"))):
+                result_of_main = EvalResult(
+                    suite=main.suite, case=main.case, trials=tuple(trials), where=node
+                )
+                self._writer.add(result_of_main, arm="main")
+
+    def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
+        return lambda progress: say(gate_progress_line(progress))
+
+
+def _go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
+    """The command that draws what is missing, or gathers more evidence; empty when decided."""
+    match decided.lacks:
+        case "recordings":
+            return [*again, "--record=missing"]
+        case "budget":
+            limit = session.budget.limit_usd
+            more = f"--budget-usd={math.ceil(200 * limit) / 100:g}" if limit else "--budget-usd=1"
+            return [*again, more]
+        case "answers":
+            return list(again)
+        case _:
+            if decided.decision != "undecided":
+                return []
+            option = "--more" if again[:2] == ["regauge", "gate"] else "--gate-more"
+            return [*again, f"{option}={decided.outcome.policy.case.cap}"]
