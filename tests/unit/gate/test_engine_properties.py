@@ -1,0 +1,162 @@
+"""What holds of the gate whatever is drawn, and that its simulation is the same gate."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts
+from regauge.gate._simulation import play
+from tests.unit.gate.drive import Scripted, answer_all, history, run, scripted, with_policy
+
+SCRIPTS = st.text(alphabet="110.!-", min_size=1, max_size=12)
+HISTORIES = st.sampled_from([None, "12/12", "11/12", "9/12", "3/12", "0/12", "3/3", "20/20"])
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> list[Scripted]:
+    """A few cases of one or two prompts, of every tier and state."""
+    return [
+        scripted(
+            draw(SCRIPTS),
+            main=draw(SCRIPTS),
+            was=draw(HISTORIES),
+            name=f"c{number}",
+            prompt=draw(st.sampled_from(["triage", "summary"])),
+            tier=draw(st.sampled_from(["required", "required", "critical", "tracked"])),
+            state=draw(st.sampled_from(["changed", "changed", "changed", "new", "unchanged"])),
+            accepted=draw(st.sampled_from(["", "", "", "wanted"])),
+        )
+        for number in range(draw(st.integers(1, 6)))
+    ]
+
+
+POLICIES = st.builds(
+    with_policy,
+    first_draws=st.integers(1, 3),
+    case_flips=st.sampled_from(["block", "net", "warn"]),
+    on_undecided=st.sampled_from(["block", "warn"]),
+    on_drifted=st.sampled_from(["block", "warn"]),
+    on_new=st.sampled_from(["block", "warn"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(), POLICIES, st.integers(0, 1000))
+def test_every_run_ends_within_its_caps_whatever_order_its_trials_land_in(
+    given_cases, policy, seed
+):
+    """`answer_all` fails if a trial is wanted twice."""
+    in_order = run(given_cases, policy)
+    shuffled = run(
+        given_cases, policy, order=lambda wave: random.Random(seed).sample(wave, len(wave))
+    )
+    assert in_order == shuffled
+    assert in_order.finished
+    most = policy.case.cap + policy.suite.rounds + policy.head_to_head
+    assert in_order.candidate_trials <= most * len(given_cases)
+    assert in_order.main_trials <= (most + policy.first_history) * len(given_cases)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(), POLICIES)
+def test_nothing_is_accepted_while_a_case_is_unmeasured(given_cases, policy):
+    outcome = run(given_cases, policy)
+    verdicts = {case.verdict for case in outcome.cases}
+    if "unmeasured" in verdicts or {s.verdict for s in outcome.suites} & {"unmeasured"}:
+        assert outcome.decision in {"unmeasured", "reject"}
+    assert outcome.decision == (outcome.reasons[0].leads_to if outcome.reasons else "accept")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.text(alphabet="01", min_size=24, max_size=24),
+    st.sets(st.integers(0, 23), max_size=8),
+    st.sampled_from(["12/12", "20/20", "11/12", "9/12", "6/12"]),
+)
+def test_a_failure_more_never_saves_a_case(script, worse_at, was):
+    """As long as main is as before; a failing main would point at the model instead."""
+
+    def decision(answers):
+        return run([scripted(answers, was=was)], with_policy(on_undecided="warn")).decision
+
+    worse = "".join("0" if i in worse_at else bit for i, bit in enumerate(script))
+    if decision(script) == "reject":
+        assert decision(worse) == "reject"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 2))
+def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws):
+    """Trial by trial and all at once, from the same passes and failures."""
+    rng = np.random.default_rng(seed)
+    n, policy = 25, replace(GatePolicy(), first_draws=first_draws, head_to_head=1)
+    p = rng.choice([0.999, 0.9, 0.6, 0.02], size=(1, n), p=[0.7, 0.1, 0.1, 0.1])
+    q = np.where(rng.random(p.shape) < rng.choice([0.0, 0.1]), rng.random(p.shape), p)
+    today = q if rng.random() < 0.2 else p
+    s = rng.binomial(12, p)
+    candidate = rng.random((1, n, 40)) < q[..., np.newaxis]
+    fresh = rng.random((1, n, 40)) < today[..., np.newaxis]
+    played = play(
+        policy,
+        (s, np.full_like(s, 12)),
+        candidate=candidate[..., : policy.case.cap],
+        fresh=fresh[..., : policy.case.cap],
+    )
+    gate = Gate(
+        [
+            GateCase(prompt="p", case=str(i), checks=("right",), history=history(f"{s[0, i]}/12"))
+            for i in range(n)
+        ],
+        policy,
+    )
+    while wanted := gate.wanted():
+        for one in wanted:
+            passes = (candidate if one.arm == "candidate" else fresh)[0, int(one.case)]
+            for number in one.trials:
+                facts = TrialFacts(checks={"right": bool(passes[number])})
+                gate.observe("p", one.case, one.arm, number, facts)
+    outcome = gate.outcome()
+    suite = outcome.suites[0]
+    aside = 2 * n if suite.head_to_head is not None else 0
+    verdicts = [case.verdict for case in outcome.cases]
+    assert bool(played.broken[0]) == ("regressed" in verdicts)
+    assert bool(played.worse[0]) == (suite.verdict == "regressed" and not aside)
+    assert bool(played.drifted[0]) == ("drifted" in verdicts or bool(aside))
+    assert bool(played.undecided[0]) == ("undecided" in verdicts)
+    assert played.repaired[0] == verdicts.count("improved")
+    assert played.calls[0] == outcome.candidate_trials + outcome.main_trials - aside
+
+
+def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():
+    cases = [scripted("0", name="a"), scripted("1", name="b")]
+    gate = Gate([one.case for one in cases], GatePolicy())
+    gate.observe("triage", "a", "candidate", 0, cases[0].facts("candidate", 0))
+    assert [(w.case, w.trials) for w in gate.wanted()] == [("b", range(1))]
+    gate.observe("triage", "b", "candidate", 0, cases[1].facts("candidate", 0))
+    assert [(w.case, w.arm, w.trials) for w in gate.wanted()] == [
+        ("a", "candidate", range(1, 3)),
+        ("a", "main", range(2)),
+    ]
+    gate.observe("triage", "a", "candidate", 2, cases[0].facts("candidate", 2))
+    assert gate.wanted()[0].trials == range(1, 2)
+    assert answer_all(gate, {one.case.key: one for one in cases}).finished
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"first_draws": 0}, "first_draws must be 1 to 24"),
+        ({"min_effect": 1.0}, "min_effect"),
+        ({"new_passes": 4}, "new_passes must be 0 to new_trials, not 4 of 3"),
+        ({"first_history": 0}, "at least 1"),
+    ],
+)
+def test_a_policy_that_cannot_be_held_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        with_policy(**wrong)
