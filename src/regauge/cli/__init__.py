@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "group", "main"]
 
 COMMANDS: dict[str, str] = {
+    "baseline": "Fill and show what main is known for, case by case.",
     "bump": "Give a prompt its next version, with a line in its changelog.",
     "calibrate": "Compare a judge that asks a model with labels of people.",
     "diff": "Show what changed between two versions of a prompt.",

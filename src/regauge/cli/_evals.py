@@ -9,7 +9,7 @@ import click
 import pytest
 
 from regauge.errors import RegaugeError, UsageError
-from regauge.runner import spec_of
+from regauge.runner import Plan, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,14 +18,21 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import EvalSession
 
-__all__ = ["with_evals"]
+__all__ = ["NoEvalsError", "with_evals"]
+
+
+class NoEvalsError(UsageError):
+    """A directory in which no test is an eval."""
 
 
 class _Driver:
     """A pytest plugin that hands the planned evals to `act` in place of running them."""
 
-    def __init__(self, act: Callable[[EvalSession], None], prompts: Sequence[str]) -> None:
+    def __init__(
+        self, act: Callable[[EvalSession], None], prompts: Sequence[str], *, draw: bool
+    ) -> None:
         self._act = act
+        self._draw = draw
         self._prompts = frozenset(prompts)
         self._evals: EvalSession | None = None
         self.met: set[str] = set()
@@ -67,6 +74,8 @@ class _Driver:
     def pytest_regauge_planned(self, evals: EvalSession) -> None:
         """Remember the plan."""
         self._evals = evals
+        if not self._draw:
+            evals.plan = Plan(cases=evals.plan.cases)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Do what the command is about; no test runs."""
@@ -91,6 +100,7 @@ def with_evals(
     *,
     prompts: Sequence[str] = (),
     options: Sequence[str] = (),
+    draw: bool = True,
 ) -> None:
     """Collect the evals of a project and do something with their plan.
 
@@ -100,6 +110,7 @@ def with_evals(
         act: Receives the session once it is planned, while answers may be drawn.
         prompts: Only evals of these prompts; all when empty.
         options: Options of the plugin, as for pytest.
+        draw: Whether answers that the plan lacks are drawn while `act` runs, ahead of it.
 
     Raises:
         UsageError: There are no evals, a prompt has none, or they could not be collected.
@@ -109,7 +120,7 @@ def with_evals(
         raise UsageError(
             f"there is no {project.relative(path)}\n  fix: say where evals are: --evals"
         )
-    driver = _Driver(act, prompts)
+    driver = _Driver(act, prompts, draw=draw)
     arguments = [
         str(path),
         f"--rootdir={project.root}",
@@ -130,6 +141,6 @@ def with_evals(
         known = ", ".join(sorted(driver.met)) or "none"
         raise UsageError(f"no eval of prompt {driver.unknown[0]!r}; there are evals of: {known}")
     if not driver.met:
-        raise UsageError(f"there are no evals in {project.relative(path)}")
+        raise NoEvalsError(f"there are no evals in {project.relative(path)}")
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         click.get_current_context().exit(int(code))

@@ -1,0 +1,118 @@
+"""What people and programs read of a baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regauge.errors import RegaugeError
+from regauge.prompts import load_prompt
+from regauge.stats import flaky_probability
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regauge.gate.baselines import Baseline, CaseTrials, StoredHistory
+    from regauge.project import Project
+
+__all__ = ["TextLine", "history_json", "history_lines", "is_flaky"]
+
+_FLAKY_FROM = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """One line of output."""
+
+    text: str
+    bold: bool = False
+
+
+def is_flaky(case: CaseTrials) -> bool:
+    """Whether a case surely passes now and fails then."""
+    whole = case.whole
+    return flaky_probability(whole.passed, whole.trials) > _FLAKY_FROM
+
+
+def history_lines(
+    project: Project, baseline: Baseline, history: StoredHistory, *, every: bool
+) -> Iterator[TextLine]:
+    """A history for people: its key, its sums, and the cases that do not always pass."""
+    key = history.key
+    simulated = ", simulated" if key.model.startswith("sim:") else ""
+    title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
+    yield TextLine(title + _standing(project, baseline, history), bold=True)
+    cases = sorted(history.cases.items())
+    drawn = [len(case.drawn) for _, case in cases]
+    passed = sum(case.passed for _, case in cases)
+    if cases:
+        span = f"{min(drawn)}" if min(drawn) == max(drawn) else f"{min(drawn)} to {max(drawn)}"
+        yield TextLine(
+            f"  {len(cases)} cases of {key.dataset}, {span} trials each from"
+            f" {len(history.sessions)} sessions; {100 * passed / sum(drawn):.1f} % passed"
+        )
+    for session in history.sessions:
+        served = f", answered by {', '.join(session.served)}" if session.served else ""
+        yield TextLine(f"  session {session.id}: trials {session.first}-{session.last}{served}")
+    for name in sorted(key.judges):
+        yield TextLine(f"  judge {name}  {key.judges[name][:12]}")
+    width = max((len(case_id) for case_id, _ in cases), default=0)
+    shown = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
+    for case_id, case in shown:
+        failed = ", ".join(
+            f"{name} failed {count.failed}"
+            for name, count in sorted(case.checks.items())
+            if count.failed
+        )
+        flaky = "  flaky" if is_flaky(case) else ""
+        yield TextLine(f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip())
+    if len(shown) < len(cases):
+        yield TextLine(f"  {len(cases) - len(shown)} cases passed every time")
+
+
+def history_json(baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
+    """A history for programs."""
+    return {
+        "prompt": baseline.prompt,
+        "version": history.version,
+        "prompt_digest": history.key.prompt,
+        "model": history.key.model,
+        "parameters": dict(history.key.parameters),
+        "dataset": history.key.dataset,
+        "judges": dict(history.key.judges),
+        "sessions": [
+            {
+                "id": session.id,
+                "first": session.first,
+                "last": session.last,
+                "served": list(session.served),
+            }
+            for session in history.sessions
+        ],
+        "cases": [
+            {
+                "case": case_id,
+                "passed": case.passed,
+                "trials": len(case.drawn),
+                "flaky": is_flaky(case),
+                "distinct_answers": len(case.answers),
+                "sessions": len(history.sessions_of(case)),
+                "judges": {
+                    name: {"passed": count.passed, "trials": count.trials}
+                    for name, count in sorted(case.checks.items())
+                },
+            }
+            for case_id, case in sorted(history.cases.items())
+        ],
+    }
+
+
+def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
+    """Whether the history is of the prompt as it is."""
+    try:
+        prompt = load_prompt(baseline.prompt, root=project.root)
+    except RegaugeError:
+        return "  (the prompt is gone)"
+    if prompt.digest == history.key.prompt:
+        return ""
+    return f"  (not of the prompt as it is, {prompt.version or 'unversioned'} {prompt.digest[:12]})"

@@ -1,0 +1,174 @@
+"""`regauge baseline`: fill and show what main is known for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regauge.cli._baseline_text import history_json, history_lines
+from regauge.cli._baseline_update import BaselineUpdate
+from regauge.cli._evals import with_evals
+from regauge.cli._terminal import echo
+from regauge.errors import UnmeasuredError, UsageError
+from regauge.gate import policy_of
+from regauge.gate.baselines import TopUpPolicy, baseline_path, load_baseline
+from regauge.project import Project
+
+if TYPE_CHECKING:
+    from regauge.gate.baselines import Baseline
+    from regauge.runner import EvalSession
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge baseline update                  top up the baselines of all prompts
+  regauge baseline update alert-severity --dry-run
+  regauge baseline show alert-severity
+"""
+
+
+@click.group(name="baseline", epilog=_EPILOG)
+def command() -> None:
+    """Fill and show baselines: how often main passes each golden case.
+
+    The gate compares a change with them. They are committed: fixtures/baselines/NAME.json.
+    """
+
+
+@command.command(name="update")
+@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@click.option(
+    "--trials",
+    type=click.IntRange(1, 100),
+    default=4,
+    show_default=True,
+    help="Trials of each case in this session.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be drawn and its cost; ask nobody.")
+@click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
+@click.option(
+    "--record",
+    type=click.Choice(["none", "missing"]),
+    help="none: only answers that the local store has.",
+)
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option(
+    "--sessions-apart",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="HOURS",
+    help="How long after the last session the next may begin.",
+)
+@click.option(
+    "--force-session",
+    is_flag=True,
+    help="Begin a session at once; right for the simulated model, which has no moods.",
+)
+@click.option("--json", "as_json", is_flag=True, help="What was done and found, as JSON.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Where evals are; `evals` of the project by default.",
+)
+def update(
+    prompts: tuple[str, ...],
+    *,
+    trials: int,
+    dry_run: bool,
+    model: str | None,
+    record: str | None,
+    concurrency: str | None,
+    budget_usd: float | None,
+    sessions_apart: float,
+    force_session: bool,
+    as_json: bool,
+    path: Path | None,
+) -> None:
+    """Top up the baselines of PROMPTs, or of all prompts, with fresh trials of main.
+
+    Run it on the default branch, after merges and once a night: a history is complete with 12
+    trials of each case from 3 sessions. Trials that evals or the gate made never count. While the
+    history of a new version fills, it is compared with that of the version before.
+
+    Exits with 1 when a case fares worse than with the version before, with 3 when trials could not
+    be measured; what was measured is kept.
+    """
+    project = Project.find()
+    gate = policy_of(project.settings.gate)
+    policy = TopUpPolicy(
+        wanted=gate.history_trials,
+        per_session=trials,
+        apart_h=sessions_apart,
+        any_time=force_session,
+    )
+    given = {
+        "--record": "none" if dry_run else record,
+        "--model": model,
+        "--concurrency": concurrency,
+        "--budget-usd": budget_usd,
+    }
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    done = BaselineUpdate(project, policy, dry_run=dry_run, quiet=as_json)
+
+    def act(evals: EvalSession) -> None:
+        done.run(evals)
+
+    with_evals(
+        project, path or project.root / "evals", act, prompts=prompts, options=options, draw=False
+    )
+    if as_json:
+        click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
+    if done.worse:
+        click.get_current_context().exit(1)
+    if done.unmeasured:
+        raise UnmeasuredError("\n".join(done.unmeasured))
+
+
+@command.command(name="show")
+@click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
+@click.option("--all", "every", is_flag=True, help="Show cases that always pass, too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
+    """Show the baselines of PROMPTs, or all: per case how many trials of main passed.
+
+    Flaky cases are measured, not declared: a case is flaky when its trials make it more than 95 %
+    sure that main passes it between 5 and 95 times of 100.
+    """
+    project = Project.find()
+    found = _baselines(project, prompts)
+    if as_json:
+        documents = [
+            history_json(baseline, history) for baseline in found for history in baseline.histories
+        ]
+        click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
+        return
+    if not found:
+        click.echo("there are no baselines yet: regauge baseline update")
+    for baseline in found:
+        for history in baseline.histories:
+            for line in history_lines(project, baseline, history, every=every):
+                echo(line.text, bold=line.bold)
+
+
+def _baselines(project: Project, prompts: tuple[str, ...]) -> list[Baseline]:
+    directory = project.fixtures_dir / "baselines"
+    names = prompts or tuple(sorted(path.stem for path in directory.glob("*.json")))
+    found: list[Baseline] = []
+    for name in names:
+        path = baseline_path(project, name)
+        baseline = load_baseline(path, shown=project.relative(path))
+        if baseline is None:
+            raise UsageError(
+                f"there is no baseline of {name!r}: {project.relative(path)}\n"
+                f"  fix: regauge baseline update {name}"
+            )
+        found.append(baseline)
+    return found

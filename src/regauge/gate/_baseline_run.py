@@ -1,0 +1,133 @@
+"""Draws and judges the trials of main that baselines lack, all of them side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regauge.errors import BudgetError, MissingRecordingError
+from regauge.gate._record import facts_of_trial
+from regauge.runner import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.gate._baseline_update import TopUp
+    from regauge.gate._types import TrialFacts
+    from regauge.runner import EvalSession, PlannedCase, Progress, Trial, Trials
+
+__all__ = ["AskedSuite", "LandedSuite", "draw_trials", "draws_of"]
+
+_PROGRESS_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedSuite:
+    """One eval, and what this session draws for it."""
+
+    asked: TopUp
+    cases: tuple[PlannedCase, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class LandedSuite:
+    """What became of the trials of one eval.
+
+    Attributes:
+        facts: By case and trial number.
+        served: Who answered, as the provider says it.
+        unmeasured: Why trials could not be measured, with how many share the reason.
+        unmeasured_cases: The cases they belong to.
+    """
+
+    facts: dict[str, dict[int, TrialFacts]] = field(
+        default_factory=lambda: defaultdict[str, dict[int, "TrialFacts"]](dict)
+    )
+    served: set[str] = field(default_factory=set[str])
+    unmeasured: Counter[str] = field(default_factory=Counter[str])
+    unmeasured_cases: set[str] = field(default_factory=set[str])
+
+    def take(self, draw: Draw, trial: Trial, checks: Mapping[str, str]) -> None:
+        """Note one trial."""
+        case_id = draw.planned.case.id
+        facts = facts_of_trial(trial, checks, graded=checks)
+        if facts is None or trial.answer is None:
+            self.unmeasured[_why(trial)] += 1
+            self.unmeasured_cases.add(case_id)
+            return
+        self.facts[case_id][draw.trial] = facts
+        completion = trial.answer.completion
+        self.served.add(f"{completion.model} {completion.fingerprint or ''}".strip())
+
+
+def _why(trial: Trial) -> str:
+    """Why a trial could not be measured, in words that trials of one cause share."""
+    match trial.error:
+        case MissingRecordingError():
+            return "no answer is kept, and no model may be asked (--record=none)"
+        case BudgetError():
+            return "the budget was reached; the same command goes on from here"
+        case None:
+            return "no verdict"
+        case error:
+            return str(error)
+
+
+def draws_of(suite: AskedSuite) -> list[Draw]:
+    """The draws of one eval in this session, round by round."""
+    numbers = {planned.case.id: suite.asked.numbers(planned.case.id) for planned in suite.cases}
+    rounds = max((len(drawn) for drawn in numbers.values()), default=0)
+    return [
+        Draw(planned, numbers[planned.case.id][index])
+        for index in range(rounds)
+        for planned in suite.cases
+        if index < len(numbers[planned.case.id])
+    ]
+
+
+def draw_trials(
+    suites: Sequence[AskedSuite],
+    *,
+    session: EvalSession,
+    waiting: Callable[[Progress], None],
+) -> list[LandedSuite]:
+    """Have every trial made; one that cannot be measured is noted and does not count.
+
+    Args:
+        suites: What is asked for.
+        session: Finds answers, asks models and keeps what they say.
+        waiting: Called now and then while models answer.
+    """
+    return asyncio.run(_draw_all(suites, session, waiting))
+
+
+async def _draw_all(
+    suites: Sequence[AskedSuite], session: EvalSession, waiting: Callable[[Progress], None]
+) -> list[LandedSuite]:
+    session.progress.start(sum(len(draws_of(suite)) for suite in suites))
+    ticker = asyncio.ensure_future(_tick(session, waiting))
+    try:
+        async with session.making() as trials:
+            return [await _draw_suite(suite, trials) for suite in suites]
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+
+
+async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
+    draws = draws_of(suite)
+    made = await asyncio.gather(*(trials.make(draw) for draw in draws))
+    landed = LandedSuite()
+    for draw, trial in zip(draws, made, strict=True):
+        landed.take(draw, trial, suite.asked.history.key.judges)
+    return landed
+
+
+async def _tick(session: EvalSession, waiting: Callable[[Progress], None]) -> None:
+    while True:
+        await asyncio.sleep(_PROGRESS_EVERY_S)
+        waiting(session.progress)
