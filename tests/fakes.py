@@ -26,7 +26,7 @@ class Endpoint:
     Attributes:
         calls: How often each text was asked about, whatever came of it.
         answered: How often each text was answered, to the last byte.
-        answer: What is said of a text.
+        answer: What is said of a text, or the whole message as the wire has it.
         latency_s: How long every answer takes, in seconds.
         object_to_each: Every n-th request is answered with 429; 0 is none.
         objections: How many requests were answered with 429.
@@ -35,7 +35,7 @@ class Endpoint:
     def __init__(
         self,
         *,
-        answer: Callable[[str], str] = severity_of,
+        answer: Callable[[str], str | dict[str, Any]] = severity_of,
         latency_s: float = 0.0,
         object_to_each: int = 0,
     ) -> None:
@@ -128,7 +128,10 @@ class Endpoint:
             return 429, {"error": {"message": "slow down", "type": "requests", "code": "rate"}}
         await asyncio.sleep(self.latency_s)
         self.answered[text] += 1
-        message = {"role": "assistant", "content": self.answer(text), "refusal": None}
+        said = self.answer(text)
+        message: dict[str, Any] = {"role": "assistant", "content": said, "refusal": None}
+        if isinstance(said, dict):
+            message.update(said)
         return 200, {
             "id": "chatcmpl-1",
             "object": "chat.completion",

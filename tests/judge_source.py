@@ -48,6 +48,17 @@ class Asking:
     async def judge_with(self, completion, case, calls):
         return self.verdict(await self.scored(completion, case, calls))
 
+class Stepping(Asking):
+    """Asks one question for all cases before the one about each."""
+
+    async def scored(self, completion, case, calls):
+        asked = parse_model_id(self.models[0])
+        await calls.complete(CompletionRequest(
+            provider=asked.provider, model=asked.model, parameters={},
+            messages=(Message(role="user", content="judge by which steps?"),),
+        ))
+        return await super().scored(completion, case, calls)
+
 @dataclass(frozen=True)
 class asking:
     """The declaration: bound with the project's judge model where it names none."""
