@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,16 +11,44 @@ from itertools import pairwise
 from typing import Any, Final
 
 from regauge.sim._document import plain
+from regauge.sim._quantities import NUMBER_WORDS
 from regauge.sim._shapes import is_list, is_object
 from regauge.sim._words import sentences, stems
 
-__all__ = ["Finding", "figures", "overlap", "statements_of", "supported", "words_of"]
+__all__ = [
+    "Finding",
+    "figures",
+    "likeness",
+    "nearest",
+    "overlap",
+    "sections_of",
+    "statements_of",
+    "supported",
+    "words_of",
+]
 
-_FIGURE: Final = re.compile(r"\d+(?:[.:,/-]\d+)*")
+_FIGURE: Final = re.compile(
+    r"\d+(?:[.:,/-]\d+)*|\b(?:" + "|".join(w for w in NUMBER_WORDS if w != "one") + r")\b",
+    re.IGNORECASE,
+)
+_HEDGE: Final = re.compile(
+    r"\b(?:suspect\w*|may|might|possibl[ey]|probabl[ey]|likely|appears?|seems?|could be)\b",
+    re.IGNORECASE,
+)
+_LABEL: Final = re.compile(r"^(?P<key>[a-z][a-z ]{1,30}): (?P<value>.+)$", re.DOTALL)
+# What a report calls the moments that a summary's keys ask for.
+_ALIKE: Final = (
+    frozenset({"start", "begin", "began", "first", "detect", "occur", "fault"}),
+    frozenset({"resolv", "end", "clos", "restor", "resolution"}),
+)
 _NAME: Final = re.compile(
     r"(?<![\w`])(?:[A-Za-z]\w*(?:[._/-]\w+)+|[A-Z]\w*[A-Z]\w*|(?<=[a-z,] )[A-Z][a-z]{2,})"
 )
+_ADDRESS: Final = re.compile(r"https?://\S+")
+_HEADING: Final = re.compile(r"^#{1,4}[ \t]+(?P<name>.+?)[ \t#]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
+# A JSON object on lines of its own, whatever is said around it.
+_OBJECT: Final = re.compile(r"^\{[ \t]*\n.*\n\}[ \t]*$", re.DOTALL | re.MULTILINE)
 _STATEMENTS_MAX: Final = 30
 _STATEMENT_WORDS: Final = 3
 _BEST_PASSAGES: Final = 3
@@ -28,8 +57,13 @@ _FOREIGN_FIGURE: Final = 0.35
 _CONTRADICTED: Final = 0.3
 _MOVED_FIGURE: Final = 0.75
 _NEGATED: Final = 0.6
+_STRICT: Final = 1.5
+_CERTAIN: Final = 0.4
+_REORDERED: Final = 0.5
+_UNRELATED: Final = 0.5
 _FOREIGN_NAME: Final = 0.5
 _CONTRADICTION: Final = 0.4
+_LABELLED_WORDS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +84,43 @@ class Finding:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The content words of a text, negations left out."""
-    return frozenset(word for word in stems(text) if not word.startswith("not_"))
+    """The content words of a text, negations and addresses left out."""
+    return frozenset(word for word in stems(_ADDRESS.sub(" ", text)) if not word.startswith("not_"))
+
+
+def _figures(text: str) -> list[str]:
+    found = (m[0].lstrip("0") or "0" for m in _FIGURE.finditer(text))
+    return [str(NUMBER_WORDS.get(figure.lower(), figure)) for figure in found]
 
 
 def figures(text: str) -> frozenset[str]:
     """Numbers, times and dates as they are written, without leading zeros.
 
     >>> sorted(figures("At 09:05 two of 12 pods, 3.5 GB"))
-    ['12', '3.5', '9:05']
+    ['12', '2', '3.5', '9:05']
     """
-    return frozenset(match.lstrip("0") or "0" for match in _FIGURE.findall(text))
+    return frozenset(_figures(text))
 
 
 def overlap(wanted: frozenset[str], given: frozenset[str]) -> float:
     """The share of the wanted words that are given; 1 where nothing is wanted."""
     return len(wanted & given) / len(wanted) if wanted else 1.0
+
+
+def likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """The shared words over the root of both counts, from 0 to 1."""
+    return len(one & other) / math.sqrt(len(one) * len(other)) if one and other else 0.0
+
+
+@lru_cache(maxsize=500)
+def sections_of(text: str) -> dict[str, str]:
+    """What stands below each heading of a Markdown text, by the heading in lower case."""
+    heads = list(_HEADING.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    return {
+        head["name"].strip().lower(): text[head.end() : end]
+        for head, end in zip(heads, ends, strict=True)
+    }
 
 
 def _leaves(value: Any, key: str) -> list[str]:
@@ -76,6 +131,8 @@ def _leaves(value: Any, key: str) -> list[str]:
     if value is None:
         return []
     text = str(value)
+    if not text.strip():
+        return []
     named = key.replace("_", " ")
     if len(text.split()) > 2 * _STATEMENT_WORDS:
         return [s for line in text.split("\n") for s in sentences(line)]
@@ -90,6 +147,8 @@ def statements_of(text: str) -> tuple[str, ...]:
     ('title: Door stuck',)
     """
     body = text.strip()
+    inner = _OBJECT.search(body)
+    body = inner[0] if inner is not None else body
     if body.startswith(("{", "[")):
         try:
             value: Any = json.loads(body)
@@ -108,11 +167,17 @@ def statements_of(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=200)
-def _passages(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
+def _lines(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
     lines: list[str] = []
     for line in source.split("\n"):
         told = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
         lines += sentences(told)
+    return tuple((line, words_of(line)) for line in lines)
+
+
+@lru_cache(maxsize=200)
+def _passages(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    lines = [line for line, _ in _lines(source)]
     # A heading and what follows it, or a sentence and the next, may carry a statement together.
     joined = [*lines, *(f"{a} {b}" for a, b in pairwise(lines))]
     return tuple((line, words_of(line)) for line in joined)
@@ -125,41 +190,86 @@ def _denied(statement: str, passage: str) -> bool:
     return bool((ours ^ theirs) & words_of(statement) & words_of(passage))
 
 
+def _kin(words: frozenset[str]) -> frozenset[str]:
+    return words.union(*(group for group in _ALIKE if group & words))
+
+
+def _labelled(key: str, value: str, source: str) -> Finding | None:
+    """The evidence for `key: value`, where the value is a figure: it has to stand by its key."""
+    said = figures(value)
+    if not said or len(value.split()) > _LABELLED_WORDS:
+        return None
+    wanted = _kin(words_of(key))
+    near: list[str] = []
+    for text, words in _lines(source):
+        if said <= figures(text):
+            near.append(text)
+            if wanted & _kin(words):
+                return Finding(score=1.0, contradicted=False, missing=(), passage=text)
+    told = next((t for t, w in _lines(source) if wanted & w and figures(t) - said), "")
+    missing = tuple(sorted(said - figures(source)))
+    score = _CONTRADICTED if told or missing else _UNRELATED
+    return Finding(
+        score=score,
+        contradicted=bool(told),
+        missing=missing,
+        passage=told or next(iter(near), ""),
+    )
+
+
+def nearest(key: str, source: str) -> str:
+    """The line with figures that states what a key asks for; empty when there is none."""
+    wanted = words_of(key)
+    kin = _kin(wanted)
+    told = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
+    return min(told, key=lambda t: (-len(kin & t[1]), -len(wanted & t[1])), default=("", kin))[0]
+
+
 @lru_cache(maxsize=8_000)
 def supported(statement: str, source: str) -> Finding:
     """How far the words and figures of a source carry a statement.
 
     Half of the score is the share of its words in the nearest passage, half that in the whole
-    source. A figure that the source lacks, or that its nearest passage has otherwise, costs most
-    of the score; a name that is lacking and a negation that differs cost some.
+    source, to the power of 1.5. A figure that the source lacks, or that its nearest passage has
+    otherwise, costs most of the score; names that are lacking, negations that differ, guesses told
+    as facts and figures in another order cost some.
     """
+    label = _LABEL.match(statement)
+    found = _labelled(label["key"], label["value"], source) if label is not None else None
+    if found is not None:
+        return found
     wanted = words_of(statement)
     passages = _passages(source)
     ranked = sorted(
         passages, key=lambda p: (-overlap(wanted, p[1]), len(p[1]))
     )[:_BEST_PASSAGES]  # fmt: skip
-    nearest, nearest_words = ranked[0] if ranked else ("", frozenset[str]())
+    passage, nearest_words = ranked[0] if ranked else ("", frozenset[str]())
     near = overlap(wanted, nearest_words)
-    score = 0.5 * near + 0.5 * overlap(wanted, words_of(source))
+    score = (0.5 * near + 0.5 * overlap(wanted, words_of(source))) ** _STRICT
     said, there = figures(statement), figures(source)
     foreign = said - there
     contradicted = False
     if foreign:
         score *= _FOREIGN_FIGURE
-        contradicted = near >= _CONTRADICTION and bool(figures(nearest) - said)
+        contradicted = near >= _CONTRADICTION and bool(figures(passage) - said)
     elif said and not any(said <= figures(text) for text, _ in ranked):
-        contradicted = near >= _SAME_PASSAGE and bool(figures(nearest) - said)
+        contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - said)
         score *= _CONTRADICTED if contradicted else _MOVED_FIGURE
     lowered = source.lower()
     names = {name for name in _NAME.findall(statement) if name.lower() not in lowered}
     if names:
         score *= 1 - _FOREIGN_NAME * min(1.0, len(names) / 2)
-    if near >= _CONTRADICTION and _denied(statement, nearest):
+    if near >= _CONTRADICTION and _denied(statement, passage):
         score *= _NEGATED
         contradicted = contradicted or near >= _SAME_PASSAGE
+    if _HEDGE.search(passage) and not _HEDGE.search(statement):
+        score *= _CERTAIN
+    in_order, told = _figures(statement), _figures(passage)
+    if len(in_order) > 1 and sorted(in_order) == sorted(told) and in_order != told:
+        score *= _REORDERED
     return Finding(
         score=score,
         contradicted=contradicted,
         missing=tuple(sorted(foreign) + sorted(names)),
-        passage=nearest,
+        passage=passage,
     )

@@ -10,10 +10,10 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._evidence import statements_of, supported
+from regauge.sim._evidence import nearest, statements_of, supported
 from regauge.sim._judge_lists import Ruling, entries, rulings, steps
 from regauge.sim._judge_pairs import renamed, winner
 from regauge.sim._judge_read import Sheet, listed, read_sheet
@@ -34,7 +34,7 @@ __all__ = ["judge"]
 
 _SPEAKS: Final = re.compile(
     r"\b(?:judg\w*|evaluat\w*|assess\w*|verdicts?|criteria|rubric|grade|rate|score|claims?|truths?"
-    r"|statements?|opinions?|contradict\w*|support\w*|determine|extract\w*|identify|instructions"
+    r"|statements?|opinions?|contradict\w*|support\w*|determin\w*|extract\w*|identify|instructions"
     r"|reason|closed-ended)\b",
     re.IGNORECASE,
 )
@@ -56,6 +56,10 @@ _TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
 _TURN: Final = re.compile(
     r"^(?P<who>user|assistant)[\"']?:[ \t]*(?P<said>.+)$", re.IGNORECASE | re.MULTILINE
 )
+_SILENT: Final = re.compile(r"\bnot (?:stated|mentioned|found|given)\b", re.IGNORECASE)
+_STATED: Final = re.compile(r"^What does the source state as ", re.IGNORECASE)
+_ASKED: Final = re.compile(r"^What does the source (?:say of this:|state as) ", re.IGNORECASE)
+_ANSWERS: Final = 0.3
 _SHORT: Final = 3
 
 
@@ -147,8 +151,8 @@ class _Bench:
                 text = sheet.text("text", "source", "answer")
                 found = [supported(q, text).score for q in listed(sheet.text("items"))]
                 return ["yes" if score >= CARRIED else "no" for score in found]
-            case "answer":
-                return self._answer()
+            case "answer" | "quote":
+                return self._answer() or ("not stated" if name == "answer" else "")
             case "qa_pairs":
                 return self._pairs()
             case "data":
@@ -181,9 +185,12 @@ class _Bench:
         return f"The score is {score or 'as it is'} because {because}."
 
     def _answer(self) -> str:
-        """What the source says to a question, in its own words."""
-        finding = supported(self.sheet.text("question", "items"), self.sheet.ground)
-        return finding.passage if finding.score >= CARRIED / 2 else "The source does not say."
+        """What the source says to a question, in its own words; empty where it says nothing."""
+        asked = self.sheet.text("question", "items")
+        topic = _ASKED.sub("", asked).rstrip("?")
+        finding = supported(topic, self.sheet.ground)
+        passage = nearest(topic, self.sheet.ground) if _STATED.search(asked) else finding.passage
+        return passage if _STATED.search(asked) or finding.score >= _ANSWERS else ""
 
     def _topic(self) -> str:
         sheet = self.sheet
@@ -204,21 +211,26 @@ class _Bench:
 
     def _verdicts(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
         entry: Any = schema.get("items") or {}
-        made: list[Any] = []
-        for ruling in self.rulings:
-            doubt = 0.5 if ruling.borderline and "borderline" in self.text else ruling.score
+        return [
+            fill(entry, root, "", partial(self._rule, ruling, number))
+            for number, ruling in enumerate(self.rulings, start=1)
+        ]
 
-            def say(
-                name: str, inner: Mapping[str, Any], top: Mapping[str, Any],
-                ruling: Ruling = ruling, doubt: float = doubt,
-            ) -> Any:  # fmt: skip
-                if name in ("verdict", "supported"):
-                    return choose(inner, top, doubt, self.text)
-                if name in _REASONS:
-                    return ruling.reason
-                if name in ("statement", "claim", "expected_output", "entry"):
-                    return ruling.entry
-                return None
-
-            made.append(fill(entry, root, "", say))
-        return made
+    def _rule(
+        self, ruling: Ruling, number: int, name: str, schema: Mapping[str, Any],
+        root: Mapping[str, Any],
+    ) -> Any:  # fmt: skip
+        """What stands in one field of the verdict on one entry."""
+        match name:
+            case "verdict" | "supported":
+                silent = [o for o in spread(schema, root) if _SILENT.search(str(o))]
+                if ruling.borderline and silent:
+                    return silent[0]
+                doubt = 0.5 if ruling.borderline and "borderline" in self.text else ruling.score
+                return choose(schema, root, doubt, self.text)
+            case "statement" | "claim" | "expected_output" | "entry":
+                return ruling.entry
+            case "number" | "index":
+                return number
+            case _:
+                return ruling.reason if name in _REASONS else None

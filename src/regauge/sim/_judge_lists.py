@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._evidence import overlap, statements_of, supported, words_of
+from regauge.sim._evidence import figures, overlap, statements_of, supported, words_of
 from regauge.sim._judge_read import joined, listed
 from regauge.sim._judge_score import CARRIED, sway
+from regauge.sim._shapes import is_object
 from regauge.sim._words import sentences
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ _COUNT: Final = re.compile(r"\bgenerate (\d+)\b|\bEQUAL TO (\d+)\b", re.IGNORECA
 _RELEVANT: Final = 0.08
 _DOUBTFUL: Final = 0.3
 _FOREIGN: Final = 0.15
+_KEY_WORDS: Final = 4
 _STEPS_MAX: Final = 4
 _QUESTIONS: Final = 5
 
@@ -81,6 +84,8 @@ def _count(criteria: str, otherwise: int) -> int:
 def entries(key: str, sheet: Sheet) -> list[str]:
     """The entries of a list that is asked for under this key."""
     text = sheet.judged or sheet.ground
+    if key == "questions" and sheet.text("items"):
+        return [_question(claim) for claim in listed(sheet.text("items"))]
     if key == "questions":
         return [
             f"Does the text say that {s.rstrip('.')}?"
@@ -93,6 +98,15 @@ def entries(key: str, sheet: Sheet) -> list[str]:
     told = list(statements_of(text))
     finder = _FINDERS.get(key)
     return [s for s in told if finder.search(s)] if finder is not None else told
+
+
+def _question(claim: str) -> str:
+    """What to ask about a claim: its words, without the figures that it states."""
+    key, _, value = claim.partition(": ")
+    if value and len(key.split()) <= _KEY_WORDS and key == key.lower() and figures(value):
+        return f"What does the source state as {key.strip()}?"
+    topic = " ".join(word for word in claim.rstrip(".").split() if not figures(word))
+    return f"What does the source say of this: {topic}?"
 
 
 def steps(sheet: Sheet) -> list[str]:
@@ -119,6 +133,20 @@ def _carried(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
         borderline=_DOUBTFUL <= score < CARRIED and not finding.contradicted,
         reason=reason,
     )
+
+
+def _finding(entry: str) -> dict[str, Any]:
+    value: Any = json.loads(entry)
+    return value if is_object(value) else {}
+
+
+def _compared(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
+    """The verdict on a claim by what a source answered to a question about it."""
+    claim, said = str(finding["claim"]), f"{finding.get('quote', '')}\n{finding.get('answer', '')}"
+    if not finding.get("quote") and "not state" in said.lower():
+        reason = "The source does not speak of it."
+        return Ruling(entry=claim, score=0.0, borderline=True, reason=reason)
+    return _carried(claim, said, dice, number)
 
 
 def _related(entry: str, to: str, dice: Dice, number: int) -> Ruling:
@@ -152,7 +180,9 @@ def _flagged(entry: str, finder: re.Pattern[str]) -> Ruling:
     return Ruling(entry=entry, score=float(found is not None), reason=reason)
 
 
-def rulings(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
+def rulings(  # noqa: PLR0911 - one line for each kind of list
+    sheet: Sheet, dice: Dice, head: str
+) -> list[Ruling]:
     """A verdict for each entry that the prompt lists, or for each that its texts hold.
 
     Args:
@@ -162,6 +192,9 @@ def rulings(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
     """
     items = listed(sheet.text("items"))
     answer = sheet.text("answer")
+    findings = [_finding(entry) for entry in items if entry.startswith("{")]
+    if findings and len(findings) == len(items) and all("claim" in one for one in findings):
+        return [_compared(one, dice, i) for i, one in enumerate(findings, start=1)]
     for asks, finder in _PER_KIND:
         if items and asks.search(head):
             return [_flagged(entry, finder) for entry in items]

@@ -64,7 +64,7 @@ _TAGS: Final[dict[str, Part]] = {
     "reference": "expected", "expected": "expected", "runbook": "expected",
     "source": "source", "report": "source", "document": "source", "context": "source",
     "claim": "items", "claims": "items", "statement": "items", "statements": "items",
-    "questions": "items", "question": "question",
+    "questions": "items", "question": "question", "findings": "items",
     "a": "first", "answer_a": "first", "answer_1": "first", "first": "first",
     "b": "second", "answer_b": "second", "answer_2": "second", "second": "second",
 }  # fmt: skip

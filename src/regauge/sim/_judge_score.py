@@ -7,8 +7,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, assert_never
 
-from regauge.sim._evidence import figures, overlap, statements_of, supported, words_of
-from regauge.sim._words import STOPWORDS, count_words, sentences
+from regauge.sim._evidence import (
+    figures,
+    likeness,
+    overlap,
+    sections_of,
+    statements_of,
+    supported,
+    words_of,
+)
+from regauge.sim._words import count_words, sentences
 
 if TYPE_CHECKING:
     from regauge.sim._judge_read import Sheet
@@ -25,18 +33,19 @@ _ASPECTS: Final[dict[Aspect, str]] = {
     "figures": r"\b(?:numbers?|times?|dates?|durations?|figures?|timestamps?)\b",
     "support": r"support|stated\b|states\b|faithful|ground|invent|hallucinat|fabricat|made up"
     r"|contradict|not mention|does not give|nobody took|only what|true to",
-    "coverage": r"complete|cover|includ|mention|omit|missing|leaves? out|left out|what happened"
-    r"|says? (?:what|why|how)|tells? (?:what|why|how)|\bcauses?\b|\bimpact\b|resol|repair",
-    "brevity": r"\bshort|concise|brief|\bwords\b|length",
+    "coverage": r"\bcomplete|cover|includ|mention(?:s|ed)? (?:what|why|how|the)|omit|missing"
+    r"|leaves? out|left out|says? (?:what|why|how)|tells? .{0,40}(?:what|why|how)|explains?",
+    "brevity": r"\bshort\b|concise|brief|\d words\b|length",
     "clarity": r"\bclear|readab|understand|fluen|coheren|well.written|grammar|whole sentence",
     "relevance": r"relevan|on.topic|address|answers? the|helpful|useful|to the point",
 }
 _LISTENS: Final = {
     aspect: re.compile(pattern, re.IGNORECASE) for aspect, pattern in _ASPECTS.items()
 }
+_BLOCKS: Final = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])")
 _NOT_ASKED: Final = re.compile(
     r"\b(?:do not|don't|never) (?:judge|lower|count|consider|penali[sz]e)\b|\bdoes not count\b"
-    r"|\bregardless of\b|\bno difference\b",
+    r"|\bregardless of\b|\b(?:is|are|makes?) no difference\b",
     re.IGNORECASE,
 )
 _FACETS: Final = {
@@ -55,12 +64,22 @@ _FACET_STEMS: Final = {name: words_of(words) for name, words in _FACETS.items()}
 _LIMIT: Final = re.compile(
     r"\b(?:at most|under|within|no more than|up to)\s+(\d+)\s+words", re.IGNORECASE
 )
-_COMMAND: Final = re.compile(r"\b(?:kubectl|systemctl|journalctl|promtool|etcdctl|curl)\s+[\w-]+")
-_METRIC: Final = re.compile(r"\b[a-z][a-z0-9]*(?:_[a-z0-9]+){2,}\b")
 _COMMON: Final = words_of(
     "alert runbook check look run see make use cluster service instance problem issue team number "
     "time case cause way need following example list get show state status section"
 )
+_WELL_CARRIED: Final = 0.85
+_DENIED: Final = 0.3
+_UNCARRIED: Final = 0.35
+_FURTHER: Final = 0.1
+_LIKE: Final = 0.25
+_SECTION_WORDS: Final = 4
+_HARM: Final = re.compile(
+    r"rm -rf|\b(?:delete|destroy|wipe|erase|format|drop)\b[^.\n]{0,30}\b(?:all|key|authority"
+    r"|cluster|data|deployment|database|volume)\b|\bto zero\b",
+    re.IGNORECASE,
+)
+_SAFETY: Final = re.compile(r"\b(?:un)?safe(?:ty)?\b|\bharm|\bworse\b|\bdangerous", re.IGNORECASE)
 _SPREAD: Final = 0.35
 _NOISE_COLD: Final = 0.10
 _NOISE_HOT: Final = 0.25
@@ -88,13 +107,16 @@ class Grade:
 def _aspects(criteria: str) -> dict[Aspect, float]:
     """How often each aspect is asked for; lines that rule something out ask for nothing."""
     asked: dict[Aspect, float] = {}
-    for line in criteria.split("\n"):
-        for sentence in sentences(line):
+    for block in _BLOCKS.split(criteria):
+        for sentence in sentences(block):
             if _NOT_ASKED.search(sentence):
                 continue
             for aspect, pattern in _LISTENS.items():
                 if pattern.search(sentence):
                     asked[aspect] = asked.get(aspect, 0.0) + 1.0
+    if "support" in asked:
+        # Whoever looks up statements looks up their figures; see `_support`.
+        asked["support"] += asked.pop("figures", 0.0)
     return {aspect: math.sqrt(count) for aspect, count in asked.items()}
 
 
@@ -109,12 +131,15 @@ def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, li
         if not with_figures and figures(statement) - figures(source):
             # Whoever is not told to look at figures reads over most of them.
             score = max(score, 0.5 + 0.5 * score)
-        scores.append(min(1.0, score / 0.9))
+        score = min(score, _DENIED) if finding.contradicted else score
+        scores.append(min(1.0, score / _WELL_CARRIED))
         if score < CARRIED:
+            scores[-1] = min(score, _UNCARRIED)
             missing = f" (not found: {', '.join(finding.missing[:3])})" if finding.missing else ""
             remarks.append(f"The source does not carry {statement[:90]!r}{missing}.")
     mean = sum(scores) / len(scores)
-    return 0.55 * mean + 0.45 * min(scores), remarks
+    further = max(0, len(remarks) - 1)
+    return max(0.0, 0.4 * mean + 0.6 * min(scores) - _FURTHER * further), remarks
 
 
 def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
@@ -128,20 +153,28 @@ def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
     )
 
 
-def _reference(answer: str, reference: str) -> tuple[float, list[str]]:
-    wanted = words_of(reference) - _COMMON - STOPWORDS
-    share = overlap(wanted, words_of(answer))
-    length = max(1, len(wanted))
-    # The longer the reference, the smaller the share that any other text about it can meet.
-    share = min(1.0, share * (1 + math.log1p(length / 25)))
-    marks = [frozenset(p.findall(t)) for p in (_COMMAND, _METRIC) for t in (reference, answer)]
-    told: list[float] = [share]
-    told += [overlap(marks[i], marks[i + 1]) for i in (0, 2) if marks[i]]
+def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[str]]:
+    """How like the reference, section by section where the criteria name its sections."""
+    ours, theirs = sections_of(answer), sections_of(reference)
+    named = [name for name in theirs if name in criteria.lower()]
+    pairs = [(name, ours.get(name, ""), theirs[name]) for name in named]
+    pairs = [pair for pair in pairs if len(words_of(pair[2]) - _COMMON) >= _SECTION_WORDS]
+    if not pairs:
+        pairs = [("text", answer, reference)]
+    scores: list[float] = []
     remarks: list[str] = []
-    lacking = sorted(wanted - words_of(answer), key=lambda w: (-reference.lower().count(w), w))
-    if share < CARRIED:
-        remarks.append(f"It says nothing of {', '.join(lacking[:5])}.")
-    return 0.75 * told[0] + 0.25 * sum(told) / len(told), remarks
+    for name, mine, other in pairs:
+        wanted, given = words_of(other) - _COMMON, words_of(mine) - _COMMON
+        scores.append(min(1.0, likeness(wanted, given) / _LIKE))
+        if scores[-1] < CARRIED:
+            lacking = sorted(wanted - given, key=lambda w: (-other.lower().count(w), w))
+            remarks.append(f"{name.capitalize()}: nothing of {', '.join(lacking[:4])}.")
+    score = sum(scores) / len(scores)
+    harm = _HARM.search(answer)
+    if harm is not None and _SAFETY.search(criteria) and not _HARM.search(reference):
+        score -= 0.5
+        remarks.insert(0, f"{harm[0]!r} does harm.")
+    return max(0.0, score), remarks
 
 
 def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
@@ -188,16 +221,17 @@ def _relevance(answer: str, asked: str) -> tuple[float, list[str]]:
     return min(1.0, 0.3 + 2 * share), remarks
 
 
-def _look(aspect: Aspect, sheet: Sheet, *, with_figures: bool) -> tuple[float, list[str]]:
+def _look(aspect: Aspect, sheet: Sheet) -> tuple[float, list[str]]:
     answer, ground = sheet.judged, sheet.ground or sheet.text("expected")
     reference = sheet.text("expected") or ground
     match aspect:
         case "support":
+            with_figures = _LISTENS["figures"].search(sheet.criteria) is not None
             found = _support(answer, ground, with_figures=with_figures)
         case "figures":
             found = _figures(answer, ground)
         case "reference":
-            found = _reference(answer, reference)
+            found = _reference(answer, reference, sheet.criteria)
         case "coverage":
             found = _coverage(answer, reference, sheet.criteria)
         case "brevity":
@@ -231,7 +265,7 @@ def grade(sheet: Sheet, dice: Dice) -> Grade:
     looked: dict[Aspect, float] = asked or {"relevance": 1.0}
     total, weights, remarks = 0.0, 0.0, list[str]()
     for aspect, weight in looked.items():
-        score, found = _look(aspect, sheet, with_figures="figures" in looked)
+        score, found = _look(aspect, sheet)
         total += weight * score
         weights += weight
         remarks += found
