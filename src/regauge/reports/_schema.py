@@ -38,7 +38,10 @@ class VerdictRow(_Document):
         standing: Why it does or does not, for a judge that asks a model.
         cost_usd: Of its model calls, in US dollars; None when a price is unknown. A replayed call
             counts what it cost when it was made.
-        spent_usd: Of those that this run paid for.
+        spent_usd: What this run paid for them.
+        retries: Attempts beyond the first, of the calls that this run made.
+        input_tokens: Of all its calls.
+        output_tokens: Of all its calls.
         calls: How many model calls it took; what judgements share counts for one of them.
         live_calls: Those that this run made.
         latency_s: Of the calls, one after the other, in seconds.
@@ -149,6 +152,9 @@ class SuiteSummary(_Document):
         latency_p50_s: The median of the calls' latencies, in seconds.
         judge_calls: Model calls of judges; none of the sums above holds any of them.
         judge_live: Those of them that this run made.
+        judge_retries: Attempts beyond the first, of those.
+        judge_input_tokens: Of all calls of judges.
+        judge_output_tokens: Of all calls of judges.
         judge_cost_usd: What they cost when they were made; None when a price is unknown.
         judge_spent_usd: What this run paid for them.
         judge_latency_s: How long a judgement's calls took in the mean, in seconds.
