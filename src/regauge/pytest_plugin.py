@@ -61,6 +61,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="X",
         help="what the run may spend; cases beyond it stay unmeasured",
     )
+    for counted in ("tokens", "calls"):
+        group.addoption(
+            f"--budget-{counted}",
+            type=int,
+            metavar="N",
+            help=f"{counted} that the run may use, of prompts and judges together; cases beyond "
+            "it stay unmeasured",
+        )
     group.addoption(
         "--gate",
         metavar="REF",
@@ -156,7 +164,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Draw answers ahead of the cases while they are judged one after the other."""
     run = session.config.stash.get(_run_key, None)
-    if run is None or session.config.option.collectonly:
+    stopped = session.testsfailed and not session.config.option.continue_on_collection_errors
+    if run is None or session.config.option.collectonly or stopped:
         return (yield)
     with run.running():
         return (yield)

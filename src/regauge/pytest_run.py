@@ -83,6 +83,8 @@ class PytestRun:
             judge_model=config.getoption("--judge-model"),
             rejudge=config.getoption("--rejudge"),
             budget_usd=config.getoption("--budget-usd"),
+            budget_tokens=config.getoption("--budget-tokens"),
+            budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
         )
         # The run is named for its start, and workers and controller share the name.

@@ -1,4 +1,4 @@
-"""What a run may spend, checked before every call and never exceeded by what was estimated."""
+"""What a run may use, checked before every call and never exceeded by what was estimated."""
 
 from __future__ import annotations
 
@@ -16,27 +16,39 @@ __all__ = ["Budget", "Charge"]
 
 @dataclass(slots=True)
 class Charge:
-    """The money of one call: what it was expected to cost, then what it did."""
+    """The money and tokens of one call: what was expected, then what it took."""
 
     expected_usd: float
+    expected_tokens: int = 0
     actual_usd: float | None = None
+    actual_tokens: int | None = None
 
 
 @dataclass(slots=True)
 class Budget:
-    """Keeps count of what calls cost.
+    """Keeps count of what calls cost, and of the calls themselves.
 
     Attributes:
         limit_usd: In US dollars, for all processes of the run together; None is no limit.
         processes: How many processes share the run; each may spend an equal part.
         spent_usd: What finished calls cost.
         reserved_usd: What calls under way are expected to cost.
+        limit_tokens: Tokens in and out, for all processes; None is no limit.
+        spent_tokens: What finished calls used.
+        reserved_tokens: What calls under way are expected to use.
+        limit_calls: For all processes; None is no limit.
+        calls: How many were made or are under way; one that failed does not count.
     """
 
     limit_usd: float | None
     spent_usd: float = 0.0
     reserved_usd: float = field(default=0.0)
     processes: int = 1
+    limit_tokens: int | None = None
+    spent_tokens: int = 0
+    reserved_tokens: int = 0
+    limit_calls: int | None = None
+    calls: int = 0
 
     @property
     def _share_usd(self) -> float:
@@ -50,8 +62,8 @@ class Budget:
         )
 
     @contextmanager
-    def charge(self, expected_usd: float) -> Generator[Charge]:
-        """Reserve the expected cost of a call while it is under way.
+    def charge(self, expected_usd: float, *, tokens: int = 0) -> Generator[Charge]:
+        """Reserve the expected cost and tokens of a call while it is under way.
 
         A call that fails costs nothing here: providers do not bill what they did not answer.
 
@@ -68,11 +80,34 @@ class Budget:
                 "  what has been answered is kept: the same command with a larger --budget-usd"
                 " goes on where this one stopped"
             )
-        charge = Charge(expected_usd)
+        self._check_counts(tokens)
+        charge = Charge(expected_usd, tokens)
         self.reserved_usd += expected_usd
+        self.reserved_tokens += tokens
+        self.calls += 1
         try:
             yield charge
+        except BaseException:
+            self.calls -= 1
+            raise
         finally:
             self.reserved_usd -= expected_usd
+            self.reserved_tokens -= tokens
             if charge.actual_usd is not None:
                 self.spent_usd += charge.actual_usd
+            if charge.actual_tokens is not None:
+                self.spent_tokens += charge.actual_tokens
+
+    def _check_counts(self, tokens: int) -> None:
+        """Raise a BudgetError where one more call, or its tokens, would be too many."""
+        used = self.spent_tokens + self.reserved_tokens
+        for limit, after, noun in (
+            (self.limit_calls, self.calls + 1, "calls"),
+            (self.limit_tokens, used + tokens, "tokens"),
+        ):
+            if limit is not None and after > limit / self.processes:
+                raise BudgetError(
+                    f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
+                    f"  what has been answered is kept: the same command with a larger"
+                    f" --budget-{noun} goes on where this one stopped"
+                )

@@ -101,15 +101,24 @@ class Drawing:
             expected_usd = self._expected_usd(request)
             while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
                 await asyncio.sleep(_ASK_AGAIN_S)
-            with self._budget.charge(expected_usd) as charge:
+            with self._budget.charge(expected_usd, tokens=self._expected_tokens(request)) as charge:
                 completion = await provider.complete(request)
                 charge.actual_usd = completion.cost_usd
+                usage = completion.usage
+                charge.actual_tokens = usage.input_tokens + usage.output_tokens
         except BaseException:
             self._answers.release(key)
             raise
         # Judges see what a replay will show them, so that both come to the same verdicts.
         kept = self._answers.keep(question, completion)
         return SourcedCompletion(completion=kept, source="live")
+
+    def _expected_tokens(self, request: CompletionRequest) -> int:
+        """About how many tokens a call will use; 0 where nobody counts them."""
+        if self._budget.limit_tokens is None:
+            return 0
+        estimate = estimate_requests([request], price=lambda _: None)
+        return estimate.input_tokens + estimate.output_tokens
 
     def _expected_usd(self, request: CompletionRequest) -> float:
         """What a call is expected to cost; a budget cannot be kept without a price."""

@@ -31,6 +31,8 @@ class RunOptions:
         judge_model: `provider:model` of judges that name none; None is what the settings say.
         rejudge: Whether what judges measured is worked out anew from their recorded calls.
         budget_usd: What the run may spend, in US dollars.
+        budget_tokens: Tokens it may use, in and out, of prompts and judges.
+        budget_calls: Calls it may make, of prompts and judges.
         ahead: How many answers may be drawn ahead of the case that is judged; None is twice
             the concurrency.
     """
@@ -43,6 +45,8 @@ class RunOptions:
     ahead: int | None = None
     judge_model: str | None = None
     rejudge: bool = False
+    budget_tokens: int | None = None
+    budget_calls: int | None = None
 
 
 def resolve_options(
@@ -57,6 +61,8 @@ def resolve_options(
     fail_fast: bool,
     judge_model: str | None = None,
     rejudge: bool = False,
+    budget_tokens: int | None = None,
+    budget_calls: int | None = None,
 ) -> RunOptions:
     """Let options of the command line override settings, and settings the defaults.
 
@@ -68,6 +74,8 @@ def resolve_options(
         concurrency: `--concurrency`, a number or `auto`.
         model: `--model`.
         budget_usd: `--budget-usd`.
+        budget_tokens: `--budget-tokens`.
+        budget_calls: `--budget-calls`.
         judge_model: `--judge-model`.
         rejudge: `--rejudge`.
         fail_fast: Whether the run stops at its first failures (`-x`), so that little may be
@@ -80,6 +88,9 @@ def resolve_options(
         raise UsageError(f"--trials must be at least 1, not {trials}")
     if budget_usd is not None and not 0 <= budget_usd < math.inf:
         raise UsageError(f"--budget-usd must be a number of dollars from 0 up, not {budget_usd}")
+    for name, limit in (("tokens", budget_tokens), ("calls", budget_calls)):
+        if limit is not None and limit < 0:
+            raise UsageError(f"--budget-{name} must be a number from 0 up, not {limit}")
     in_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     return RunOptions(
         record=record or settings.record or ("none" if in_ci else "missing"),
@@ -90,6 +101,8 @@ def resolve_options(
         ahead=_FAIL_FAST_AHEAD if fail_fast else None,
         judge_model=judge_model or settings.judge_model,
         rejudge=rejudge,
+        budget_tokens=budget_tokens,
+        budget_calls=budget_calls,
     )
 
 

@@ -70,7 +70,12 @@ class EvalSession:
         self.measurements = Measurements(project, options.record, redact=self.answers.redact)
         self.misses = Misses()
         self.embeddings = Embeddings(project, options.record, environ=environ)
-        self.budget = Budget(options.budget_usd, processes=workers)
+        self.budget = Budget(
+            options.budget_usd,
+            processes=workers,
+            limit_tokens=options.budget_tokens,
+            limit_calls=options.budget_calls,
+        )
         self.progress = Progress()
         self.plan = Plan(cases=())
         self._environ = environ

@@ -77,3 +77,26 @@ def test_a_call_that_may_fit_later_is_told_from_one_that_never_will():
     with budget.charge(0.5):
         pass
     assert not Budget(None).may_fit_later(1e9)
+
+
+def test_calls_beyond_the_limit_are_refused_and_failed_ones_do_not_count():
+    budget = Budget(None, limit_calls=2)
+    with pytest.raises(RuntimeError), budget.charge(0.0):
+        raise RuntimeError
+    for _ in range(2):
+        with budget.charge(0.0):
+            pass
+    with pytest.raises(BudgetError, match="budget of 2 calls is reached"), budget.charge(0.0):
+        pass
+    assert budget.calls == 2
+
+
+def test_tokens_are_reserved_while_a_call_is_under_way_and_then_counted_as_used():
+    budget = Budget(None, limit_tokens=100)
+    with budget.charge(0.0, tokens=60) as charge:
+        with pytest.raises(BudgetError, match="--budget-tokens"), budget.charge(0.0, tokens=60):
+            pass
+        charge.actual_tokens = 10
+    with budget.charge(0.0, tokens=60):
+        pass
+    assert budget.spent_tokens == 10
