@@ -135,7 +135,7 @@ async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
     if hasattr(metric, "async_mode"):
         metric.async_mode = False
     blocking = metric.measure
-    await _in_thread(lambda: _call(blocking, case))
+    await _in_thread(lambda: _with_idle_loop(lambda: _call(blocking, case)))
     return metric
 
 
@@ -151,6 +151,17 @@ def _call(measure: Callable[..., Any], case: Any) -> Any:
         part.kind is part.VAR_KEYWORD for part in named.values()
     )
     return measure(case, _show_indicator=False) if quiet else measure(case)
+
+
+def _with_idle_loop(work: Callable[[], Any]) -> None:
+    """Do blocking work where deepeval finds a loop to run, and nobody else has to close it."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        work()
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 async def _in_thread(work: Callable[[], Any]) -> None:
