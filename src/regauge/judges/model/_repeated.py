@@ -44,11 +44,11 @@ class Repeated:
 
     def holds(self, words: str) -> bool:
         """Whether words stand in a judged text, however they are spaced, cased or marked."""
-        if _bare(words) in self._labels:
+        plain = _plain(words)
+        if len(plain) < _WORDS_MIN or _bare(words) in self._labels:
             # A lone word occurs in many texts; only a line of its own looks like a verdict.
             return _bare(words) in self._lines
-        plain = _plain(words)
-        return len(plain) >= _WORDS_MIN and any(plain in text for text in self._texts)
+        return any(plain in text for text in self._texts)
 
     @cached_property
     def _texts(self) -> list[str]:

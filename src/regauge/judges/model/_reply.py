@@ -147,10 +147,8 @@ def _is_object(text: str) -> bool:
     """Whether a text is one JSON object and nothing else."""
     try:
         value, end = _DECODER.raw_decode(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return False
-    except RecursionError:
-        raise ReplyFault("the reply is nested too deeply") from None
     return isinstance(value, dict) and end == len(text)
 
 
