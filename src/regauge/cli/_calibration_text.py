@@ -29,6 +29,8 @@ _NUMBERS = (
 )
 _SHARES = {"outcomes": "pass", "scores": "mean score", "pairs": "prefer a"}
 _WIDTH = 18
+_SHOWN_MAX = 20
+_LINE_MAX = 300
 
 
 def calibration_lines(calibration: Calibration) -> list[str]:
@@ -75,8 +77,12 @@ def disagreement_lines(kind: LabelKind, judged: Sequence[Judged]) -> list[str]:
     found = disagrees(kind, judged)
     if found:
         lines += ["", f"judge and people disagree on {len(found)} of {len(judged)}:"]
-        for one in found:
+        if kind == "scores":
+            found.sort(key=lambda one: -abs(float(one.label.says) - one.first.score))
+        for one in found[:_SHOWN_MAX]:
             lines += _both_sides(kind, one)
+        if len(found) > _SHOWN_MAX:
+            lines.append(f"  and {len(found) - _SHOWN_MAX} more, see --json")
     unreadable = [one for one in judged if "unreadable" in one.first.said]
     if unreadable:
         lines += ["", f"no verdict on {len(unreadable)} of {len(judged)}:"]
@@ -137,6 +143,3 @@ def _first_line(text: str) -> str:
     """A text on one line, cut where it is long."""
     flat = " ".join(text.split())
     return flat if len(flat) <= _LINE_MAX else flat[: _LINE_MAX - 1].rstrip() + "…"
-
-
-_LINE_MAX = 300

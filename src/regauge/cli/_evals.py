@@ -126,6 +126,9 @@ def with_evals(
         f"--rootdir={project.root}",
         "-p",
         "no:cacheprovider",
+        # It loads for seconds, and prints into what the command prints.
+        "-p",
+        "no:deepeval",
         # Nothing is asserted, and what is imported already cannot be rewritten.
         "--assert=plain",
         *options,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from regauge.cli._evals import with_evals
+from regauge.cli._evals import NoEvalsError, with_evals
 from regauge.errors import UsageError
 from regauge.judges import ModelJudge
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import EvalSession
 
-__all__ = ["UsedJudge", "judges_in", "judges_of_evals"]
+__all__ = ["UsedJudge", "judges_in", "judges_of_evals", "refuse_rivals"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +52,8 @@ def judges_of_evals(
     options = ["--record=none"]
     if judge_model is not None:
         options.append(f"--judge-model={judge_model}")
-    with_evals(project, path, lambda evals: used.update(judges_in(evals)), options=options)
+    with suppress(NoEvalsError):
+        with_evals(project, path, lambda evals: used.update(judges_in(evals)), options=options)
     return used
 
 
