@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "judges": "List the judges with their parameters.",
     "lint": "Check prompt files, the lock, recordings and calibrations.",
     "log": "List the versions of a prompt.",
+    "power": "Say what the gate can find with the cases there are.",
     "record": "Record the answers that evals lack; prune those nobody needs.",
     "report": "Write a run as JSON, CSV, parquet or Markdown.",
     "runs": "List the runs of evals.",

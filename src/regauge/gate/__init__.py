@@ -9,7 +9,14 @@ from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
 from regauge.gate._messages import MessageContext, case_message, reason_message, suite_message
 from regauge.gate._policy import GatePolicy
-from regauge.gate._power import Needed, OperatingLine, Rate, cases_needed, operating_line
+from regauge.gate._power import (
+    Needed,
+    OperatingLine,
+    Rate,
+    cases_needed,
+    first_draws_needed,
+    operating_line,
+)
 from regauge.gate._record import (
     case_from_json,
     case_to_json,
@@ -68,6 +75,7 @@ __all__ = [
     "compare",
     "decide",
     "facts_of_row",
+    "first_draws_needed",
     "operating_line",
     "policy_from_json",
     "policy_of",

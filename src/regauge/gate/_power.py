@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Cases times runs of one simulated scenario: about a fifth of a second.
 _SIZE = 40_000
-_RUNS_LEAST, _RUNS_MOST = 100, 2_000
+_RUNS_LEAST, _RUNS_MOST, _SEARCH_RUNS = 100, 2_000, 300
 # Rates nearer to 0 or 1 than this are not given as a number: too few runs are simulated.
 _RARE = 0.01
 _DROPS = (0.02, 0.05, 0.10)
@@ -169,8 +169,8 @@ def cases_needed(
     """
 
     def found(cases: int) -> Rate | None:
-        suite = _Suite.of(histories, policy, cells=None, cases=cases)
-        return None if suite is None else _rate(suite.play(seed, lowered(drop), runs=300))
+        suite = _Suite.of(histories, policy, cases=cases)
+        return None if suite is None else _rate(suite.play(seed, lowered(drop), runs=_SEARCH_RUNS))
 
     low, high = 0, 10
     reached = found(high)
@@ -189,6 +189,34 @@ def cases_needed(
         else:
             low = middle
     return Needed(cases=high, found=reached)
+
+
+def first_draws_needed(
+    histories: Sequence[Count],
+    policy: GatePolicy,
+    *,
+    drop: float,
+    power: float,
+    seed: int = 0,
+    at_most: int = 3,
+) -> int | None:
+    """How many first trials of each of these cases find a drop so often.
+
+    Args:
+        drop: How much lower every pass rate is, between 0 and 1.
+        power: How often it is to be found, between 0 and 1.
+        at_most: Where to stop looking.
+
+    Returns:
+        None if `at_most` is not enough, or main has no trial.
+    """
+    for first_draws in range(policy.first_draws, at_most + 1):
+        suite = _Suite.of(histories, replace(policy, first_draws=first_draws))
+        if suite is None:
+            return None
+        if _rate(suite.play(seed, lowered(drop), runs=_SEARCH_RUNS)).value >= power:
+            return first_draws
+    return None
 
 
 def lowered(drop: float) -> Callable[[FloatArray], FloatArray]:
@@ -214,8 +242,8 @@ class _Suite:
         histories: Sequence[Count],
         policy: GatePolicy,
         *,
-        cells: int | None,
-        cases: int | None,
+        cells: int | None = None,
+        cases: int | None = None,
     ) -> _Suite | None:
         known = [count for count in histories if count.trials]
         if not known:

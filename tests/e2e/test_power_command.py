@@ -1,0 +1,100 @@
+"""`regauge power` as a process, on baselines written beforehand."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from inline_snapshot import snapshot
+
+from regauge.gate import Count
+from regauge.gate.baselines import (
+    Baseline,
+    CaseTrials,
+    HistoryKey,
+    Session,
+    StoredHistory,
+    save_baseline,
+)
+
+
+def baseline(records: list[tuple[int, int]], *, prompt: str = "triage") -> Baseline:
+    """One case for each pair of passes and trials."""
+    trials = max([of for _, of in records], default=0)
+    key = HistoryKey(
+        prompt="1" * 64, model="sim:clerk-1", dataset=prompt, judges={"agrees": "2" * 64}
+    )
+    history = StoredHistory(
+        key=key,
+        version="1.0.0",
+        sessions=(
+            (Session(id="2026-11-20T10:00:00Z", first=100, last=99 + trials),) if trials else ()
+        ),
+        cases={
+            f"c{number}": CaseTrials(
+                digest="3" * 16,
+                drawn=tuple(range(100, 100 + of)),
+                passed=passed,
+                checks={"agrees": Count(passed=passed, trials=of)},
+                answers=("4" * 8,),
+            )
+            for number, (passed, of) in enumerate(records)
+        },
+    )
+    return Baseline(prompt=prompt, histories=(history,))
+
+
+@pytest.fixture
+def suite(project):
+    """A project whose one prompt has 40 cases, most of them stable."""
+    records = [(12, 12)] * 33 + [(9, 12)] * 5 + [(0, 12)] * 2
+    save_baseline(project.root / "fixtures/baselines/triage.json", baseline(records))
+    return project
+
+
+def test_it_says_what_the_gate_can_find_and_what_it_costs(suite):
+    done = suite.command("power", "--drop", "0.05")
+    assert (done.returncode, done.stderr) == (0, "")
+    # The rates are those of a simulation; how they come out in digits is another test's matter.
+    assert (
+        re.sub(r"\b[\d.]+ (of 100,|of 100\.|cases like|calls)", r"N \1", done.stdout) == snapshot("""\
+triage: 40 cases with at least 12 trials of main each
+  With these 40 cases this gate blocks an unchanged prompt in less than 1 of 100 runs and finds one fully broken case in more than N of 100, a 10-point drop in N of 100, a 5-point drop in N of 100, a 2-point drop in N of 100.
+  An unchanged prompt costs N calls per case.
+  To find a 5-point drop in 80 of 100 runs takes about N cases like these.
+""")
+    )
+
+
+def test_programs_get_rates_with_their_intervals(suite):
+    done = suite.command("power", "triage", "--drop", "0.05", "--power", "0.7", "--json")
+    (found,) = json.loads(done.stdout)
+    assert (found["prompt"], found["cases"], found["trials_of_main"]) == ("triage", 40, 12)
+    assert found["false_alarm"]["low"] <= found["false_alarm"]["rate"] <= 0.02
+    assert found["one_broken"]["rate"] > 0.98
+    assert [drop["drop"] for drop in found["drops"]] == [0.02, 0.05, 0.1]
+    assert found["needed"]["cases"] > 40
+    assert 1 <= found["calls_per_case"] < 2
+
+
+def test_a_short_history_is_named_and_other_sizes_can_be_tried(suite):
+    file = suite.root / "elsewhere.json"
+    save_baseline(file, baseline([(3, 3)] * 20))
+    done = suite.command("power", "--baseline", str(file), "--cases", "60")
+    assert "With these 60 cases" in done.stdout
+    assert "The history is not complete: 3 of 12 trials; regauge baseline update" in done.stdout
+
+
+def test_without_trials_or_baseline_it_says_how_to_get_them(suite, project):
+    save_baseline(project.root / "fixtures/baselines/empty.json", baseline([], prompt="empty"))
+    assert "empty: no trial of main is known yet\n  regauge baseline update empty\n" in (
+        suite.command("power", "empty").stdout
+    )
+    missing = suite.command("power", "nobody")
+    assert missing.returncode == 2
+    assert "there is no baseline of 'nobody'" in missing.stderr
+    assert "fix: regauge baseline update nobody" in missing.stderr
+    two = suite.command("power", "triage", "empty", "--baseline", "fixtures/baselines/empty.json")
+    assert two.returncode == 2
+    assert "--baseline is the file of one prompt, not of 2" in two.stderr

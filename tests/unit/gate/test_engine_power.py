@@ -1,0 +1,107 @@
+"""What a gate can find, simulated from a suite's own history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regauge.gate import (
+    Count,
+    GatePolicy,
+    OperatingLine,
+    Rate,
+    cases_needed,
+    first_draws_needed,
+    operating_line,
+)
+from regauge.stats import CasePolicy, SuitePolicy
+
+
+def typical(cases: int, *, trials: int = 12, seed: int = 3) -> list[Count]:
+    """A suite like those people have: mostly stable, some flaky, some never passing."""
+    rng = np.random.default_rng(seed)
+    p = rng.choice([0.999, 0.98, 0.75, 0.03], size=cases, p=[0.6, 0.22, 0.13, 0.05])
+    return [Count(passed=int(s), trials=trials) for s in rng.binomial(trials, p)]
+
+
+def line(histories: list[Count], policy: GatePolicy | None = None, **more: Any) -> OperatingLine:
+    found = operating_line(histories, policy or GatePolicy(), **more)
+    assert found is not None
+    return found
+
+
+def test_a_typical_suite_is_told_what_was_published_for_one():
+    found = line(typical(100))
+    drops = dict(found.drops)
+    assert found.false_alarm.value <= 0.015
+    assert found.one_broken is not None
+    assert found.one_broken.value >= 0.99
+    assert drops[0.10].value >= 0.93
+    assert 0.75 <= drops[0.05].value <= 0.95
+    assert 0.2 <= drops[0.02].value <= 0.45
+    assert 1.05 <= found.calls_per_case <= 1.35
+    assert str(found).startswith(
+        "With these 100 cases this gate blocks an unchanged prompt in less than 1 of 100 runs "
+        "and finds one fully broken case in more than 99 of 100, a 10-point drop in "
+    )
+
+
+def test_one_seed_gives_one_line_and_more_cases_see_more():
+    assert line(typical(20), drops=()) == line(typical(20), drops=())
+    few, many = (line(typical(60), cases=cases, drops=[0.05]) for cases in (20, 100))
+    assert (few.cases, many.cases) == (20, 100)
+    assert few.drops[0][1].value < many.drops[0][1].value
+
+
+def test_more_checks_of_each_case_raise_the_bar_for_each():
+    """Six failures in a row name one of 40 cells; among 10,000 cells they are not enough."""
+    six = GatePolicy(case=CasePolicy(looks=(1, 3, 6)), suite=SuitePolicy(alpha=1e-9))
+    one, many = (line(typical(40), six, cells=cells, drops=()) for cells in (40, 10_000))
+    assert one.one_broken is not None
+    assert many.one_broken is not None
+    assert one.one_broken.value > 0.9
+    assert many.one_broken.value < 0.1
+
+
+def test_a_suite_that_main_hardly_passes_has_no_case_to_break():
+    found = line([Count(passed=0, trials=12)] * 10)
+    assert found.one_broken is None
+    assert "broken" not in str(found)
+
+
+def test_without_trials_of_main_nothing_is_said():
+    none = [Count(passed=0, trials=0)]
+    assert operating_line([], GatePolicy()) is None
+    assert operating_line(none, GatePolicy()) is None
+    assert cases_needed(none, GatePolicy(), drop=0.1, power=0.8) is None
+    assert first_draws_needed(none, GatePolicy(), drop=0.1, power=0.8) is None
+
+
+def test_it_is_said_how_many_cases_or_trials_a_wanted_drop_takes():
+    suite = typical(60)
+    needed = cases_needed(suite, GatePolicy(), drop=0.05, power=0.8)
+    assert needed is not None
+    assert 60 < needed.cases < 160
+    assert needed.found.value >= 0.8
+    assert cases_needed(suite, GatePolicy(), drop=0.02, power=0.8, at_most=100) is None
+    draws = first_draws_needed(suite, GatePolicy(), drop=0.05, power=0.8)
+    assert draws is not None
+    assert draws > 1
+    assert first_draws_needed(suite, GatePolicy(), drop=0.01, power=0.99, at_most=2) is None
+
+
+@pytest.mark.parametrize(
+    ("hits", "said"),
+    [
+        (0, "less than 1 of 100"),
+        (9, "less than 1 of 100"),
+        (10, "1 of 100"),
+        (854, "85 of 100"),
+        (990, "99 of 100"),
+        (991, "more than 99 of 100"),
+    ],
+)
+def test_a_rate_is_said_as_a_plain_count(hits, said):
+    assert str(Rate(hits=hits, runs=1000)) == said
