@@ -82,6 +82,7 @@ class EvalSession:
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
         self._lookahead: Lookahead[AskedTrial] | None = None
+        self._closed = False
         self._trials = self._made_by(None)
 
     def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> Suite:
@@ -160,7 +161,11 @@ class EvalSession:
 
         Args:
             complete: Whether the run reached its end; a run that did not can be resumed.
+
+        After `close` this writes nothing.
         """
+        if self._closed:
+            return Published()
         try:
             published = self.answers.finish(complete=complete)
         finally:
@@ -172,6 +177,7 @@ class EvalSession:
 
     def close(self) -> None:
         """End the run and leave the committed recordings alone; the local store has the answers."""
+        self._closed = True
         self.answers.finish(complete=True, publish=False)
 
     def embed(self, draw: Draw) -> None:
