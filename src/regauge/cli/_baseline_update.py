@@ -227,7 +227,8 @@ class BaselineUpdate:
         ]
         updated = [(history, left.complete) for history, left in zip(histories, after, strict=True)]
         path = baseline_path(self._project, prompt.name)
-        written = save_baseline(path, merged(prompt.baseline, updated))
+        baseline = merged(prompt.baseline, updated)
+        written = bool(baseline.histories) and save_baseline(path, baseline)
         shown = str(self._project.relative(path))
         for (suite, one, got), (history, complete) in zip(landed, updated, strict=True):
             before = prompt.baseline.before(history.key) if one.asked.wanted else None
@@ -282,4 +283,6 @@ def _summary(history: StoredHistory) -> str:
     if not drawn:
         return "no trials"
     span = f"{min(drawn)}" if min(drawn) == max(drawn) else f"{min(drawn)} to {max(drawn)}"
-    return f"{len(drawn)} cases with {span} trials from {len(history.sessions)} sessions"
+    sessions = len(history.sessions)
+    many = "1 session" if sessions == 1 else f"{sessions} sessions"
+    return f"{len(drawn)} cases with {span} trials each from {many}"

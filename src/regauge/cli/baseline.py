@@ -54,7 +54,9 @@ def command() -> None:
 @click.option(
     "--record",
     type=click.Choice(["none", "missing"]),
-    help="none: only answers that the local store has.",
+    default="missing",
+    show_default=True,
+    help="none: use only answers that the local store has.",
 )
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
@@ -84,7 +86,7 @@ def update(
     trials: int,
     dry_run: bool,
     model: str | None,
-    record: str | None,
+    record: str,
     concurrency: str | None,
     budget_usd: float | None,
     sessions_apart: float,

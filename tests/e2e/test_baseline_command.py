@@ -1,0 +1,154 @@
+"""`regauge baseline`: what main is known for, drawn, kept and shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+
+def baseline(project: EvalProject, name: str = "triage") -> dict[str, Any]:
+    path = project.root / "fixtures" / "baselines" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_baseline_is_filled_session_by_session(live: EvalProject, endpoint: Endpoint):
+    live.golden([*(live.case(number) for number in range(3)), live.case(3, ok=False)])
+    estimated = live.command("baseline", "update", "--dry-run")
+    assert (estimated.returncode, estimated.stdout) == snapshot(
+        (
+            0,
+            "triage@1.0.0 (local:clerk): 16 trials of 4 cases, 16 calls: about 5.2k tokens, $0.0100\n",
+        )
+    )
+    assert endpoint.total == 0
+    assert not (live.root / "fixtures" / "baselines").exists()
+
+    first = live.command("baseline", "update")
+    assert (first.returncode, first.stdout, first.stderr) == snapshot(
+        (
+            0,
+            """\
+triage@1.0.0 (local:clerk): 16 trials of 4 cases, 16 calls: about 5.2k tokens, $0.0100
+triage: 4 cases with 4 trials each from 1 session, not complete yet
+  wrote fixtures/baselines/triage.json: commit it
+""",
+            "",
+        )
+    )
+    assert endpoint.total == 16
+    assert live.recordings() == []
+    assert live.records() == []
+
+    soon = live.command("baseline", "update", "triage")
+    assert re.sub(r"in \d\.\d h", "in N h", soon.stdout) == snapshot(
+        "triage@1.0.0 (local:clerk): the next session may begin in N h; --force-session begins it now\n"
+    )
+    assert endpoint.total == 16
+
+    forced = live.command("baseline", "update", "--force-session", "--trials", "8", "--json")
+    assert endpoint.total == 48
+    (done,) = json.loads(forced.stdout)["done"]
+    assert (done["drawn"], done["sessions"], done["complete"]) == (32, 2, False)
+
+    (history,) = baseline(live)["histories"]
+    cases = {name: (case["passed"], case["trials"]) for name, case in history["cases"].items()}
+    assert cases == snapshot(
+        {"disk-000": (12, 12), "disk-001": (12, 12), "disk-002": (12, 12), "disk-003": (0, 12)}
+    )
+
+    shown = live.command("baseline", "show", "triage")
+    text = re.sub(r"session \S+:", "session TIME:", shown.stdout)
+    assert re.sub(r"\b[0-9a-f]{12}\b", "DIGEST", text) == snapshot("""\
+triage@1.0.0  DIGEST  local:clerk
+  4 cases of triage, 12 trials each from 2 sessions; 75.0 % passed
+  session TIME: trials 100-103, answered by clerk
+  session TIME: trials 104-111, answered by clerk
+  judge agrees  DIGEST
+  judge min_chars(1)  DIGEST
+  disk-003  0 of 12  agrees failed 12
+  3 cases passed every time
+""")
+    (document,) = json.loads(live.command("baseline", "show", "--json").stdout)
+    assert [(case["case"], case["passed"], case["flaky"]) for case in document["cases"]][-1] == (
+        "disk-003",
+        0,
+        False,
+    )
+
+
+def test_what_could_not_be_measured_is_named_and_does_not_count(
+    live: EvalProject, endpoint: Endpoint
+):
+    stopped = live.command("baseline", "update", "--budget-usd", "0.001", "--concurrency", "1")
+    assert stopped.returncode == 3
+    assert "trials do not count: the budget was reached" in stopped.stderr
+    assert "  cases: disk-" in stopped.stderr
+    asked = endpoint.total
+    assert 0 < asked < 20
+
+    none = live.command("baseline", "update", "--record=none", "--force-session")
+    assert none.returncode == 3
+    assert "no answer is kept, and no model may be asked" in none.stderr
+
+
+def test_a_session_that_was_cut_off_asks_only_for_the_rest(live: EvalProject, endpoint: Endpoint):
+    live.command("baseline", "update")
+    assert endpoint.total == 20
+    (live.root / "fixtures" / "baselines" / "triage.json").unlink()
+    live.command("baseline", "update")
+    assert endpoint.total == 20
+    assert len(baseline(live)["histories"][0]["cases"]) == 5
+
+
+def test_a_version_that_broke_a_case_is_reported_after_the_merge(
+    live: EvalProject, endpoint: Endpoint
+):
+    live.judged_by("not_(contains('never'))")
+    live.command("baseline", "update", "--trials", "12")
+    live.prompt(system="Say it otherwise.", version="1.1.0")
+    answer = endpoint.answer
+    endpoint.answer = lambda text: "never" if "disk 3" in text else answer(text)
+    broken = live.command("baseline", "update", "--trials", "8", "--force-session")
+    assert broken.returncode == 1
+    assert broken.stdout == snapshot("""\
+triage@1.1.0 (local:clerk): 40 trials of 5 cases, 40 calls: about 840 tokens, $0.0012
+triage: 5 cases with 8 trials each from 1 session, not complete yet
+  compared with 1.0.0:
+  disk-003: not contains(never) worse: passed 0 of 8; 12 of 12 with the version before
+  wrote fixtures/baselines/triage.json: commit it
+""")
+    assert [len(baseline(live)[part]) for part in ("histories", "previous")] == [1, 1]
+
+
+def test_a_baseline_that_cannot_be_read_stops_before_anything_is_drawn(
+    live: EvalProject, endpoint: Endpoint
+):
+    live.write("fixtures/baselines/triage.json", "{\n<<<<<<< HEAD\n}\n")
+    stopped = live.command("baseline", "update")
+    assert (stopped.returncode, stopped.stderr) == snapshot(
+        (
+            2,
+            """\
+error: fixtures/baselines/triage.json:2: a merge conflict was left here
+  fix: take main's copy of the file, then run: regauge baseline update
+""",
+        )
+    )
+    assert endpoint.total == 0
+    missing = live.command("baseline", "show", "nothing")
+    assert (missing.returncode, missing.stderr) == snapshot(
+        (
+            2,
+            """\
+error: there is no baseline of 'nothing': fixtures/baselines/nothing.json
+  fix: regauge baseline update nothing
+""",
+        )
+    )

@@ -1,0 +1,267 @@
+"""Filling a history: what each session draws, what is kept, what is compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from regauge.errors import UsageError
+from regauge.gate._numbers import (
+    CANDIDATE_FIRST,
+    CONTROL_FIRST,
+    HISTORY_FIRST,
+    check_trials,
+    purpose_of,
+    stored_number,
+)
+from regauge.gate._types import TrialFacts
+from regauge.gate.baselines import (
+    Baseline,
+    HistoryKey,
+    StoredHistory,
+    TopUp,
+    TopUpPolicy,
+    accepted_since,
+    applied,
+    changes_between,
+    merged,
+    top_up,
+)
+from regauge.prompts import parse_prompt
+
+NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
+KEY = HistoryKey(prompt="a" * 64, model="sim:clerk-1", dataset="greet", judges={"tone": "b" * 64})
+CASES = {"ann": "1" * 64, "bob": "2" * 64}
+POLICY = TopUpPolicy()
+
+
+def facts(*, passed: bool = True, answer: str = "0") -> TrialFacts:
+    return TrialFacts(checks={"tone": passed}, answer=answer * 64)
+
+
+def ask(
+    baseline: Baseline,
+    *,
+    key: HistoryKey = KEY,
+    cases: dict[str, str] | None = None,
+    now: datetime = NOW,
+    policy: TopUpPolicy = POLICY,
+) -> TopUp:
+    return top_up(baseline, key, version="1.0.0", cases=cases or CASES, now=now, policy=policy)
+
+
+def draw(
+    asked: TopUp,
+    *,
+    now: datetime = NOW,
+    failing: frozenset[str] = frozenset(),
+    served: tuple[str, ...] = ("clerk-1 v1",),
+) -> StoredHistory:
+    landed = {
+        case: {number: facts(passed=case not in failing) for number in asked.numbers(case)}
+        for case in asked.wanted
+    }
+    return applied(asked, landed, now=now, served=served)
+
+
+def filled(
+    key: HistoryKey = KEY, *, failing: frozenset[str] = frozenset(), sessions: int = 3
+) -> StoredHistory:
+    baseline = Baseline(prompt="greet")
+    history = StoredHistory(key=key)
+    for day in range(sessions):
+        now = NOW + timedelta(days=day)
+        history = draw(ask(baseline, key=key, now=now), now=now, failing=failing)
+        baseline = Baseline(prompt="greet", histories=(history,))
+    return history
+
+
+def test_the_first_session_draws_four_trials_of_each_case_from_number_100():
+    asked = ask(Baseline(prompt="greet"))
+    assert asked.wanted == {"ann": 4, "bob": 4}
+    assert list(asked.numbers("ann")) == [100, 101, 102, 103]
+
+
+def test_the_next_session_waits_an_hour_unless_it_is_forced():
+    baseline = Baseline(prompt="greet", histories=(filled(sessions=1),))
+    soon = ask(baseline, now=NOW + timedelta(minutes=15))
+    assert (soon.wanted, soon.waits_h, soon.complete) == ({}, 0.75, False)
+    forced = replace(POLICY, any_time=True)
+    assert ask(baseline, now=NOW, policy=forced).wanted == {"ann": 4, "bob": 4}
+    assert list(ask(baseline, now=NOW + timedelta(hours=1)).numbers("bob")) == [104, 105, 106, 107]
+
+
+def test_twelve_trials_of_three_sessions_are_complete():
+    history = filled()
+    asked = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=9))
+    assert asked.complete
+    assert {len(case.drawn) for case in history.cases.values()} == {12}
+    assert [session.id for session in history.sessions] == [
+        "2026-11-21T09:00:00Z",
+        "2026-11-22T09:00:00Z",
+        "2026-11-23T09:00:00Z",
+    ]
+
+
+def test_twelve_trials_of_one_session_are_one_look_and_not_complete():
+    policy = replace(POLICY, per_session=12)
+    history = draw(ask(Baseline(prompt="greet"), policy=policy))
+    later = ask(
+        Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1), policy=policy
+    )
+    assert later.wanted == {"ann": 1, "bob": 1}
+
+
+def test_a_case_that_changed_or_is_new_starts_anew_and_one_that_is_gone_is_forgotten():
+    baseline = Baseline(prompt="greet", histories=(filled(),))
+    cases = {"ann": "9" * 64, "cy": "3" * 64}
+    asked = ask(baseline, cases=cases, now=NOW + timedelta(days=9))
+    assert asked.wanted == {"ann": 4, "cy": 4}
+    assert list(asked.numbers("ann")) == [112, 113, 114, 115]
+    history = draw(asked, now=NOW + timedelta(days=9))
+    assert {case: known.drawn for case, known in history.cases.items()} == {
+        "ann": (112, 113, 114, 115),
+        "cy": (112, 113, 114, 115),
+    }
+
+
+def test_trials_that_could_not_be_measured_are_drawn_again_and_count_nowhere():
+    asked = ask(Baseline(prompt="greet"))
+    history = applied(
+        asked, {"ann": {100: facts(), 102: facts(passed=False)}}, now=NOW, served={"clerk-1"}
+    )
+    assert history.cases["ann"].drawn == (100, 102)
+    assert "bob" not in history.cases
+    again = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1))
+    assert (again.wanted, again.first) == ({"ann": 4, "bob": 4}, 103)
+
+
+def test_a_session_without_a_measured_trial_is_none():
+    asked = ask(Baseline(prompt="greet"))
+    assert applied(asked, {"ann": {}}, now=NOW, served=()) == asked.history
+
+
+def test_a_model_that_nobody_saw_before_under_the_same_name_starts_a_new_history():
+    baseline = Baseline(prompt="greet", histories=(filled(sessions=2),))
+    day = NOW + timedelta(days=5)
+    other = draw(ask(baseline, now=day), now=day, served=("clerk-1 v2",))
+    assert [len(case.drawn) for case in other.cases.values()] == [4, 4]
+    assert len(other.sessions) == 1
+    mixed = draw(ask(baseline, now=day), now=day, served=("clerk-1 v1", "clerk-1 v2"))
+    assert [len(case.drawn) for case in mixed.cases.values()] == [12, 12]
+
+
+def test_used_up_numbers_are_an_error():
+    history = filled(sessions=1)
+    (session,) = history.sessions
+    full = replace(history, sessions=(replace(session, last=CONTROL_FIRST - 2),))
+    with pytest.raises(UsageError, match="trial numbers 100 to 999 of dataset 'greet' are used up"):
+        ask(Baseline(prompt="greet", histories=(full,)), now=NOW + timedelta(days=9))
+
+
+NEW = replace(KEY, prompt="c" * 64)
+
+
+def test_the_version_before_is_kept_until_the_new_one_is_complete():
+    old = filled()
+    baseline = Baseline(prompt="greet", histories=(old,))
+    new = draw(ask(baseline, key=NEW))
+    merge = merged(baseline, [(new, False)])
+    assert (merge.histories, merge.previous) == ((new,), (old,))
+    done = filled(NEW)
+    assert merged(merge, [(done, True)]) == Baseline(prompt="greet", histories=(done,))
+
+
+def test_histories_of_other_models_stay_as_long_as_the_prompt():
+    old, elsewhere = filled(), filled(replace(KEY, model="openai:gpt-5-mini"))
+    baseline = Baseline(prompt="greet", histories=(old, elsewhere))
+    assert merged(baseline, [(old, True)]).histories == (old, elsewhere)
+    assert merged(baseline, [(filled(NEW), True)]).histories == (filled(NEW),)
+
+
+def test_a_run_that_measured_nothing_changes_nothing():
+    baseline = Baseline(prompt="greet", histories=(filled(),))
+    assert merged(baseline, [(StoredHistory(key=NEW), False)]) == baseline
+
+
+def test_a_changed_judge_starts_a_new_history_and_is_not_compared():
+    key = replace(KEY, judges={"tone": "d" * 64})
+    baseline = Baseline(prompt="greet", histories=(filled(),))
+    assert ask(baseline, key=key).wanted == {"ann": 4, "bob": 4}
+    assert baseline.before(key) is None
+    assert merged(baseline, [(draw(ask(baseline, key=key)), False)]).previous == ()
+
+
+def test_a_version_that_broke_a_case_is_found_after_the_merge_with_its_counts():
+    before, now = filled(), filled(NEW, failing=frozenset({"bob"}))
+    (change,) = changes_between(before, now)
+    assert str(change) == snapshot(
+        "bob: tone worse: passed 0 of 12; 12 of 12 with the version before"
+    )
+    assert change.e_value > change.bound == pytest.approx(40)
+    (repaired,) = changes_between(now, before)
+    assert (repaired.case, repaired.direction) == ("bob", "better")
+
+
+def test_cases_that_may_change_or_cannot_be_compared_are_not_reported():
+    before, now = filled(), filled(NEW, failing=frozenset({"bob"}))
+    assert changes_between(before, now, accepted={"bob"}) == ()
+    other = replace(now, cases={"bob": replace(now.cases["bob"], digest="9" * 16)})
+    assert changes_between(before, other) == ()
+    assert changes_between(before, before) == ()
+
+
+def test_what_the_changelog_accepts_counts_from_the_version_that_says_so():
+    prompt = parse_prompt(
+        "version: 1.2.0\nchangelog:\n"
+        "  - {version: 1.2.0, text: x, accepted: {case: bob, reason: He moved.}}\n"
+        "  - {version: 1.1.0, text: x, accepted: [{case: ann, reason: She left.}]}\n"
+        "messages:\n  - {role: user, content: Hi}\n",
+        path=Path("p.prompt.yml"),
+    )
+    assert accepted_since(prompt, "1.1.0") == {"bob"}
+    assert accepted_since(prompt, "1.0.0") == {"ann", "bob"}
+    assert accepted_since(prompt, "") == {"ann", "bob"}
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.floats(0, 5), st.booleans()), max_size=30))
+def test_however_sessions_fall_no_number_is_drawn_twice_and_the_end_is_complete(
+    sessions: list[tuple[int, float, bool]],
+):
+    baseline, now = Baseline(prompt="greet"), NOW
+    drawn: set[int] = set()
+    for per_session, pause_h, lost in [*sessions, *[(4, 2.0, False)] * 16]:
+        now += timedelta(hours=pause_h)
+        asked = ask(baseline, now=now, policy=replace(POLICY, per_session=per_session))
+        landed = {
+            case: {number: facts() for number in asked.numbers(case) if not (lost and number % 2)}
+            for case in asked.wanted
+        }
+        fresh = {number for trials in landed.values() for number in trials}
+        assert not fresh & drawn
+        drawn |= fresh
+        history = applied(asked, landed, now=now, served={"clerk-1"})
+        baseline = merged(baseline, [(history, False)])
+    (history,) = baseline.histories
+    assert ask(baseline, now=now + timedelta(days=1)).complete
+    for case in history.cases.values():
+        assert len(case.drawn) >= 12
+        assert len(history.sessions_of(case)) >= 3
+
+
+def test_every_purpose_has_numbers_of_its_own():
+    assert CANDIDATE_FIRST < HISTORY_FIRST < CONTROL_FIRST
+    assert [purpose_of(stored_number(arm, 0)) for arm in ("candidate", "main")] == [
+        "candidate",
+        "control",
+    ]
+    assert {purpose_of(n) for n in (HISTORY_FIRST, CONTROL_FIRST - 1)} == {"history"}
+    check_trials(HISTORY_FIRST, what="--trials")
+    with pytest.raises(UsageError, match="--trials wants 101 trials of a case"):
+        check_trials(HISTORY_FIRST + 1, what="--trials")
