@@ -175,7 +175,7 @@ class PytestGate:
             decided = decide(self._session, comparison, self._policy, waiting=self._waiting(say))
         except RegaugeError as error:
             raise pytest.UsageError(str(error)) from error
-        self.document = self._documented(decided)
+        self.document = self._documented(decided, nodes)
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
 
@@ -226,7 +226,7 @@ class PytestGate:
         """Whether the change may be merged."""
         return self.document is not None and self.document.decision == "accept"
 
-    def _documented(self, decided: Decided) -> DecisionDocument:
+    def _documented(self, decided: Decided, nodes: Mapping[int, str]) -> DecisionDocument:
         line = operating_line(
             [case.history for case in decided.outcome.cases if case.history.trials],
             self._policy,
@@ -235,6 +235,7 @@ class PytestGate:
         again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
         return decision_document(
             decided,
+            nodes=nodes,
             again=shlex.join(again),
             go_on=shlex.join(_go_on(decided, again, self._session)),
             operating_line=str(line) if line is not None else "",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
+from regauge.errors import MissingRecordingError, UsageError
 from regauge.gate._policy import GatePolicy
 from regauge.gate._types import Count, GateCase, History, TrialFacts
 from regauge.stats import CasePolicy, CriticalPolicy, SuitePolicy
@@ -15,6 +15,7 @@ from regauge.stats import CasePolicy, CriticalPolicy, SuitePolicy
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from regauge.gate._types import NotRecorded
     from regauge.runner import Trial
 
 __all__ = [
@@ -99,8 +100,10 @@ def facts_of_trial(
 
 def facts_of_row(
     row: Mapping[str, Any], checks: Iterable[str], *, graded: Collection[str]
-) -> TrialFacts | None:
+) -> TrialFacts | NotRecorded | None:
     """The same of a row of a run record."""
+    if row["cause"] is not None and row["cause"]["kind"] == MissingRecordingError.__name__:
+        return "not-recorded"
     if row["cause"] is not None or row["source"] is None:
         return None
     return _facts(

@@ -81,6 +81,7 @@ class CaseDocument(_Document):
         blocks: Whether this case alone keeps the change from being accepted.
         message: The verdict in plain counts.
         accepted: Why the prompt's changelog says that this case may change; empty otherwise.
+        node: The pytest item.
         at: Where the case stands, as `fixtures/golden/x.jsonl:12`.
         before: Main's trials before this run in which every check passed, and how many there were.
         today: The same of main's trials in this run.
@@ -97,6 +98,7 @@ class CaseDocument(_Document):
     blocks: bool
     message: str
     accepted: str = ""
+    node: str = ""
     at: str = ""
     before: CountDocument
     today: CountDocument

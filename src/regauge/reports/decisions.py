@@ -1,4 +1,4 @@
-"""Makes the document of a decision from what a gate run left."""
+"""Makes the document of a decision: from what a gate run left, or again from its record."""
 
 from __future__ import annotations
 
@@ -28,42 +28,66 @@ from regauge.reports._decision import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, SuiteBase, SuiteReport
+    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome, SuiteBase
     from regauge.runner import Trial
 
-__all__ = ["decision_document"]
+__all__ = [
+    "case_document",
+    "decision_document",
+    "reasons_of",
+    "shown_answer",
+    "suite_test",
+    "verdict_counts",
+]
 
 _SHOWN_ANSWERS = frozenset({"regressed", "improved", "undecided", "drifted", "new"})
 _SIMULATED_PROVIDER = "sim"
+# What is counted over cases, in the order it is said.
+_SUMS: Mapping[str, str] = {
+    "critical": "are critical and broke",
+    "regressed": "broke",
+    "new": "are new and miss their bar",
+    "removed": "are gone without a word in the changelog",
+    "unmeasured": "have no verdict",
+    "not-recorded": "need trials that are not recorded",
+    "undecided": "may have got worse",
+    "drifted": "fail on main, too, today",
+}
 
 
 def decision_document(
-    decided: Decided, *, again: str, go_on: str, operating_line: str = ""
+    decided: Decided,
+    *,
+    nodes: Mapping[int, str],
+    again: str,
+    go_on: str,
+    operating_line: str = "",
 ) -> DecisionDocument:
     """The document of a decision.
 
     Args:
         decided: What the gate run left.
+        nodes: The pytest item of each planned case, by the case's identity.
         again: The command that decides again.
         go_on: The command that draws what is missing; empty when nothing is.
         operating_line: How often this gate is wrong.
     """
     outcome = decided.outcome
-    cases = [
-        _case(decided, compared, report)
-        for compared, report in zip(decided.compared, outcome.cases, strict=True)
-    ]
+    prompts = [_prompt(decided, one) for one in decided.suites]
     return DecisionDocument(
         decision=decided.decision,
         exit_code=decided.exit_code,
         ref=decided.at.ref,
         base_commit=decided.at.commit,
-        reasons=list(_reasons(decided)),
+        reasons=reasons_of(outcome, prompts),
         notes=list(decided.notes),
-        prompts=[_prompt(decided, one) for one in decided.suites],
-        cases=cases,
+        prompts=prompts,
+        cases=[
+            _case(decided, compared, report, nodes)
+            for compared, report in zip(decided.compared, outcome.cases, strict=True)
+        ],
         calls=_calls(decided),
         operating_line=operating_line,
         again=again,
@@ -73,49 +97,52 @@ def decision_document(
     )
 
 
-def _cell(compared: Compared) -> dict[str, Any]:
-    node = compared.candidate or compared.main
-    return {
-        **case_to_json(compared.case),
-        "graded": sorted(compared.graded),
-        "dataset": node.suite.dataset.name if node is not None else "",
-        "name": node.suite.prompt.name if node is not None else compared.case.prompt,
-    }
-
-
-def _reasons(decided: Decided) -> Iterator[str]:
+def reasons_of(outcome: GateOutcome, prompts: Sequence[PromptDocument]) -> list[str]:
     """What decides and is said of no single case: rules of versions, prompts as a whole, sums."""
-    rules = sum(1 for one in decided.suites for _ in decided.rules(one))
+    found: list[str] = []
+    rules = sum(len(prompt.rules) for prompt in prompts)
     if rules:
-        yield f"{rules} {'rule' if rules == 1 else 'rules'} of versions broken; see below"
-    outcome = decided.outcome
-    weighty = [
-        reason
+        found.append(f"{rules} {'rule' if rules == 1 else 'rules'} of versions broken")
+    found += [
+        reason_message(reason, outcome, case_messages={})
         for reason in outcome.reasons
         if not reason.case and (reason.leads_to != "accept" or reason.kind == "drifted")
     ]
-    for reason in weighty:
-        yield reason_message(reason, outcome, case_messages={})
-    for kind, words in (("regressed", "broke"), ("critical", "broke (critical)")):
-        count = sum(
-            reason.kind == kind and reason.leads_to == "reject" for reason in outcome.reasons
-        )
+    for kind, words in _SUMS.items():
+        count = sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
         if count:
-            yield f"{count} of {len(outcome.cases)} cases {words}"
-    missing = sum(case.verdict == "unmeasured" for case in outcome.cases)
-    if missing:
-        yield f"{missing} of {len(outcome.cases)} cases have no verdict"
+            found.append(f"{count} of {len(outcome.cases)} cases {words}")
+    return found
 
 
-def _case(decided: Decided, compared: Compared, report: CaseReport) -> CaseDocument:
-    kept = compared.case.history
+def case_document(
+    outcome: GateOutcome,
+    report: CaseReport,
+    *,
+    stored: bool,
+    unmeasured: str,
+    node: str,
+    at: str,
+    answers: Callable[[Arm, str], Iterator[AnswerDocument]],
+) -> CaseDocument:
+    """The document of one case.
+
+    Args:
+        outcome: Of the run.
+        report: Of the case.
+        stored: Whether main's history was drawn before this run.
+        unmeasured: Why trials have no verdict, on one line.
+        node: The pytest item.
+        at: Where the case stands.
+        answers: The answers of an arm, with what one check, or any, says of them.
+    """
     context = MessageContext(
-        cells=decided.outcome.cells,
-        cap=decided.outcome.policy.case.cap,
-        stored=kept is not None and kept.whole.trials > 0,
-        unmeasured=cause_of_case(decided, report.prompt, report.case),
+        cells=outcome.cells,
+        cap=outcome.policy.case.cap,
+        stored=stored,
+        unmeasured=unmeasured,
     )
-    passing, failing = _evidence(decided, report)
+    passing, failing = _evidence(report, answers)
     return CaseDocument(
         prompt=report.prompt,
         case=report.case,
@@ -125,11 +152,12 @@ def _case(decided: Decided, compared: Compared, report: CaseReport) -> CaseDocum
         blocks=any(
             (reason.prompt, reason.case) == (report.prompt, report.case)
             and reason.leads_to != "accept"
-            for reason in decided.outcome.reasons
+            for reason in outcome.reasons
         ),
         message=case_message(report, context),
         accepted=report.accepted,
-        at=compared.candidate.case.at if compared.candidate is not None else "",
+        node=node,
+        at=at,
         before=_count(report.history),
         today=_count(report.today),
         candidate=_count(report.candidate),
@@ -150,48 +178,77 @@ def _case(decided: Decided, compared: Compared, report: CaseReport) -> CaseDocum
     )
 
 
+def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:
+    """The test of a prompt as a whole; None where nothing was tested."""
+    report = next((one for one in outcome.suites if one.prompt == prompt), None)
+    if report is None:
+        return None
+    values = asdict(report)
+    del values["prompt"]
+    return SuiteTestDocument.model_validate(values)
+
+
+def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[str, int]:
+    """How many cases of a prompt have each verdict."""
+    return dict(Counter[str](case.verdict for case in outcome.cases if case.prompt == prompt))
+
+
+def _cell(compared: Compared) -> dict[str, Any]:
+    return {**case_to_json(compared.case), "graded": sorted(compared.graded)}
+
+
+def _case(
+    decided: Decided, compared: Compared, report: CaseReport, nodes: Mapping[int, str]
+) -> CaseDocument:
+    kept = compared.case.history
+
+    def answers(arm: Arm, check: str) -> Iterator[AnswerDocument]:
+        for trial in decided.trials.get((*compared.case.key, arm), ()):
+            if trial.answer is not None and trial.error is None:
+                completion = trial.answer.completion
+                text = completion.text if completion.text is not None else completion.refusal
+                failures = [(one.judge, one.verdict.reason) for one in trial.failures]
+                yield from shown_answer(arm, trial.number, text or "", failures, check)
+
+    return case_document(
+        decided.outcome,
+        report,
+        stored=kept is not None and kept.whole.trials > 0,
+        unmeasured=cause_of_case(decided, *compared.case.key),
+        node=nodes.get(id(compared.candidate), ""),
+        at=compared.candidate.case.at if compared.candidate is not None else "",
+        answers=answers,
+    )
+
+
+def shown_answer(
+    arm: Arm, trial: int, text: str, failures: Sequence[tuple[str, str]], check: str
+) -> Iterator[AnswerDocument]:
+    """An answer as evidence; none where it failed for another reason than the case did."""
+    failed = [one for one in failures if not check or one[0] == check]
+    if failed or not failures:
+        judge, reason = failed[0] if failed else ("", "")
+        yield AnswerDocument(arm=arm, trial=trial, text=text, judge=judge, reason=reason)
+
+
 def _evidence(
-    decided: Decided, report: CaseReport
+    report: CaseReport, answers: Callable[[Arm, str], Iterator[AnswerDocument]]
 ) -> tuple[AnswerDocument | None, AnswerDocument | None]:
     """One answer that passed and one that failed, of the arms that the verdict sets apart."""
     if report.verdict not in _SHOWN_ANSWERS:
         return None, None
-    arms: tuple[Arm, Arm] = ("main", "candidate")
-    if report.verdict == "improved":
-        arms = ("candidate", "main")
-    decisive = report.decisive
-    check = decisive.check if decisive is not None else ""
-    good = (*_answers(decided, report, arms[0], check), *_answers(decided, report, arms[1], check))
-    bad = (*_answers(decided, report, arms[1], check), *_answers(decided, report, arms[0], check))
+    good: Arm = "candidate" if report.verdict == "improved" else "main"
+    bad: Arm = "main" if report.verdict == "improved" else "candidate"
+    check = report.decisive.check if report.decisive is not None else ""
+    of_good, of_bad = list(answers(good, check)), list(answers(bad, check))
     return (
-        next((answer for answer in good if not answer.judge), None),
-        next((answer for answer in bad if answer.judge), None),
+        next((answer for answer in (*of_good, *of_bad) if not answer.judge), None),
+        next((answer for answer in (*of_bad, *of_good) if answer.judge), None),
     )
-
-
-def _answers(
-    decided: Decided, report: CaseReport, arm: Arm, check: str
-) -> Iterator[AnswerDocument]:
-    for trial in decided.trials.get((report.prompt, report.case, arm), ()):
-        if trial.answer is None or trial.error is not None:
-            continue
-        failed = [one for one in trial.failures if not check or one.judge == check]
-        if trial.failures and not failed:
-            continue  # it failed for another reason than the case did
-        completion = trial.answer.completion
-        yield AnswerDocument(
-            arm=arm,
-            trial=trial.number,
-            text=completion.text if completion.text is not None else completion.refusal or "",
-            judge=failed[0].judge if failed else "",
-            reason=failed[0].verdict.reason if failed else "",
-        )
 
 
 def _prompt(decided: Decided, one: SuiteBase) -> PromptDocument:
     suite, main = one.suite, one.base.suite
-    test = next((each for each in decided.outcome.suites if each.prompt == one.name), None)
-    counts = Counter[str](case.verdict for case in decided.outcome.cases if case.prompt == one.name)
     project = decided.at.project
     return PromptDocument(
         prompt=one.name,
@@ -205,8 +262,8 @@ def _prompt(decided: Decided, one: SuiteBase) -> PromptDocument:
         base_model=str(main.model) if main else None,
         simulated=suite.model.provider == _SIMULATED_PROVIDER,
         diff=_prompt_diff(decided, one),
-        counts=dict(counts),
-        test=_test(test) if test is not None else None,
+        counts=verdict_counts(decided.outcome, one.name),
+        test=suite_test(decided.outcome, one.name),
         rules=[
             RuleDocument(
                 rule=rule,
@@ -233,12 +290,6 @@ def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
         lineterm="",
     )
     return "\n".join(lines)
-
-
-def _test(report: SuiteReport) -> SuiteTestDocument:
-    values = asdict(report)
-    del values["prompt"]
-    return SuiteTestDocument.model_validate(values)
 
 
 def _calls(decided: Decided) -> CallsDocument:

@@ -1,0 +1,197 @@
+"""Decides again from a run record: other settings, another baseline, no model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from regauge.errors import UsageError
+from regauge.gate import (
+    EXIT_CODES,
+    Gate,
+    GateCase,
+    case_from_json,
+    case_to_json,
+    facts_of_row,
+    operating_line,
+    policy_from_json,
+    policy_to_json,
+)
+from regauge.reports.decisions import (
+    case_document,
+    reasons_of,
+    shown_answer,
+    suite_test,
+    verdict_counts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from regauge.gate import Arm, Baseline, Decision, GateOutcome, GatePolicy
+    from regauge.gate.baselines import StoredHistory
+    from regauge.reports._decision import AnswerDocument, DecisionDocument, PromptDocument
+
+__all__ = ["decide_again", "policy_of_decision"]
+
+Rows = dict[tuple[str, str, str], list[dict[str, Any]]]
+
+
+def policy_of_decision(document: DecisionDocument) -> GatePolicy:
+    """What the change was held to."""
+    return policy_from_json(document.policy)
+
+
+def decide_again(
+    document: DecisionDocument,
+    rows: Iterable[dict[str, Any]],
+    policy: GatePolicy,
+    *,
+    baseline: Baseline | None = None,
+    again: str = "",
+) -> DecisionDocument:
+    """The decision that the trials of a run lead to; a trial it lacks is one not recorded.
+
+    Args:
+        document: What the run came to.
+        rows: Its trials.
+        policy: What to hold the change to now.
+        baseline: Main's histories, in place of those the run knew.
+        again: The command that decides so again.
+
+    Raises:
+        UsageError: The record cannot be read, or the baseline is about something else.
+    """
+    known = _by_case(document, rows)
+    cases = [case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.cells]
+    if baseline is not None:
+        cases = _with_baseline(cases, document, baseline, known)
+    graded = {
+        case.key: frozenset(c["graded"]) for case, c in zip(cases, document.cells, strict=True)
+    }
+    gate = Gate(cases, policy)
+    checks = {case.key: case.checks for case in cases}
+    while wanted := gate.wanted():
+        for one in wanted:
+            trials = known.get((one.prompt, one.case, one.arm), [])
+            key = (one.prompt, one.case)
+            for number in one.trials:
+                facts = (
+                    facts_of_row(trials[number], checks[key], graded=graded[key])
+                    if number < len(trials)
+                    else "not-recorded"
+                )
+                gate.observe(one.prompt, one.case, one.arm, number, facts)
+    outcome = gate.outcome()
+    rules = any(prompt.rules for prompt in document.prompts)
+    decision: Decision = "reject" if rules else outcome.decision
+    prompts = [
+        prompt.model_copy(
+            update={
+                "counts": verdict_counts(outcome, prompt.prompt),
+                "test": suite_test(outcome, prompt.prompt),
+            }
+        )
+        for prompt in document.prompts
+    ]
+    line = operating_line(
+        [case.history for case in outcome.cases if case.history.trials],
+        policy,
+        cells=outcome.cells or None,
+    )
+    return document.model_copy(
+        update={
+            "decision": decision,
+            "exit_code": EXIT_CODES[decision],
+            "reasons": reasons_of(outcome, prompts),
+            "prompts": prompts,
+            "cases": list(_cases(outcome, cases, document, known)),
+            "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
+            "operating_line": str(line) if line is not None else "",
+            "policy": policy_to_json(policy),
+            "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
+            "again": again or document.again,
+            "go_on": document.go_on if decision in {"unmeasured", "undecided"} else "",
+        }
+    )
+
+
+def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:
+    """The trials by what the gate calls their suite, case and arm, in the order of numbers."""
+    keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
+    found: Rows = defaultdict(list)
+    for row in rows:
+        key = keys.get(row["node"])
+        if key is not None and row.get("arm") is not None:
+            found[*key, row["arm"]].append(row)
+    for trials in found.values():
+        trials.sort(key=lambda row: row["trial"])
+    return found
+
+
+def _cases(
+    outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, known: Rows
+) -> Iterator[Any]:
+    before = {(case.prompt, case.case): case for case in document.cases}
+    for case, report in zip(cases, outcome.cases, strict=True):
+
+        def answers(arm: Arm, check: str, case: GateCase = case) -> Iterator[AnswerDocument]:
+            for row in known.get((*case.key, arm), ()):
+                if row["cause"] is None and row["source"] is not None:
+                    failures = [
+                        (verdict["judge"], verdict["reason"])
+                        for verdict in row["verdicts"]
+                        if verdict["outcome"] == "fail" and verdict.get("gates", True)
+                    ]
+                    text = row["answer"] if row["answer"] is not None else row["refusal"] or ""
+                    yield from shown_answer(arm, row["trial"], text, failures, check)
+
+        causes = [
+            row["cause"]["message"]
+            for row in known.get((*case.key, "candidate"), ())
+            if row["cause"]
+        ]
+        yield case_document(
+            outcome,
+            report,
+            stored=case.history is not None and case.history.whole.trials > 0,
+            unmeasured=causes[0].splitlines()[0] if causes else "",
+            node=before[case.key].node,
+            at=before[case.key].at,
+            answers=answers,
+        )
+
+
+def _with_baseline(
+    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, known: Rows
+) -> list[GateCase]:
+    """The cases of the baseline's prompt with its histories in place of their own."""
+    prompt = next(
+        (one for one in document.prompts if one.prompt.split(" (")[0] == baseline.prompt), None
+    )
+    stored = _stored(prompt, baseline) if prompt is not None else None
+    if prompt is None or stored is None:
+        raise UsageError(
+            f"the baseline of {baseline.prompt!r} knows nothing of what this run compared with\n"
+            "  fix: name a baseline of the same prompt, base version and model"
+        )
+    changed: list[GateCase] = []
+    for case in cases:
+        digest = next((row["case_digest"] for row in known.get((*case.key, "candidate"), ())), None)
+        if case.prompt == prompt.prompt and case.state == "changed" and digest is not None:
+            changed.append(replace(case, history=stored.history(case.case, digest)))
+        else:
+            changed.append(case)
+    return changed
+
+
+def _stored(prompt: PromptDocument, baseline: Baseline) -> StoredHistory | None:
+    return next(
+        (
+            known
+            for known in (*baseline.histories, *baseline.previous)
+            if (known.key.prompt, known.key.model) == (prompt.base_digest, prompt.base_model)
+        ),
+        None,
+    )
