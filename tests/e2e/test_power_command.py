@@ -57,14 +57,14 @@ def test_it_says_what_the_gate_can_find_and_what_it_costs(suite):
     done = suite.command("power", "--drop", "0.05")
     assert (done.returncode, done.stderr) == (0, "")
     # The rates are those of a simulation; how they come out in digits is another test's matter.
-    assert (
-        re.sub(r"\b[\d.]+ (of 100,|of 100\.|cases like|calls)", r"N \1", done.stdout) == snapshot("""\
+    assert re.sub(
+        r"\b[\d.]+ (of 100,|of 100\.|cases like|calls)", r"N \1", done.stdout
+    ) == snapshot("""\
 triage: 40 cases with at least 12 trials of main each
   With these 40 cases this gate blocks an unchanged prompt in less than 1 of 100 runs and finds one fully broken case in more than N of 100, a 10-point drop in N of 100, a 5-point drop in N of 100, a 2-point drop in N of 100.
   An unchanged prompt costs N calls per case.
   To find a 5-point drop in 80 of 100 runs takes about N cases like these.
 """)
-    )
 
 
 def test_programs_get_rates_with_their_intervals(suite):
