@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+    from regauge.digests import JSON
     from regauge.gate._baseline import Baseline
     from regauge.project import Project
 
@@ -87,19 +88,7 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
     Raises:
         BaselineError: It is no baseline; every fault is listed with its line.
     """
-    try:
-        text = data.decode()
-        document = json.loads(text, object_pairs_hook=_unique)
-    except UnicodeDecodeError as error:
-        raise _broken(shown, None, f"not UTF-8: {error.reason}") from error
-    except json.JSONDecodeError as error:
-        conflict = re.search(r"^(<{7}|={7}|>{7})", data.decode(), re.MULTILINE)
-        line = data[: conflict.start()].count(b"\n") + 1 if conflict else error.lineno
-        message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
-        raise _broken(shown, line, message) from error
-    except _TwiceError as error:
-        named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
-        raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
+    document, text = _document(data, shown)
     given = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(given, int) and given != SCHEMA_VERSION:
         fix = (
@@ -120,6 +109,24 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
             for item in error.errors()
         ]
         raise BaselineError(sorted(faults, key=lambda fault: fault.line or 0)) from error
+
+
+def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
+    """The JSON of a baseline, and its text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise _broken(shown, None, f"not UTF-8: {error.reason}") from error
+    try:
+        return cast("JSON", json.loads(text, object_pairs_hook=_unique)), text
+    except json.JSONDecodeError as error:
+        conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
+        line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
+        message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
+        raise _broken(shown, line, message) from error
+    except _TwiceError as error:
+        named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
+        raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
 
 
 class _TwiceError(Exception):
