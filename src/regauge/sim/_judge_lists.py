@@ -136,7 +136,10 @@ def _carried(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
 
 
 def _finding(entry: str) -> dict[str, Any]:
-    value: Any = json.loads(entry)
+    try:
+        value: Any = json.loads(entry)
+    except (ValueError, RecursionError):  # a claim may begin like an object
+        value = None
     return value if is_object(value) else {}
 
 
