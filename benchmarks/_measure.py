@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Spread", "Usage", "alternate", "machine", "pytest_run"]
+__all__ = ["Spread", "Usage", "alternate", "machine", "pytest_run", "python_run"]
 
 # CI decides the record mode. The others switch off what makes Python start and print fast, the
 # cache of compiled modules and the buffer of the output, and few people work without these.
@@ -61,10 +61,23 @@ def pytest_run(root: Path, *args: str, exit_codes: Sequence[int] = (0,)) -> Usag
     Raises:
         RuntimeError: It ended with another exit code than those expected.
     """
-    environ = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     others = {plugin.name for plugin in entry_points(group="pytest11")} - {"regauge"}
     without = [word for name in sorted(others) for word in ("-p", f"no:{name}")]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *without, *args]
+    return _run(root, command, exit_codes)
+
+
+def python_run(root: Path, statement: str) -> Usage:
+    """Run a statement in a process of its own.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    return _run(root, [sys.executable, "-c", statement], (0,))
+
+
+def _run(root: Path, command: Sequence[str], exit_codes: Sequence[int]) -> Usage:
+    environ = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     output = root / "output.txt"
     with output.open("wb") as sink:
         started = time.perf_counter()

@@ -11,7 +11,7 @@ from _server import ANSWER
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["empty_tests", "forget", "project", "without_evals"]
+__all__ = ["empty_tests", "forget", "judged_project", "project", "without_evals"]
 
 _PROMPT = """\
 name: Label
@@ -52,6 +52,37 @@ from regauge.judges import field_equals, field_in, json_parses, max_words
 )
 def test_label(result):
     result.check()
+"""
+_JUDGED_EVAL = """\
+from regauge import golden
+from regauge.judges import deepeval, field_equals, rubric
+
+
+@golden(
+    "label",
+    judges=[
+        field_equals("label"),
+        deepeval("GEval", name="Right", criteria="Is the label right?", threshold=0.3),
+        rubric("fair", votes=2),
+    ],
+)
+def test_label(result):
+    result.check()
+"""
+_RUBRIC = """\
+name: Fair
+version: 1.0.0
+rubric:
+  kind: graded
+  scale: {min: 1, max: 5}
+  pass_at: 0.5
+messages:
+  - role: system
+    content: Judge from 1 to 5 whether the label goes with the note.
+  - role: user
+    content: |
+      Note: {{note}}
+      Answer: {{answer}}
 """
 _EMPTY = """\
 import pytest
@@ -106,6 +137,20 @@ def project(
         for n in range(1, cases + 1)
     ]
     _write(root / "fixtures/golden/label.jsonl", "\n".join(lines) + "\n")
+    return root
+
+
+def judged_project(root: Path, *, cases: int, base_url: str) -> Path:
+    """The same project, with two judges that ask `waiter`: a rubric of two votes and a GEval."""
+    project(root, cases=cases, base_url=base_url)
+    settings = root / "pyproject.toml"
+    text = settings.read_text(encoding="utf-8").replace(
+        "[tool.regauge.providers",
+        '[tool.regauge]\njudge_model = "waiter:waiter-1"\n\n[tool.regauge.providers',
+    )
+    _write(settings, text)
+    _write(root / "prompts/judges/fair.prompt.yml", _RUBRIC)
+    _write(root / "evals/test_label.py", _JUDGED_EVAL)
     return root
 
 

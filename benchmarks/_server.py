@@ -18,26 +18,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
 __all__ = ["ANSWER", "Endpoint", "endpoint"]
 
 ANSWER = {"label": "a", "reason": "it says so"}
-
-_COMPLETION = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "waiter-1",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": json.dumps(ANSWER)},
-            "finish_reason": "stop",
-        }
-    ],
-    "usage": {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52},
+# What judges are asked for: a score with its reason, and the steps to it.
+_JUDGED = {
+    "reason": "The note names a full disk, and that is what the label stands for.",
+    "reasoning": "The note names a full disk, and that is what the label stands for.",
+    "score": 4,
+    "steps": ["Read the answer.", "See whether the note says so."],
 }
+# In the request for a label, and in no other.
+_LABEL_SCHEMA = b'"label":'
+
+
+def _completion(said: Mapping[str, object]) -> bytes:
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "waiter-1",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": json.dumps(said)},
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52},
+        }
+    ).encode()
 
 
 class Endpoint:
@@ -71,7 +84,8 @@ def _http(body: bytes) -> bytes:
 
 
 class _Connection(asyncio.Protocol):
-    reply = _http(json.dumps(_COMPLETION).encode())
+    label = _http(_completion(ANSWER))
+    judged = _http(_completion(_JUDGED))
     calls = 0
 
     def __init__(self, latency_s: float) -> None:
@@ -96,16 +110,17 @@ class _Connection(asyncio.Protocol):
             if len(rest) < length:
                 return
             self._received = rest[length:]
-            self._answer(head)
+            self._answer(head, rest[:length])
 
-    def _answer(self, head: bytes) -> None:
+    def _answer(self, head: bytes, body: bytes) -> None:
         if head.startswith(b"GET /calls"):
             self._transport.write(_http(str(_Connection.calls).encode()))
             _Connection.calls = 0
             return
         _Connection.calls += 1
+        reply = self.label if _LABEL_SCHEMA in body else self.judged
         loop = asyncio.get_running_loop()
-        loop.call_later(self._latency_s, self._transport.write, self.reply)
+        loop.call_later(self._latency_s, self._transport.write, reply)
 
 
 async def _serve(latency_s: float) -> None:

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from _measure import Spread, Usage, alternate, machine, pytest_run
-from _projects import empty_tests, forget, project, without_evals
+from _measure import Spread, Usage, alternate, machine, pytest_run, python_run
+from _projects import empty_tests, forget, judged_project, project, without_evals
 from _server import endpoint
 
 from regauge.recordings import RecordingsFile
@@ -53,6 +53,40 @@ def live(root: Path, times: int) -> Result:
         "run_s": _wall(taken["run"]),
         "cpu_s": Spread.of([used.cpu_s for used in taken["run"]]).to_json(),
         "collect_only_s": _wall(taken["start_up"]),
+        **_verdict([used.wall_s / limit_s for used in taken["run"]], target, "times the limit"),
+    }
+
+
+def judges(root: Path, times: int) -> Result:
+    """200 cases with a GEval and a rubric of two votes, 200 ms, 64 at once: against the limit."""
+    cases, concurrency, target = 200, 64, 1.5
+    calls = 4 * cases + 1  # an answer, two votes, a GEval each; the steps of GEval once
+    limit_s = math.ceil(calls / concurrency) * _LATENCY_S
+    with endpoint(_LATENCY_S * 1000) as server:
+        where = judged_project(root, cases=cases, base_url=server.base_url)
+
+        def run() -> Usage:
+            forget(where)
+            used = pytest_run(where, "evals", *_QUIET, f"--concurrency={concurrency}")
+            asked = server.calls()
+            assert asked == calls, asked
+            return used
+
+        taken = alternate(
+            {
+                "run": run,
+                "replay": lambda: pytest_run(where, "evals", *_QUIET, "--record=none"),
+                "import": lambda: python_run(where, "import deepeval.metrics"),
+            },
+            times=times,
+        )
+    return {
+        "calls": calls,
+        "limit_s": limit_s,
+        "run_s": _wall(taken["run"]),
+        "cpu_s": Spread.of([used.cpu_s for used in taken["run"]]).to_json(),
+        "replay_s": _wall(taken["replay"]),
+        "import_s": _wall(taken["import"]),
         **_verdict([used.wall_s / limit_s for used in taken["run"]], target, "times the limit"),
     }
 
@@ -209,6 +243,7 @@ def _verdict(values: list[float], target: float, unit: str) -> Result:
 
 _MEASUREMENTS: dict[str, Callable[[Path, int], Result]] = {
     "live": live,
+    "judges": judges,
     "burst": burst,
     "stop": stop,
     "replay": replay,

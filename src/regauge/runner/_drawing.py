@@ -33,6 +33,9 @@ class Drawing:
 
     Args:
         workers: How many processes share the run; each takes its share of the concurrency.
+
+    Attributes:
+        paid: The answers that this process asked a model for.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Drawing:
         self._providers = Providers(
             project.settings, environ, concurrency=options.concurrency, workers=workers
         )
+        self.paid: set[RecordingKey] = set()
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
 
     def ahead(self) -> int:
@@ -109,6 +113,7 @@ class Drawing:
         except BaseException:
             self._answers.release(key)
             raise
+        self.paid.add(key)
         # Judges see what a replay will show them, so that both come to the same verdicts.
         kept = self._answers.keep(question, completion)
         return SourcedCompletion(completion=kept, source="live")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
@@ -183,7 +183,8 @@ class Trials:
         """A reply to a judge: recorded, from the local store, or live."""
         found = self._answers.find(question.file, question.key)
         if found is not None:
-            return found
+            ours = self._drawing is not None and question.key in self._drawing.paid
+            return replace(found, source="live") if ours else found
         if self._drawing is None:
             self._misses.note(judge, draw, question.request)
             raise MissingRecordingError(
