@@ -88,6 +88,16 @@ class RubricSpec:
             case "pair":
                 return ("first", "second", "tie") if self.ties else ("first", "second")
 
+    def __str__(self) -> str:
+        means: Mapping[RubricKind, str] = {
+            "graded": f"graded, {self.low:g} to {self.high:g}",
+            "binary": "pass or fail",
+            "choice": "choice of " + ", ".join(self.choices),
+            "pair": "the better of two" + (", or a tie" if self.ties else ""),
+        }
+        against = ", against a reference" if self.reference else ""
+        return f"{means[self.kind]}{against}, passes at {self.pass_at:g}"
+
     def response_format(self) -> dict[str, JSON]:
         """The form of the reply as the OpenAI API takes it: reasoning first, then the verdict."""
         verdict: dict[str, JSON] = {"type": "string", "enum": list(self.labels)}
