@@ -1,0 +1,137 @@
+"""Trials of any case, planned or not, under any number."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge import JudgeError, Message, Verdict
+from regauge.judges import JudgeContext, Standing, min_chars
+from regauge.project import Project
+from regauge.providers import Completion, CompletionRequest
+from regauge.runner import Draw, EvalSession, PlannedCase, RunOptions, Trial, golden, spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.datasets import GoldenCase
+    from regauge.judges import JudgeCalls
+
+PROMPT = """\
+name: Echo
+version: 1.0.0
+model: sim:clerk-1
+messages:
+  - role: user
+    content: 'Say how severe it is, in one word: {{text}}'
+"""
+
+
+class Told:
+    """A judge that asks the simulated model whatever it is told to, and passes."""
+
+    name = "told"
+    digest = "told"
+    models = ("sim:clerk-1",)
+
+    def bind(self, context: JudgeContext) -> Told:
+        del context
+        return self
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        del completion, case
+        raise JudgeError("only in a run", judge=self.name)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        del case
+        reply = await calls.complete(
+            CompletionRequest(
+                provider="sim",
+                model="clerk-1",
+                messages=(Message(role="user", content=f"Is this right? {completion.text}"),),
+                parameters={},
+                trial=calls.trial,
+            )
+        )
+        return Verdict(outcome="pass", score=1.0, reason=str(reply.text)[:20])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for path, text in {
+        "prompts/echo.prompt.yml": PROMPT,
+        "fixtures/golden/echo.jsonl": '{"id": "c1", "inputs": {"text": "critical: disk"}}\n',
+    }.items():
+        target = tmp_path / path
+        target.parent.mkdir(parents=True)
+        target.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@golden("echo", judges=[min_chars(1), Told()])
+def evaluated(result: Any) -> None: ...
+
+
+def made(root: Path, numbers: list[int], *, record: Any) -> tuple[list[Trial], EvalSession]:
+    session = EvalSession(Project(root=root), RunOptions(record=record), environ={})
+    spec = spec_of(evaluated)
+    assert spec is not None
+    suite = session.bind(spec, evaluated)
+    planned = PlannedCase(suite, suite.dataset.cases[0])
+
+    async def make() -> list[Trial]:
+        async with session.making() as trials:
+            return await asyncio.gather(*[trials.make(Draw(planned, n)) for n in numbers])
+
+    return asyncio.run(make()), session
+
+
+def test_trials_of_any_number_are_made_recorded_and_replayed(root: Path):
+    numbers = [0, 7, 1003]
+    live, session = made(root, numbers, record="missing")
+    assert [trial.number for trial in live] == numbers
+    assert {trial.outcome for trial in live} == {"passed"}
+    assert all(trial.answer and trial.answer.source == "live" for trial in live)
+    session.finish(complete=True)
+    (root / ".regauge/store.sqlite3").unlink()
+
+    replayed, session = made(root, numbers, record="none")
+    session.finish(complete=True)
+    assert [trial.outcome for trial in replayed] == ["passed"] * 3
+    for before, after in zip(live, replayed, strict=True):
+        assert before.answer
+        assert after.answer
+        assert after.answer.completion.text == before.answer.completion.text
+        assert [one.verdict for one in after.verdicts] == [one.verdict for one in before.verdicts]
+    assert [one.gates for one in replayed[0].verdicts] == [True, False]
+
+
+def test_what_is_not_recorded_is_an_unmeasured_trial(root: Path):
+    [missing], session = made(root, [4], record="none")
+    session.finish(complete=True)
+    assert (missing.outcome, missing.answer) == ("unmeasured", None)
+    assert type(missing.error).__name__ == "MissingRecordingError"
+
+
+def test_a_case_that_cannot_be_rendered_is_an_unmeasured_trial(root: Path):
+    path = root / "fixtures/golden/echo.jsonl"
+    path.write_text('{"id": "c1", "inputs": {"txet": "?"}}\n', encoding="utf-8")
+    [trial], session = made(root, [0], record="missing")
+    session.finish(complete=True)
+    assert trial.outcome == "unmeasured"
+    assert "input 'text' is missing" in str(trial.error)
+
+
+def test_a_suite_with_another_prompt_keeps_what_its_judges_count_for(root: Path):
+    session = EvalSession(Project(root=root), RunOptions(record="none"), environ={})
+    spec = spec_of(evaluated)
+    assert spec is not None
+    suite = session.bind(spec, evaluated)
+    asking = suite.model_judges
+    assert [judge.name for judge in asking] == ["told"]
+    assert not suite.standing(asking[0]).gates
+    assert suite.standing(suite.judges[0]) == Standing(gates=True, reason="")
