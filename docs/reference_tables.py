@@ -8,6 +8,7 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
+import click
 from click.testing import CliRunner
 
 from regauge import pytest_plugin
@@ -26,9 +27,17 @@ def commands() -> str:
     """The help of every command."""
     parts: list[str] = []
     for name in sorted(COMMANDS):
-        said = CliRunner().invoke(group, [name, "--help"], prog_name="regauge", terminal_width=100)
-        parts.append(f"## regauge {name}\n\n```text\n{said.output.rstrip()}\n```\n")
+        parts.append(_help("##", [name]))
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            parts += [_help("###", [name, part]) for part in sorted(command.commands)]
     return "\n".join(parts)
+
+
+def _help(heading: str, words: list[str]) -> str:
+    """The help of one command, under a heading."""
+    said = CliRunner().invoke(group, [*words, "--help"], prog_name="regauge", terminal_width=100)
+    return f"{heading} regauge {' '.join(words)}\n\n```text\n{said.output.rstrip()}\n```\n"
 
 
 def options() -> str:
