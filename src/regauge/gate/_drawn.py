@@ -25,15 +25,17 @@ class Drawn:
             suite; None while that is not settled.
     """
 
-    __slots__ = ("_arms", "_kept", "_never_repeats", "case", "own", "seeds")
+    __slots__ = ("_arms", "_kept", "_kept_varies", "case", "own", "seeds")
 
     def __init__(self, case: GateCase, *, first_history: int) -> None:
         kept = case.history
         self.case = case
         self._kept = kept if kept is not None and trials_of(kept) else None
         self.seeds = first_history if self._kept is None and case.state == "changed" else 0
-        self._never_repeats = self._kept is not None and hardly_repeats(
-            self._kept.distinct_answers, trials_of(self._kept)
+        self._kept_varies = (
+            kept is not None
+            and kept.distinct_answers > 1
+            and varies(kept.distinct_answers, trials_of(kept))
         )
         self.own: dict[Arm, int] | None = None
         self._arms: dict[Arm, list[TrialFacts | NotRecorded | str | None]] = {
@@ -125,12 +127,8 @@ class Drawn:
         return measured - sum(1 for _ in self._independent("candidate", 0, stop))
 
     def _independent(self, arm: Arm, start: int, stop: int | None) -> Iterator[TrialFacts]:
-        """Measured trials, without repeated answers where main hardly ever repeats itself.
-
-        An answer that comes again word for word, of a model that does not do so, came out of a
-        cache: it is the same trial.
-        """
-        if not self._hardly_repeats():
+        """Measured trials; an answer out of a cache is the same trial and comes once."""
+        if not self._cached():
             yield from self.facts(arm, start, stop)
             return
         seen = {facts.answer for facts in self.facts(arm, 0, start)}
@@ -139,11 +137,16 @@ class Drawn:
                 yield facts
             seen.add(facts.answer)
 
-    def _hardly_repeats(self) -> bool:
-        if self._kept is not None:
-            return self._never_repeats
-        answers = [facts.answer for facts in self.facts("main", 0, self.seeds)]
-        return hardly_repeats(len({*answers} - {""}), len(answers))
+    def _cached(self) -> bool:
+        """Whether answers repeat today that hardly ever did.
+
+        Main's answers tell: a broken prompt may well say the same every time, and a label is the
+        same by nature. Nothing is named before main was drawn again, so this is known in time.
+        """
+        if not self._kept_varies:
+            return False
+        answers = [facts.answer for facts in self.facts("main", self.seeds) if facts.answer]
+        return len(answers) > 1 and not varies(len({*answers}), len(answers))
 
     @staticmethod
     def _count(trials: Iterator[TrialFacts], check: str | None) -> Count:
@@ -161,12 +164,10 @@ def trials_of(history: History) -> int:
     return max([history.whole.trials, *(count.trials for count in history.checks.values())])
 
 
-def hardly_repeats(distinct: int, trials: int) -> bool:
-    """Whether most answers were different, so that a repeated answer is no trial of its own.
+def varies(distinct: int, trials: int) -> bool:
+    """Whether most answers were different.
 
-    Answers of one word repeat by nature, texts of a sampling model do not.
-
-    >>> hardly_repeats(12, 12), hardly_repeats(2, 12), hardly_repeats(1, 1)
+    >>> varies(12, 12), varies(2, 12), varies(1, 2)
     (True, False, False)
     """
-    return 2 * distinct > max(trials, 4)
+    return 2 * distinct > trials

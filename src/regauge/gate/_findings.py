@@ -166,10 +166,13 @@ def _check_report(
         return report
     test, column = tested
     end = End(int(test.ends[0, column]))
+    if end == End.DRIFTED and not drawn.stored:
+        # All of main's trials are of today: it is the case that wavers, not the model.
+        end = End.FLAKY
     better = stage is not None and test is stage.better
     return replace(
         report,
-        verdict=_repaired(end, candidate) if better else _broken(end, candidate, history),
+        verdict=_repaired(end, candidate) if better else _broken(end, drawn, candidate, history),
         direction="better" if better else "worse",
         e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
         bound=exp(float(test.log_bound[0])),
@@ -188,7 +191,7 @@ def _untested(candidate: Count, history: Count, *, lacking: bool) -> CaseVerdict
     return "flaky" if history.passed or candidate.passed else "known-failing"
 
 
-def _broken(end: End, candidate: Count, history: Count) -> CaseVerdict:
+def _broken(end: End, drawn: Drawn, candidate: Count, history: Count) -> CaseVerdict:
     match end:
         case End.NAMED:
             return "regressed"
@@ -199,6 +202,9 @@ def _broken(end: End, candidate: Count, history: Count) -> CaseVerdict:
         case End.OPEN | End.MISSING:
             return "unmeasured"
         case End.CLEARED | End.FLAKY | End.UNTESTED:
+            if not candidate.passed and drawn.repeated(_own(drawn, "candidate")):
+                # The same failure out of a cache: whether it is the rule cannot be seen today.
+                return "undecided"
             seldom = 2 * history.passed < history.trials
             return "known-failing" if seldom and not candidate.passed else "flaky"
         case _:

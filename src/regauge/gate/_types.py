@@ -178,8 +178,7 @@ class CheckReport:
     Attributes:
         history: Main's trials before this run, or its first ones in this run if there were none.
         today: Main's further trials in this run.
-        candidate: The candidate's trials that count: repeated answers count once where main's
-            hardly ever repeat.
+        candidate: The candidate's trials that count; answers out of a cache count once.
         direction: Which way the evidence was weighed; None where nothing had to be.
         e_value: The evidence; None where nothing was weighed.
         bound: The e-value that would name the check; None where nothing was weighed.
@@ -205,7 +204,8 @@ class CaseReport:
         history: The same of main before this run, or of its first trials if there were none.
         today: The same of main's further trials in this run.
         checks: One report for each required check, in the order of the case.
-        repeated: Trials of the candidate that were not counted because the answer was a repeat.
+        repeated: Trials of the candidate that do not count, because today answers repeat, main's
+            too, that hardly ever did.
         missing: Trials asked for that could not be measured.
         needs: Trials that would have to be drawn live; 0 unless a recording was too short.
         recorded: Trials of the candidate that there were.

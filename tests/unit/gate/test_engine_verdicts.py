@@ -322,25 +322,33 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
     assert log(report.decisive.bound or 0) == pytest.approx(GatePolicy().case.log_bound(2))
 
 
-def test_a_repeated_answer_is_no_trial_of_its_own_where_main_never_repeats():
-    """A cache answers the same failure again and again; a label says the same by nature."""
+@pytest.mark.parametrize(
+    ("distinct", "main_repeats", "verdict"),
+    [
+        pytest.param(12, True, "undecided", id="out of a cache, as main's today"),
+        pytest.param(12, False, "regressed", id="a refusal, always in the same words"),
+        pytest.param(2, True, "regressed", id="a label, the same by nature"),
+    ],
+)
+def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, main_repeats, verdict):
+    case = GateCase(
+        prompt="p", case="c", checks=("right",), history=history("12/12", distinct=distinct)
+    )
+    gate = Gate([case], GatePolicy())
+    while wanted := gate.wanted():
+        for one in wanted:
+            for number in one.trials:
+                text = "same" if one.arm == "candidate" or main_repeats else f"{number}"
+                facts = TrialFacts(checks={"right": one.arm == "main"}, answer=text)
+                gate.observe("p", "c", one.arm, number, facts)
+    found = gate.outcome().cases[0]
+    assert found.verdict == verdict
+    assert found.repeated == (found.candidate.trials - 1 if verdict == "undecided" else 0)
 
-    def found(distinct):
-        case = GateCase(
-            prompt="p", case="c", checks=("right",), history=history("9/12", distinct=distinct)
-        )
-        gate = Gate([case], GatePolicy())
-        while wanted := gate.wanted():
-            for one in wanted:
-                for number in one.trials:
-                    text = "same" if one.arm == "candidate" else f"{number}"
-                    facts = TrialFacts(checks={"right": one.arm == "main"}, answer=text)
-                    gate.observe("p", "c", one.arm, number, facts)
-        return gate.outcome().cases[0]
 
-    free_text, label = found(12), found(2)
-    assert (free_text.verdict, free_text.repeated) == ("flaky", free_text.candidate.trials - 1)
-    assert (label.verdict, label.repeated) == ("regressed", 0)
+def test_without_history_a_case_that_wavers_on_main_is_flaky_and_nothing_drifted():
+    outcome = run([scripted("0", main="1110", was=None), *others(5, was=None)])
+    assert (outcome.cases[0].verdict, outcome.decision) == ("flaky", "accept")
 
 
 def test_a_critical_case_that_never_failed_says_how_much_that_proves():
