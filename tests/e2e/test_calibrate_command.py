@@ -209,6 +209,18 @@ def test_other_labels_void_the_record(judged: EvalProject):
     assert "its labels changed since it was calibrated" in judged.command("calibrate").stdout
 
 
+def test_judges_may_share_labels(judged: EvalProject):
+    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").named("manners")'))
+    write_labels(judged, labels(right=16, wrong=0))
+    assert "no labels of judge 'manners'" in judged.command("calibrate", "manners").stderr
+    done = judged.command("calibrate", "manners", "--labels=tone", "--repeats=1")
+    assert done.returncode == 0
+    assert record_of(judged, "manners")["calibrations"][0]["labels"]["of"] == "tone"
+    again = judged.command("calibrate", "manners", "--repeats=1", "--record=none")
+    assert again.returncode == 0
+    assert "fixtures/labels/tone.jsonl" in again.stdout
+
+
 def test_a_judge_that_differs_from_itself_is_found_out(judged: EvalProject, endpoint: Endpoint):
     asked: Counter[str] = Counter()
 

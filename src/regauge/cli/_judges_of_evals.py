@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regauge.cli._evals import NoEvalsError, with_evals
 from regauge.errors import UsageError
-from regauge.judges import ModelJudge
+from regauge.judges import JudgeContext, ModelJudge, pairwise, rubric
+from regauge.judges.calibration import file_stem
+from regauge.prompts import load_prompt
+from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import EvalSession
 
-__all__ = ["UsedJudge", "judges_in", "judges_of_evals", "refuse_rivals"]
+__all__ = ["UsedJudge", "find_judge", "judges_in", "judges_of_evals"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +78,7 @@ def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
     return used
 
 
-def refuse_rivals(used: UsedJudge) -> None:
+def _refuse_rivals(used: UsedJudge) -> None:
     """Refuse to calibrate a judge that is not the same in all evals.
 
     Raises:
@@ -86,3 +90,43 @@ def refuse_rivals(used: UsedJudge) -> None:
             f"evals of {' and '.join(prompts)} declare two different judges that are called"
             f" {used.judge.name!r}\n  fix: give one a name of its own"
         )
+
+
+def find_judge(name: str, project: Project, evals: Path, model: str | None) -> UsedJudge:
+    """The judge of this name: as an eval declares it, else the rubric itself.
+
+    Raises:
+        UsageError: There is none, or it names its model itself and another one is wanted.
+    """
+    used = judges_of_evals(project, evals, judge_model=model)
+    found = used.get(name) or next(
+        (judge for known, judge in used.items() if file_stem(known) == name), None
+    )
+    if found is None:
+        found = _unused_rubric(name, project, model, known=sorted(used))
+    _refuse_rivals(found)
+    asked = ", ".join(found.judge.models)
+    if model is not None and asked != str(parse_model_id(model, at="--model")):
+        raise UsageError(
+            f"judge {found.judge.name!r} names its model itself: {asked}\n"
+            "  fix: change it where the judge is declared, or leave --model out"
+        )
+    return found
+
+
+def _unused_rubric(
+    name: str, project: Project, model: str | None, *, known: Sequence[str]
+) -> UsedJudge:
+    file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
+    if not file.is_file():
+        names = ", ".join(known) or "none"
+        near = difflib.get_close_matches(name, known, n=1)
+        fix = f"did you mean {near[0]!r}?" if near else f"write {project.relative(file)}"
+        raise UsageError(
+            f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
+        )
+    spec = load_prompt(file, root=project.root).rubric
+    pairs = spec is not None and spec.kind == "pair"
+    declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
+    context = JudgeContext(project=project, model=project.settings.judge_model)
+    return UsedJudge(judge=cast("ModelJudge", declared.bind(context)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import sys
@@ -15,11 +14,10 @@ import click
 
 from regauge.cli._calibration_text import calibration_lines, disagreement_lines
 from regauge.cli._calibrations import standings
-from regauge.cli._judges_of_evals import UsedJudge, judges_of_evals, refuse_rivals
+from regauge.cli._judges_of_evals import find_judge, judges_of_evals
 from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.judges import JudgeContext, pairwise, rubric
 from regauge.judges.calibration import (
     Calibration,
     CalibrationFile,
@@ -29,21 +27,20 @@ from regauge.judges.calibration import (
     calibration_path,
     cases_of_labels,
     disagrees,
-    file_stem,
+    labels_path,
     load_calibrations,
     load_labels,
     shortfall,
     write_calibrations,
 )
 from regauge.project import Project
-from regauge.prompts import load_prompt
-from regauge.providers import parse_model_id
 from regauge.reports import money, quantity
 from regauge.runner import LabelRun, resolve_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regauge.cli._judges_of_evals import UsedJudge
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
@@ -79,6 +76,12 @@ Exit codes: 0 the judge may gate, 1 it agrees too little, 2 wrong use, 3 it coul
     type=click.Choice(["none", "missing", "all"]),
     help="Whether the model may be asked; as in pytest.",
 )
+@click.option(
+    "--labels",
+    "labels_of",
+    metavar="NAME",
+    help="Labels that are filed under another judge's name: fixtures/labels/NAME.jsonl.",
+)
 @click.option("--dataset", metavar="NAME", help="The golden dataset that labels name cases of.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
@@ -97,6 +100,7 @@ def command(
     model: str | None,
     repeats: int,
     record: str | None,
+    labels_of: str | None,
     dataset: str | None,
     split: str | None,
     concurrency: str | None,
@@ -129,8 +133,9 @@ def command(
         fail_fast=False,
         judge_model=model,
     )
-    used = _find(judge, project, evals, model)
-    labels = _of_split(load_labels(used.judge.name, project), split)
+    used = find_judge(judge, project, evals, model)
+    labels_of = labels_of or _usual_labels(used.judge, project)
+    labels = _of_split(load_labels(labels_of, project), split)
     run = LabelRun(project, options, used.judge, environ=os.environ)
     cases = cases_of_labels(labels, _cases(project, used, dataset))
     if not as_json:
@@ -163,44 +168,16 @@ def command(
         sys.exit(1)
 
 
-def _find(name: str, project: Project, evals: Path, model: str | None) -> UsedJudge:
-    """The judge of this name: as an eval declares it, else the rubric itself.
-
-    Raises:
-        UsageError: There is none, or it names its model itself and another one is wanted.
-    """
-    used = judges_of_evals(project, evals, judge_model=model)
-    found = used.get(name) or next(
-        (judge for known, judge in used.items() if file_stem(known) == name), None
+def _usual_labels(judge: ModelJudge, project: Project) -> str:
+    """Whose labels a judge is compared with: its own, else those of the record there is."""
+    own = judge.name
+    path = calibration_path(own, project)
+    if labels_path(own, project).exists() or not path.exists():
+        return own
+    known = load_calibrations(path)
+    return (
+        next((one.labels.of for one in known.calibrations if one.labels.of), own) if known else own
     )
-    if found is None:
-        found = _unused_rubric(name, project, model, known=sorted(used))
-    refuse_rivals(found)
-    asked = ", ".join(found.judge.models)
-    if model is not None and asked != str(parse_model_id(model, at="--model")):
-        raise UsageError(
-            f"judge {found.judge.name!r} names its model itself: {asked}\n"
-            "  fix: change it where the judge is declared, or leave --model out"
-        )
-    return found
-
-
-def _unused_rubric(
-    name: str, project: Project, model: str | None, *, known: Sequence[str]
-) -> UsedJudge:
-    file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
-    if not file.is_file():
-        names = ", ".join(known) or "none"
-        near = difflib.get_close_matches(name, known, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else f"write {project.relative(file)}"
-        raise UsageError(
-            f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
-        )
-    spec = load_prompt(file, root=project.root).rubric
-    pairs = spec is not None and spec.kind == "pair"
-    declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
-    context = JudgeContext(project=project, model=project.settings.judge_model)
-    return UsedJudge(judge=declared.bind(context))
 
 
 def _of_split(labels: Labels, split: str | None) -> Labels:
@@ -230,7 +207,12 @@ def _calibration(
         digest=judge.digest,
         date=datetime.now(UTC).date().isoformat(),
         repeats=repeats,
-        labels=LabelsSummary(kind=labels.kind, count=len(labels), digest=labels.digest),
+        labels=LabelsSummary(
+            of=None if labels.judge == judge.name else labels.judge,
+            kind=labels.kind,
+            count=len(labels),
+            digest=labels.digest,
+        ),
         agreement=agreement_of(labels.kind, judged),
     )
 

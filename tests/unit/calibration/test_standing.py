@@ -97,6 +97,16 @@ def test_other_labels_void_the_record(project, labels, store, write):
     assert informs(project).startswith("its labels cannot be used: not JSON")
 
 
+def test_labels_of_another_judge_count_as_well(project, labels, store, load):
+    others = load([{"id": "l", "case": "c", "answer": "x", "label": "fail"}], "manners")
+    known = calibrated(others)
+    summary = known.labels.model_copy(update={"of": "manners"})
+    store(known.model_copy(update={"labels": summary}))
+    assert standing_of(Judge(), project).gates
+    load([{"id": "l", "case": "c", "answer": "y", "label": "fail"}], "manners")
+    assert informs(project) == "its labels changed since it was calibrated"
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [

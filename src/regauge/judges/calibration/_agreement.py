@@ -181,8 +181,8 @@ def _flips(rows: Sequence[_Row]) -> Flips:
     from regauge.stats import position_flips
 
     # In the exchanged order, answer `a` is the one shown second.
-    shown = [_SHOWN[row.judge[0]] for row in rows]
-    exchanged = [_EXCHANGED[row.judge[1]] for row in rows]
+    shown: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
+    exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
     found = position_flips(shown, exchanged)
     return Flips(
         pairs=found.pairs,
@@ -243,7 +243,8 @@ def _estimate(
         return None
 
     def resampled(items: NDArray[np.int64]) -> float | None:
-        return statistic([rows[index] for index in items.tolist()])
+        drawn: list[int] = items.tolist()
+        return statistic([rows[index] for index in drawn])
 
     interval = bootstrap_interval(resampled, len(rows), seed=_SEED)
     return Estimate(

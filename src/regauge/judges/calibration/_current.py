@@ -38,7 +38,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
     if calibration is None:
         raise UncalibratedError(_stale(file, judge))
     try:
-        labels = load_labels(judge.name, project)
+        labels = load_labels(calibration.labels.of or judge.name, project)
     except DatasetError as error:
         raise UncalibratedError(f"its labels cannot be used: {error.faults[0].message}") from error
     if labels.digest != calibration.labels.digest:

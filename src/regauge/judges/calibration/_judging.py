@@ -145,11 +145,11 @@ async def judge_labels(
 async def _judgement(
     judge: ModelJudge, label: Label, case: GoldenCase, calls: JudgeCalls
 ) -> Judgement:
-    if isinstance(judge, ComparingJudge) and len(label.answers) > 1:
-        a, b = label.answers
-        compared = await judge.compare(a, b, case, calls)
+    answer, *others = label.answers
+    if others and isinstance(judge, ComparingJudge):
+        compared = await judge.compare(answer, others[0], case, calls)
         return Judgement(said=compared.winners, reason=compared.reason)
-    verdict = await judge.judge_with(_completion(label.answers[0]), case, calls)
+    verdict = await judge.judge_with(_completion(answer), case, calls)
     return Judgement(said=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
 
 

@@ -102,8 +102,13 @@ class Agreement(_Document):
 
 
 class LabelsSummary(_Document):
-    """Which labels a judge was compared with."""
+    """Which labels a judge was compared with.
 
+    Attributes:
+        of: The judge under whose name they are filed; None for those of its own.
+    """
+
+    of: str | None = None
     kind: Literal["outcomes", "scores", "pairs"]
     count: int
     digest: str
