@@ -81,7 +81,7 @@ class PytestRun:
             concurrency=config.getoption("--concurrency"),
             model=config.getoption("--model"),
             judge_model=config.getoption("--judge-model"),
-            rejudge=config.getoption("--rejudge"),
+            rejudge=bool(config.getoption("--rejudge")),
             budget_usd=config.getoption("--budget-usd"),
             budget_tokens=config.getoption("--budget-tokens"),
             budget_calls=config.getoption("--budget-calls"),
