@@ -1,0 +1,78 @@
+"""deepeval's metrics in a run: recorded through the simulated endpoint, replayed without deepeval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.sim.server import SimServer
+from tests.judge_source import MODEL_JUDGES_GATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.conftest import EvalProject
+
+RIGHT = 'deepeval("GEval", name="right", criteria="Does it say how severe the alert is?")'
+FAITHFUL = 'deepeval("Faithfulness", fields={"retrieval_context": "inputs.text"}, threshold=0.1)'
+NO_DEEPEVAL = """
+import sys
+
+def pytest_sessionfinish(session):
+    print("loaded:", sorted({"deepeval", "openai"} & set(sys.modules)))
+"""
+
+
+@pytest.fixture
+def judged(project: EvalProject) -> Iterator[EvalProject]:
+    """Three cases, judged by two metrics that ask the simulated model over HTTP."""
+    with SimServer() as server:
+        project.use(server.base_url)
+        project.settings('judge_model = "local:clerk-1"')
+        project.prompt(model="local:clerk-1")
+        project.golden([project.case(number) for number in range(3)])
+        project.judged_by(f"min_chars(1), {RIGHT}, {FAITHFUL}", more=MODEL_JUDGES_GATE)
+        project.write("evals/conftest.py", NO_DEEPEVAL)
+        yield project
+
+
+def verdicts(judged: EvalProject) -> list[tuple[str, str, str, float]]:
+    return sorted(
+        (row["case"], verdict["judge"], verdict["outcome"], verdict["score"])
+        for row in judged.rows()
+        for verdict in row["verdicts"]
+    )
+
+
+def test_a_metric_is_measured_recorded_and_replayed_without_deepeval(judged: EvalProject):
+    live = judged.run("-s")
+    assert "loaded: ['deepeval', 'openai']" in live.stdout.str(), live.stdout.str()
+    first = verdicts(judged)
+    assert len(first) == 9
+    assert len(judged.recordings("verdicts/triage")) == 6
+    steps = [line for line in judged.recordings("judges/triage") if '"steps"' in str(line)]
+    assert len(steps) == 1, "steps are made once, not for each case"
+    replay = judged.run("--record=none", "-s")
+    assert "loaded: []" in replay.stdout.str(), replay.stdout.str()
+    assert verdicts(judged) == first
+    again = judged.run("--record=none", "--rejudge", "-s")
+    assert "loaded: ['deepeval'" in again.stdout.str(), again.stdout.str()
+    assert verdicts(judged) == first
+
+
+def test_a_threshold_is_changed_without_measuring_again(judged: EvalProject):
+    judged.run()
+    strict = FAITHFUL.replace("0.1", "1.0")
+    judged.judged_by(f"min_chars(1), {RIGHT}, {strict}", more=MODEL_JUDGES_GATE)
+    replay = judged.run("--record=none", "-s")
+    assert "loaded: []" in replay.stdout.str(), replay.stdout.str()
+
+
+def test_another_criterion_is_not_answered_by_what_was_recorded(judged: EvalProject):
+    judged.run()
+    other = RIGHT.replace("how severe", "how new")
+    judged.judged_by(f"min_chars(1), {other}, {FAITHFUL}", more=MODEL_JUDGES_GATE)
+    replay = judged.run("--record=none")
+    assert replay.ret != 0
+    replay.stdout.fnmatch_lines(["*judge right, 3 judgements of 3 cases*older request*"])
