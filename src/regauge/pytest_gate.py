@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import pytest
 
 from regauge.errors import RegaugeError, UnmeasuredError
-from regauge.gate import compare, decide, operating_line, policy_of, with_more_trials
+from regauge.gate import CONTROL_FIRST, compare, decide, operating_line, policy_of, with_more_trials
 from regauge.printable import printable
 from regauge.reports import (
     answer_diff,
@@ -53,6 +53,7 @@ class GateRequest:
         more: Trials that a suspect may have beyond the last look.
         dry_run: Whether to stop before anything is drawn.
         again: The words of the command that decides again.
+        say: Shows a line while models answer; None leaves that to pytest's terminal.
     """
 
     ref: str
@@ -61,6 +62,7 @@ class GateRequest:
     more: int = 0
     dry_run: bool = False
     again: Sequence[str] = ()
+    say: Callable[[str], None] | None = None
 
 
 request_key: pytest.StashKey[GateRequest] = pytest.StashKey()
@@ -172,7 +174,12 @@ class PytestGate:
                     config=self._config, comparison=comparison, policy=self._policy
                 )
                 return
-            decided = decide(self._session, comparison, self._policy, waiting=self._waiting(say))
+            decided = decide(
+                self._session,
+                comparison,
+                self._policy,
+                waiting=self._waiting(self._request.say or say),
+            )
         except RegaugeError as error:
             raise pytest.UsageError(str(error)) from error
         self.document = self._documented(decided, nodes)
@@ -220,6 +227,11 @@ class PytestGate:
     def lines(self) -> list[Line]:
         """The decision, for the summary."""
         return decision_lines(self.document) if self.document is not None else []
+
+    @property
+    def trials_below(self) -> int:
+        """Which trials belong into committed recordings: main's of today are for today."""
+        return CONTROL_FIRST
 
     @property
     def accepts(self) -> bool:

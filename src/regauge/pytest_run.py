@@ -291,7 +291,10 @@ class PytestRun:
             end = end.joined(RunEnd.from_text(text))
         if workers and complete and end.session is not None:
             answers.end_session(end.session)
-        published = self._session.finish(complete=complete)
+        published = self._session.finish(
+            complete=complete,
+            trials_below=self._gate.trials_below if self._gate is not None else None,
+        )
         return end.with_written(
             {str(self._project.relative(path)): n for path, n in published.written.items()}
         )

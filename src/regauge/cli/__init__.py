@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "bump": "Give a prompt its next version, with a line in its changelog.",
     "calibrate": "Compare a judge that asks a model with labels of people.",
     "diff": "Show what changed between two versions of a prompt.",
+    "gate": "Accept or reject a change of prompts on evidence.",
     "judge": "Let one judge say its verdict on an answer in a file.",
     "judges": "List the judges with their parameters.",
     "lint": "Check prompt files, the lock, recordings and calibrations.",

@@ -101,6 +101,7 @@ def with_evals(
     prompts: Sequence[str] = (),
     options: Sequence[str] = (),
     draw: bool = True,
+    plugins: Sequence[object] = (),
 ) -> None:
     """Collect the evals of a project and do something with their plan.
 
@@ -110,6 +111,7 @@ def with_evals(
         act: Receives the session once it is planned, while answers may be drawn.
         prompts: Only evals of these prompts; all when empty.
         options: Options of the plugin, as for pytest.
+        plugins: Plugins of pytest for this run.
         draw: Whether answers that the plan lacks are drawn while `act` runs, ahead of it.
 
     Raises:
@@ -133,7 +135,7 @@ def with_evals(
         "--assert=plain",
         *options,
     ]
-    code = pytest.main(arguments, plugins=[driver])
+    code = pytest.main(arguments, plugins=[driver, *plugins])
     if driver.error is not None:
         raise driver.error
     if driver.faults:

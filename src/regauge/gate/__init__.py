@@ -7,7 +7,9 @@ from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
+from regauge.gate._estimate import GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message, reason_message, suite_message
+from regauge.gate._numbers import CONTROL_FIRST
 from regauge.gate._policy import GatePolicy
 from regauge.gate._power import (
     Needed,
@@ -42,6 +44,7 @@ from regauge.gate._types import (
 )
 
 __all__ = [
+    "CONTROL_FIRST",
     "EXIT_CODES",
     "Arm",
     "Baseline",
@@ -54,6 +57,7 @@ __all__ = [
     "Decision",
     "Gate",
     "GateCase",
+    "GateEstimate",
     "GateOutcome",
     "GatePolicy",
     "GateProgress",
@@ -74,6 +78,7 @@ __all__ = [
     "cause_of_case",
     "compare",
     "decide",
+    "estimate",
     "facts_of_row",
     "first_draws_needed",
     "operating_line",

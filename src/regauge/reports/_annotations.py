@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
@@ -11,7 +10,7 @@ from regauge.reports._gate_console import headline
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from regauge.reports._decision import DecisionDocument, PromptDocument
+    from regauge.reports._decision import DecisionDocument
 
 __all__ = ["decision_annotations"]
 
@@ -23,7 +22,6 @@ _LEVELS = {
     "undecided": "warning",
     "drifted": "warning",
 }
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
 
 
 def decision_annotations(document: DecisionDocument) -> list[str]:
@@ -53,30 +51,14 @@ def _commands(document: DecisionDocument) -> Iterator[tuple[str, str]]:
         about = prompts.get(case.prompt)
         if level is not None and about is not None:
             title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
-            place = (about.path, _first_changed_line(about))
+            place = (about.path, about.line)
             yield level, _command(level, place, title, case.message)
     if document.decision != "accept" and not any(p.rules for p in document.prompts):
         first = document.prompts[0] if document.prompts else None
         if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
-            place = (first.path, _first_changed_line(first))
+            place = (first.path, first.line)
             words = "\n".join([headline(document), *document.reasons])
             yield "error", _command("error", place, "regauge gate", words)
-
-
-def _first_changed_line(prompt: PromptDocument) -> int:
-    """The first line that the change added to the prompt file, or that stands where it removed."""
-    line = 1
-    for text in prompt.diff.splitlines():
-        hunk = _HUNK.match(text)
-        if hunk:
-            line = int(hunk[1])
-        elif text.startswith(("+++", "---")):
-            continue
-        elif text.startswith(("+", "-")):
-            return max(1, line)
-        else:
-            line += 1
-    return 1
 
 
 def _command(level: str, place: tuple[str, int], title: str, message: str) -> str:

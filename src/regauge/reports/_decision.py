@@ -196,6 +196,7 @@ class PromptDocument(_Document):
     Attributes:
         state: Against main: `changed`, `new`, `unchanged` or `refused`.
         base_version: Main's version; null where main has none.
+        line: Where the prompt file changed: the first such line of its messages, or else of all.
         diff: Of the prompt file, as a unified diff.
         counts: How many cases have each verdict.
         test: Of the prompt as a whole; null where nothing was tested.
@@ -211,6 +212,7 @@ class PromptDocument(_Document):
     model: str
     base_model: str | None
     simulated: bool
+    line: int = 1
     diff: str = ""
     counts: dict[str, int] = {}
     test: SuiteTestDocument | None = None

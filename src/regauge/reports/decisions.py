@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from difflib import unified_diff
+from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, Any
 
 from regauge.gate import (
@@ -17,7 +17,6 @@ from regauge.gate import (
 )
 from regauge.reports._decision import (
     AnswerDocument,
-    CallsDocument,
     CaseDocument,
     CheckDocument,
     CountDocument,
@@ -26,12 +25,13 @@ from regauge.reports._decision import (
     RuleDocument,
     SuiteTestDocument,
 )
+from regauge.reports._gate_calls import calls_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome, SuiteBase
-    from regauge.runner import Trial
+    from regauge.prompts import Prompt
 
 __all__ = [
     "case_document",
@@ -88,7 +88,7 @@ def decision_document(
             _case(decided, compared, report, nodes)
             for compared, report in zip(decided.compared, outcome.cases, strict=True)
         ],
-        calls=_calls(decided),
+        calls=calls_of(decided),
         operating_line=operating_line,
         again=again,
         go_on=go_on,
@@ -261,6 +261,7 @@ def _prompt(decided: Decided, one: SuiteBase) -> PromptDocument:
         model=str(suite.model),
         base_model=str(main.model) if main else None,
         simulated=suite.model.provider == _SIMULATED_PROVIDER,
+        line=_changed_line(suite.prompt, main.prompt) if main is not None else 1,
         diff=_prompt_diff(decided, one),
         counts=verdict_counts(decided.outcome, one.name),
         test=suite_test(decided.outcome, one.name),
@@ -277,6 +278,17 @@ def _prompt(decided: Decided, one: SuiteBase) -> PromptDocument:
     )
 
 
+def _changed_line(head: Prompt, base: Prompt) -> int:
+    """The first line of the messages that changed, or of the whole file where none of them did."""
+    lines = SequenceMatcher(
+        None, base.source.splitlines(), head.source.splitlines(), autojunk=False
+    )
+    begins = head.lines.get("messages", 1)
+    spans = [(j1 + 1, j2) for tag, _, _, j1, j2 in lines.get_opcodes() if tag != "equal"]
+    of_messages = (max(first, begins) for first, last in spans if max(first, last) >= begins)
+    return next(of_messages, spans[0][0] if spans else 1)
+
+
 def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
     main = one.base.suite
     if main is None or main.prompt.source == one.suite.prompt.source:
@@ -290,52 +302,6 @@ def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
         lineterm="",
     )
     return "\n".join(lines)
-
-
-def _calls(decided: Decided) -> CallsDocument:
-    first = again = main = live = input_tokens = output_tokens = 0
-    cost_usd: float | None = 0.0
-    for (_, _, arm), trials in decided.trials.items():
-        for trial in trials:
-            if arm == "main":
-                main += 1
-            elif trial.number < decided.outcome.policy.first_draws:
-                first += 1
-            else:
-                again += 1
-            for used in _used(trial):
-                live += used["live"]
-                input_tokens += used["input_tokens"]
-                output_tokens += used["output_tokens"]
-                cost_usd = _sum(cost_usd, used["spent_usd"])
-    return CallsDocument(
-        first=first,
-        again=again,
-        main=main,
-        live=live,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cost_usd=cost_usd,
-    )
-
-
-def _used(trial: Trial) -> Iterator[Mapping[str, Any]]:
-    """What the calls of a trial used: the prompt's own, then those of its judges."""
-    if trial.answer is not None and trial.answer.source == "live":
-        completion = trial.answer.completion
-        yield {
-            "live": 1,
-            "input_tokens": completion.usage.input_tokens,
-            "output_tokens": completion.usage.output_tokens,
-            "spent_usd": completion.cost_usd,
-        }
-    for judged in trial.verdicts:
-        if judged.calls is not None and judged.calls.live:
-            yield asdict(judged.calls)
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
 
 
 def _count(count: Count) -> CountDocument:

@@ -11,6 +11,7 @@ from regauge.runner._missing_judgements import MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
+from regauge.runner._providers import price_for
 from regauge.runner._result import CaseFailed, EvalResult
 from regauge.runner._session import EvalSession
 from regauge.runner._spec import EvalSpec, golden, spec_of
@@ -45,6 +46,7 @@ __all__ = [
     "golden",
     "missing_answers",
     "needed_keys",
+    "price_for",
     "resolve_options",
     "spec_of",
 ]

@@ -189,20 +189,25 @@ class Answers:
         """Say that a session is complete: the next run of the same plan draws anew."""
         self._local().finish(session)
 
-    def finish(self, *, complete: bool, publish: bool = True) -> Published:
+    def finish(
+        self, *, complete: bool, publish: bool = True, trials_below: int | None = None
+    ) -> Published:
         """Write new answers to the committed recordings and close the store.
 
         Args:
             complete: Whether the run reached its end; one that did not can be resumed. A process
                 that shares the run with others leaves the session to their owner.
             publish: Whether the committed recordings get the new answers; the store has them.
+            trials_below: Answers of this trial number and above stay in the store; None
+                publishes all.
 
         Raises:
             RecordingError: A file cannot be written; the answers are safe in the local store.
         """
         written: dict[Path, int] = {}
         try:
-            for name, keys in self._new.items() if publish else ():
+            for name, fresh in self._new.items() if publish else ():
+                keys = [key for key in fresh if trials_below is None or key.trial < trials_below]
                 file = self.file(name)
                 recordings = self._local().export(keys)
                 file.merge(recordings, replace=self._mode == "all")

@@ -89,8 +89,11 @@ class Measurements:
         self.file(prompt).put(kept, replace=True)
         return kept
 
-    def finish(self) -> Mapping[Path, int]:
+    def finish(self, *, trials_below: int | None = None) -> Mapping[Path, int]:
         """Write new measurements; returns how many lines of each file changed.
+
+        Args:
+            trials_below: Those of this trial number and above are not written; None writes all.
 
         Raises:
             RecordingError: A file cannot be written.
@@ -98,6 +101,9 @@ class Measurements:
         if self._mode == "none":
             return {}
         files = [file for file in self._files.values() if isinstance(file, MeasurementsFile)]
+        if trials_below is not None:
+            for file in files:
+                file.prune({x.key for x in file.unused(()) if x.trial < trials_below})
         return {file.path: changed for file in files if (changed := file.save())}
 
 

@@ -156,23 +156,25 @@ class EvalSession:
         )
         return EvalResult(suite=planned.suite, case=planned.case, trials=trials, where=where)
 
-    def finish(self, *, complete: bool) -> Published:
+    def finish(self, *, complete: bool, trials_below: int | None = None) -> Published:
         """Write what was drawn and measured to the committed recordings.
 
         Args:
             complete: Whether the run reached its end; a run that did not can be resumed.
+            trials_below: Trials of this number and above stay in the local store; None publishes
+                all.
 
         After `close` this writes nothing.
         """
         if self._closed:
             return Published()
         try:
-            published = self.answers.finish(complete=complete)
+            published = self.answers.finish(complete=complete, trials_below=trials_below)
         finally:
             try:
                 vectors = self.embeddings.finish()
             finally:
-                measured = self.measurements.finish()
+                measured = self.measurements.finish(trials_below=trials_below)
         return Published(written={**published.written, **vectors, **measured})
 
     def close(self) -> None:

@@ -62,6 +62,7 @@ def a_prompt(**more: Any) -> PromptDocument:
         "model": "sim:clerk-1",
         "base_model": "sim:clerk-1",
         "simulated": True,
+        "line": 11,
         "diff": DIFF,
         "counts": {"regressed": 1, "pass": 99},
     }

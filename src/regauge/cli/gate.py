@@ -1,0 +1,320 @@
+"""`regauge gate`: accept or reject a change of prompts on evidence."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+import pytest
+
+from regauge.cli._evals import with_evals
+from regauge.cli._terminal import echo
+from regauge.errors import RegaugeError, UsageError
+from regauge.gate import estimate, policy_of, with_more_trials
+from regauge.gate.baselines import load_baseline
+from regauge.project import Project
+from regauge.pytest_gate import GateRequest, request_key
+from regauge.reports import (
+    decision_annotations,
+    decision_lines,
+    decision_markdown,
+    find_run,
+    money,
+    quantity,
+    read_record,
+    read_rows,
+)
+from regauge.reports.decide_again import decide_again, policy_of_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from regauge.gate import Baseline, Comparison, GatePolicy
+    from regauge.reports import DecisionDocument
+    from regauge.runner import EvalSession
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Exit codes: 0 accept, 1 reject, 2 wrong use or not comparable, 3 unmeasured, 4 undecided.
+
+\b
+Examples:
+  regauge gate                              against origin/main, or what the project says
+  regauge gate main --prompt alert-severity
+  regauge gate --dry-run                    what it would ask for, and what that costs
+  regauge gate --model openai:gpt-5-mini    the same prompts on another model
+  regauge gate --from latest --case-flips net    decide again, with other settings, for free
+"""
+_STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
+BlockOrWarn = Literal["block", "warn"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Overrides:
+    """What the command line says of the policy, in place of the project."""
+
+    case_flips: Literal["block", "net", "warn"] | None
+    on_undecided: BlockOrWarn | None
+    on_drifted: BlockOrWarn | None
+    more: int
+
+    def applied(self, policy: GatePolicy) -> GatePolicy:
+        """The policy with what was said."""
+        said: dict[str, Any] = {
+            name: value
+            for name in ("case_flips", "on_undecided", "on_drifted")
+            if (value := getattr(self, name)) is not None
+        }
+        return with_more_trials(replace(policy, **said), self.more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Output:
+    """Where the decision goes."""
+
+    as_json: bool
+    markdown: Path | None
+    annotations: bool
+
+    def write(self, document: DecisionDocument) -> None:
+        """Write the decision everywhere it was asked for."""
+        if self.as_json:
+            click.echo(document.model_dump_json(indent=1))
+        else:
+            for line in decision_lines(document):
+                echo(line.text, style=_STYLES[line.tone])
+        if self.annotations:
+            for command_ in decision_annotations(document):
+                click.echo(command_)
+        if self.markdown is not None:
+            text = decision_markdown(document)
+            try:
+                self.markdown.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise UsageError(
+                    f"{self.markdown} cannot be written: {error.strerror or error}\n"
+                    "  fix: name a file in an existing directory that you may write to"
+                ) from error
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _GatePlugin:
+    """Has a pytest run gate, and takes what it comes to."""
+
+    request: GateRequest
+    decision: DecisionDocument | None = None
+    compared: tuple[Comparison, GatePolicy] | None = None
+    error: BaseException | None = field(default=None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Say what to gate."""
+        config.stash[request_key] = self.request
+
+    def pytest_regauge_compared(self, comparison: Comparison, policy: GatePolicy) -> None:
+        """Remember what would be compared."""
+        self.compared = comparison, policy
+
+    def pytest_regauge_decided(self, decision: DecisionDocument) -> None:
+        """Remember the decision."""
+        self.decision = decision
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Keep what keeps the change from being compared."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            self.error = error.__cause__ or error
+            return True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Leave the exit code to the command."""
+        yield
+        if self.decision is not None or self.error is not None:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+@click.command(name="gate", epilog=_EPILOG)
+@click.argument("ref", required=False)
+@click.option("--prompt", "prompts", multiple=True, metavar="NAME", help="Only evals of it.")
+@click.option("--model", metavar="ID", help="Compare main's model with provider:model.")
+@click.option("--dry-run", is_flag=True, help="Say what it would ask for and cost; ask nobody.")
+@click.option("--more", type=click.IntRange(min=0), default=0, help="N more trials of suspects.")
+@click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens it may use.")
+@click.option("--budget-calls", type=click.IntRange(min=0), help="Calls it may make.")
+@click.option("--case-flips", type=click.Choice(["block", "net", "warn"]), help="Broken cases.")
+@click.option("--on-undecided", type=click.Choice(["block", "warn"]), help="Undecided cases.")
+@click.option("--on-drifted", type=click.Choice(["block", "warn"]), help="Drifted cases.")
+@click.option("--from", "run", metavar="RUN", help="Decide again from a run; ask nobody.")
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Main's history, in place of the committed one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The whole decision as JSON.")
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the decision there, for a comment or a job summary.",
+)
+@click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Where evals are; `evals` of the project by default.",
+)
+def command(
+    ref: str | None,
+    *,
+    prompts: tuple[str, ...],
+    dry_run: bool,
+    run: str | None,
+    baseline: Path | None,
+    case_flips: Literal["block", "net", "warn"] | None,
+    on_undecided: BlockOrWarn | None,
+    on_drifted: BlockOrWarn | None,
+    more: int,
+    as_json: bool,
+    markdown: Path | None,
+    annotations: bool,
+    path: Path | None,
+    **options: object,
+) -> None:
+    """Compare prompts with their base version at REF, case by case, and accept or reject.
+
+    Only what changed is asked. Cases that fail are drawn again until evidence decides, and main
+    is drawn beside them before a change is blamed. Assertions in the bodies of evals are not
+    run: `pytest evals --gate REF` runs them too.
+    """
+    project = Project.find()
+    overrides = _Overrides(
+        case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted, more=more
+    )
+    output = _Output(as_json=as_json, markdown=markdown, annotations=annotations)
+    stored = _baseline(project, baseline)
+    if run is not None:
+        _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
+        document = _again(project, run, overrides, stored)
+    else:
+        request = GateRequest(
+            ref=ref or project.settings.gate.ref,
+            policy=overrides.applied(policy_of(project.settings.gate)),
+            baseline=stored,
+            dry_run=dry_run,
+            again=_words(sys.argv[1:]),
+            say=lambda line: click.echo(line, err=True),
+        )
+        decided = _gate(project, request, path, prompts=prompts, options=options, as_json=as_json)
+        if decided is None:
+            return
+        document = decided
+    output.write(document)
+    click.get_current_context().exit(document.exit_code)
+
+
+def _gate(
+    project: Project,
+    request: GateRequest,
+    path: Path | None,
+    *,
+    prompts: tuple[str, ...],
+    options: Mapping[str, object],
+    as_json: bool,
+) -> DecisionDocument | None:
+    """Run the gate; None when it was only to say what it would do."""
+    plugin = _GatePlugin(request=request)
+    given = {"gate": request.ref, **options}
+    words = [
+        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
+    ]
+
+    def act(evals: EvalSession) -> None:
+        if plugin.compared is not None:
+            _say_estimate(evals, *plugin.compared, as_json=as_json)
+
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=prompts,
+        options=words,
+        plugins=[plugin],
+    )
+    if isinstance(plugin.error, RegaugeError):
+        raise plugin.error
+    if plugin.error is not None:
+        raise UsageError(str(plugin.error))
+    return plugin.decision
+
+
+def _say_estimate(
+    evals: EvalSession, comparison: Comparison, policy: GatePolicy, *, as_json: bool
+) -> None:
+    about = estimate(evals, comparison, policy)
+    if as_json:
+        click.echo(json.dumps({name: getattr(about, name) for name in about.__dataclass_fields__}))
+        return
+    judges = f" and about {about.judge_calls} calls of judges" if about.judge_calls else ""
+    cost = "cost unknown (no price declared)" if about.cost_usd is None else money(about.cost_usd)
+    echo(f"{about.cases} cases changed against {comparison.at.ref}")
+    echo(
+        f"first wave: {about.trials} trials, {about.recorded} of them recorded;"
+        f" {about.calls} calls{judges}, about {quantity(about.tokens)} tokens, {cost}"
+    )
+    echo(f"cases that fail are drawn again, up to {about.most} times each, and main beside them")
+    for note in comparison.notes:
+        echo(f"note: {note}")
+
+
+def _again(
+    project: Project, run: str, overrides: _Overrides, baseline: Baseline | None
+) -> DecisionDocument:
+    directory = find_run(project, run)
+    record = read_record(directory)
+    if record.decision is None:
+        raise UsageError(
+            f"run {record.id} did not gate, so there is nothing to decide again\n"
+            "  fix: name a run of `regauge gate` or `pytest evals --gate`; `regauge runs` lists all"
+        )
+    return decide_again(
+        record.decision,
+        read_rows(directory),
+        overrides.applied(policy_of_decision(record.decision)),
+        baseline=baseline,
+        again=" ".join(_words(sys.argv[1:])),
+    )
+
+
+def _baseline(project: Project, path: Path | None) -> Baseline | None:
+    return load_baseline(path, shown=project.relative(path)) if path is not None else None
+
+
+def _refuse_with_from(
+    ref: str | None, *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
+) -> None:
+    """What says which trials to make has no place where all are made."""
+    given = [name for name, value in options.items() if value is not None]
+    given += [
+        name for name, value in (("REF", ref), ("dry-run", dry_run), ("prompt", prompts)) if value
+    ]
+    if given:
+        raise UsageError(
+            f"--from decides again from trials that are there; it takes no {given[0]}\n"
+            "  fix: leave it out, or leave out --from"
+        )
+
+
+def _words(arguments: list[str]) -> list[str]:
+    return ["regauge", *arguments] if arguments[:1] == ["gate"] else ["regauge", "gate"]
