@@ -45,7 +45,8 @@ def test_one_summary_counts_cases_not_trials(made: Any):
     assert (summary.live, summary.replayed, summary.retries) == (6, 0, 6)
     assert (summary.input_tokens, summary.output_tokens) == (600, 60)
     # Six answers at 50 cents, six verdicts at one cent.
-    assert summary.cost_usd == pytest.approx(3.06)
+    assert summary.cost_usd == pytest.approx(3.0)
+    assert summary.judge_cost_usd == pytest.approx(0.06)
     assert summary.spent_usd == pytest.approx(3.00)
     assert summary.simulated
 
@@ -55,7 +56,8 @@ def test_replayed_answers_cost_nothing_now(made: Any):
         made.result([made.trial(0, source="recording"), made.trial(1, source="store")])
     ).suites()
     assert (summary.live, summary.replayed) == (0, 2)
-    assert summary.cost_usd == pytest.approx(1.02)
+    assert summary.cost_usd == pytest.approx(1.0)
+    assert summary.judge_spent_usd == 0
     assert summary.spent_usd == 0.0
     assert summary.retries == 0
 
