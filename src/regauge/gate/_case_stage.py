@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from regauge.gate._case_test import CellTest, End
+from regauge.gate._drawn import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
     from regauge.gate._case_test import Tallies
     from regauge.gate._drawn import Drawn
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, Count
-
-# All trials of an arm below a number.
-Request: TypeAlias = "tuple[Drawn, Arm, int]"
+    from regauge.gate._types import Count
 
 
 class CaseStage:
@@ -31,7 +29,9 @@ class CaseStage:
 
     def __init__(self, drawn: Sequence[Drawn], policy: GatePolicy) -> None:
         """Begin once the first trials are in."""
-        self.cells = [(one, check) for one in drawn for check in one.case.checks]
+        self.cells: list[tuple[Drawn, str]] = [
+            (one, check) for one in drawn for check in one.case.checks
+        ]
         self._first = policy.first_draws
         self._column = {(one.case.key, check): i for i, (one, check) in enumerate(self.cells)}
         s, m = main = _row([one.history(check) for one, check in self.cells])
@@ -81,18 +81,18 @@ class CaseStage:
         cases: dict[tuple[str, str], Drawn] = {}
         control: dict[tuple[str, str], None] = {}
         for test in (self.worse, self.better):
-            columns = test.open[1].tolist()
+            columns: list[int] = test.open[1].tolist()
             for column, serious in zip(columns, test.serious.tolist(), strict=True):
                 one = self.cells[column][0]
                 cases[one.case.key] = one
                 if serious:
                     control[one.case.key] = None
-        wave: list[Request] = [(one, "candidate", look) for one in cases.values()]
-        wave += [(cases[key], "main", cases[key].asked("main") + more) for key in control]
+        wave = [Request(one, "candidate", look) for one in cases.values()]
+        wave += [Request(cases[key], "main", cases[key].asked("main") + more) for key in control]
         return wave
 
     def _look(self, test: CellTest, number: int, look: int) -> None:
-        columns = test.open[1].tolist()
+        columns: list[int] = test.open[1].tolist()
         if not columns:
             return
         cells = [self.cells[column] for column in columns]

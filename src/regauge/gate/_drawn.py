@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from regauge.gate._types import NONE_DRAWN, Count
 
@@ -157,6 +157,14 @@ class Drawn:
                 drawn += 1
                 passed += verdict
         return Count(passed=passed, trials=drawn)
+
+
+class Request(NamedTuple):
+    """All trials of one arm of a case below a number."""
+
+    drawn: Drawn
+    arm: Arm
+    stop: int
 
 
 def trials_of(history: History) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.gate._case_stage import CaseStage
 from regauge.gate._decision import decided_by, flips_block, reasons_for
-from regauge.gate._drawn import Drawn
+from regauge.gate._drawn import Drawn, Request
 from regauge.gate._findings import case_report, critical_policy
 from regauge.gate._suite_stage import SuiteStage
 from regauge.gate._types import GateOutcome, Wanted
@@ -15,7 +15,6 @@ from regauge.gate._types import GateOutcome, Wanted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from regauge.gate._case_stage import Request
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Arm, CaseReport, GateCase, NotRecorded, TrialFacts
 
@@ -146,8 +145,8 @@ class Gate:
                 first = max(first, policy.critical.first)
             elif one.case.state == "new" and one.case.tier == "required":
                 first = policy.new_trials
-            yield one, "candidate", first
-            yield one, "main", one.seeds
+            yield Request(one, "candidate", first)
+            yield Request(one, "main", one.seeds)
 
     def _critical_trials(self, compared: list[Drawn]) -> Iterator[list[Request]]:
         """Further trials of critical cases that failed."""
@@ -156,7 +155,7 @@ class Gate:
             if one.case.tier == "critical":
                 failures = sum(facts.passed is False for facts in one.facts("candidate"))
                 wanted = critical_policy(one, self._policy).trials_wanted(failures)
-                wave.append((one, "candidate", wanted))
+                wave.append(Request(one, "candidate", wanted))
         yield wave
 
     def _case_reports(self) -> tuple[CaseReport, ...]:
@@ -166,12 +165,12 @@ class Gate:
         """Go on to the next wave that asks for a trial not yet drawn."""
         while not self._waiting and not self._finished:
             wave = next(self._waves, None)
-            if wave is None:
-                self._finished = True
-                wave = []
-            asked = [(one, arm, one.ask(arm, stop)) for one, arm, stop in wave]
-            self._pending = [(one, arm, trials) for one, arm, trials in asked if trials]
-            self._waiting = sum(len(trials) for _, _, trials in self._pending)
+            self._finished = wave is None
+            self._pending = []
+            for one, arm, stop in wave or ():
+                if trials := one.ask(arm, stop):
+                    self._pending.append((one, arm, trials))
+                    self._waiting += len(trials)
 
     def _measured(self, arm: Arm) -> int:
         return sum(sum(1 for _ in one.facts(arm)) for one in self._drawn)

@@ -305,11 +305,10 @@ def _pass_probabilities(
     1956, Dempster, Laird & Rubin, JRSS B 1977), and each case then drawn from its posterior.
     """
     chances = np.exp([log_marginal(s, m, shape=shape) for shape in _KINDS])
-    weights = np.full((len(_KINDS), 1), 1 / len(_KINDS))
+    shares = chances / chances.sum(axis=0)
     for _ in range(_FITTING):
-        shares = weights * chances
+        shares = shares.mean(axis=1, keepdims=True) * chances
         shares /= shares.sum(axis=0)
-        weights = shares.mean(axis=1, keepdims=True)
     thresholds = np.cumsum(shares, axis=0)[:, np.newaxis]
     kind = np.sum(rng.random((runs, s.size)) > thresholds[:-1], axis=0)
     shapes = np.array(_KINDS)

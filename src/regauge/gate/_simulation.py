@@ -71,17 +71,17 @@ def play(
     s, m = main
     first = policy.first_draws
     k = passes[..., first]
-    family = family or s.shape[1]
+    cells = s.shape[1] if family is None else family
     broken, repaired = (
         (k < first) & (s > 0),
         (k == first) & (m > 0) & (s <= policy.improved_at_most * m),
     )
-    worse = CellTest(policy.case, main, suspects=broken, family=family, first_draws=first)
+    worse = CellTest(policy.case, main, suspects=broken, family=cells, first_draws=first)
     better = CellTest(
         policy.case,
         main,
         suspects=repaired,
-        family=family,
+        family=cells,
         first_draws=first,
         direction="better",
     )
@@ -98,8 +98,8 @@ def play(
         drifted=suite[1]
         | np.any((worse.ends == End.DRIFTED) | (better.ends == End.DRIFTED), axis=1),
         undecided=_any(worse, End.INCONCLUSIVE),
-        repaired=np.sum(better.ends == End.NAMED, axis=1, dtype=np.int64),
-        calls=np.sum(drawn + controls, axis=1, dtype=np.int64),
+        repaired=np.asarray(np.sum(better.ends == End.NAMED, axis=1), dtype=np.int64),
+        calls=np.asarray(np.sum(drawn + controls, axis=1), dtype=np.int64),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
+from regauge.gate._drawn import Request
 from regauge.gate._suite_test import goes_on, main_drifted, round_bound
 from regauge.gate._types import (
     NONE_DRAWN,
@@ -19,7 +20,6 @@ from regauge.stats import expected_failures, score_p_value, sign_flip_p_value, s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from regauge.gate._case_stage import Request
     from regauge.gate._drawn import Drawn
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Arm, SuiteVerdict
@@ -97,7 +97,11 @@ class SuiteStage:
 
     def _next_round(self, trials: int) -> list[Request]:
         """One more trial of every case; none of those that could not be drawn before."""
-        return [(one, "candidate", trials) for one in self._drawn if not any(one.gaps("candidate"))]
+        return [
+            Request(one, "candidate", trials)
+            for one in self._drawn
+            if not any(one.gaps("candidate"))
+        ]
 
     def _weigh(self, number: int, trials: int) -> RoundReport:
         candidate = [one.candidate(stop=trials) for one in self._drawn]
@@ -134,7 +138,7 @@ class SuiteStage:
             # All of main's trials are of today: there is nothing that could have drifted.
             self._verdict = "regressed"
             return
-        yield [(one, "main", one.seeds + trials) for one in self._drawn]
+        yield [Request(one, "main", one.seeds + trials) for one in self._drawn]
         self._control = self._controlled(found, trials)
         self._missing = (0, 0)
         self._note_missing("main", trials)
@@ -174,7 +178,8 @@ class SuiteStage:
         starts = [(one, one.asked("candidate"), one.asked("main")) for one in self._drawn]
         wave: list[Request] = []
         for one, candidate, main in starts:
-            wave += [(one, "candidate", candidate + each), (one, "main", main + each)]
+            wave.append(Request(one, "candidate", candidate + each))
+            wave.append(Request(one, "main", main + each))
         yield wave
         pairs: list[tuple[Count, Count]] = []
         unmeasured = not_recorded = 0
