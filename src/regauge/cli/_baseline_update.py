@@ -160,13 +160,17 @@ class BaselineUpdate:
                 path = baseline_path(self._project, name)
                 known = load_baseline(path, shown=self._project.relative(path))
                 found[name] = _Prompt(name=name, baseline=known or Baseline(prompt=name))
+            key = key_of(suite)
+            if any(not one.asked.history.key.differences(key) for _, one in found[name].suites):
+                continue  # another eval measures the very same
             asked = top_up(
                 found[name].baseline,
-                key_of(suite),
+                key,
                 version=str(suite.prompt.version or ""),
                 cases={case.id: case.digest for case in suite.dataset},
                 now=self._now,
                 policy=self._policy,
+                critical={case.id for case in suite.dataset if case.tier == "critical"},
             )
             found[name].suites.append((suite, AskedSuite(asked=asked, cases=tuple(cases))))
         return list(found.values())
@@ -222,6 +226,7 @@ class BaselineUpdate:
                 cases=one.asked.digests,
                 now=self._now,
                 policy=self._policy,
+                critical=one.asked.critical,
             )
             for history, (_, one, _) in zip(histories, landed, strict=True)
         ]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import FaultyFileError, RegaugeError, UsageError
 from regauge.gate._base_commit import BaseCommit, find_base
-from regauge.gate._base_refusal import Refusal, notes_of, refusals_of
+from regauge.gate._base_refusal import Refusal, critical_notes, notes_of, refusals_of
 from regauge.gate._baseline import HistoryKey
 from regauge.gate._baseline_file import baseline_path, parse_baseline
 from regauge.gate._changes import acknowledged, case_state
 from regauge.gate._types import GateCase
 from regauge.gate._version_rules import RuleBreach, lock_breaches, version_breaches
 from regauge.judges import cases_from_test_data
-from regauge.prompts import lock_of
+from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
     from regauge.gate._baseline import Baseline, KeyDifference, StoredHistory
@@ -38,6 +41,9 @@ __all__ = [
     "gating_judges",
     "key_of",
 ]
+
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,8 @@ def compare_with_base(
 ) -> Base:
     """Work out what of a suite changed since its base version, and what is known of main.
 
+    A file of main that cannot be read keeps nobody from mending it: it is left out with a note.
+
     Args:
         suite: As it is now.
         at: From `find_base`.
@@ -91,28 +99,31 @@ def compare_with_base(
         baseline: Taken in place of the one that is committed.
 
     Raises:
-        PromptError: The base version of the prompt cannot be read.
-        DatasetError: The base version of the golden cases cannot be read.
-        LockError: A lock cannot be read.
-        BaselineError: A baseline cannot be read.
+        UsageError: None of the suite's judges decides.
+        LockError: The lock as it is now cannot be read.
     """
     head = suite.prompt
+    unreadable: list[str] = []
     # An eval may ask for a released version; a change does not touch it.
     pinned = head.source != _text(head)
-    prompt = head if pinned else at.prompt(head)
-    before = _dataset_before(suite, at, prompt)
+    prompt = head if pinned else _readable(lambda: at.prompt(head), at, unreadable)
+    unread = bool(unreadable)
+    before = _readable(lambda: _dataset_before(suite, at, prompt), at, unreadable)
     gone = [case.id for case in before or () if case.id not in suite.dataset]
     said = acknowledged(
         _shown(head, at), prompt, cases=[case.id for case in suite.dataset], gone=gone
     )
-    main: Suite | None = None
+    main = None
     if prompt is not None:
         model = main_model or _main_model(suite, prompt, at, across_models=across_models)
         origin = f"{at.path_of(head.path)} in {at.commit[:9]}"
         # Answers of main are recorded under today's name, wherever the file was.
         main = replace(suite, prompt=replace(prompt, name=head.name), model=model, origin=origin)
     states = _states(suite, main, before)
-    found = _found(suite, main, prompt, at, baseline)
+    found = _Found()
+    if main is not None and prompt is not None:
+        known = [baseline] if baseline is not None else _baselines(head, prompt, at, unreadable)
+        found = _found(main, known)
     refusals: tuple[Refusal, ...] = ()
     if main is not None:
         refusals = refusals_of(
@@ -125,27 +136,25 @@ def compare_with_base(
         )
     judges = tuple(key_of(suite).judges)
     history = found.history if not refusals else None
+    cases = _gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
+    notes = notes_of(
+        suite,
+        prompt,
+        at,
+        known=found.history is not None,
+        differences=found.differences,
+        before=before,
+    )
     return Base(
         at=at,
         candidate=suite,
         suite=main,
-        cases=tuple(
-            _gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
-        ),
+        cases=tuple(cases),
         history=history,
         refusals=refusals,
-        breaches=() if pinned else _breaches(head, prompt, at),
+        breaches=() if pinned else _breaches(head, prompt, at, unreadable),
         faults=said.faults,
-        notes=tuple(
-            notes_of(
-                suite,
-                prompt,
-                at,
-                known=found.history is not None,
-                differences=found.differences,
-                before=before,
-            )
-        ),
+        notes=(*unreadable, *(() if unread else notes), *critical_notes(suite, history)),
     )
 
 
@@ -153,10 +162,13 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
     """What `prompts.lock` lost against the base version; asked once for a project.
 
     Raises:
-        LockError: A lock cannot be read.
+        LockError: The lock as it is now cannot be read.
     """
+    base = _readable(at.lock, at, [])
+    if base is None:
+        return ()
     head = lock_of(at.project.prompts_dir)
-    return lock_breaches(replace(head, path=at.project.relative(head.path)), at.lock(), ref=at.ref)
+    return lock_breaches(replace(head, path=at.project.relative(head.path)), base, ref=at.ref)
 
 
 def gating_judges(suite: Suite) -> tuple[Judge, ...]:
@@ -194,17 +206,8 @@ class _Found:
     differences: tuple[KeyDifference, ...] = ()
 
 
-def _found(
-    suite: Suite,
-    main: Suite | None,
-    prompt: Prompt | None,
-    at: BaseCommit,
-    baseline: Baseline | None,
-) -> _Found:
-    if main is None or prompt is None:
-        return _Found()
+def _found(main: Suite, known: Sequence[Baseline]) -> _Found:
     key = key_of(main)
-    known = [baseline] if baseline is not None else _baselines({suite.prompt.name, prompt.name}, at)
     for one in known:
         if (history := one.find(key)) is not None:
             return _Found(history=history)
@@ -212,20 +215,41 @@ def _found(
     return _Found(differences=nearest.key.differences(key) if nearest is not None else ())
 
 
-def _baselines(names: set[str], at: BaseCommit) -> list[Baseline]:
+def _baselines(
+    head: Prompt, prompt: Prompt, at: BaseCommit, unreadable: list[str]
+) -> list[Baseline]:
     """The committed baselines of a prompt under its name and its older one, newest first."""
     found: list[Baseline] = []
-    for name in sorted(names):
+    for name in dict.fromkeys((head.name, prompt.name)):
         path = baseline_path(at.project, name)
         shown = at.project.relative(path)
-        found += [parse_baseline(data, shown=shown) for data in at.read_newest(path)]
+        for data in at.read_newest(path):
+            one = _readable(partial(parse_baseline, data, shown=shown), at, unreadable)
+            found += [one] if one is not None else []
     return found
 
 
-def _breaches(head: Prompt, prompt: Prompt | None, at: BaseCommit) -> tuple[RuleBreach, ...]:
-    return version_breaches(
-        _shown(head, at), prompt, head_lock=lock_of(head.path), base_lock=at.lock()
-    )
+def _breaches(
+    head: Prompt, prompt: Prompt | None, at: BaseCommit, unreadable: list[str]
+) -> tuple[RuleBreach, ...]:
+    lock = _readable(at.lock, at, unreadable)
+    if lock is None:
+        lock = PromptLock(at.project.prompts_dir / LOCK_NAME)
+    return version_breaches(_shown(head, at), prompt, head_lock=lock_of(head.path), base_lock=lock)
+
+
+def _readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) -> Read | None:
+    """What a file of main says; None, with a note, where it cannot be read."""
+    try:
+        return read()
+    except FaultyFileError as error:
+        fault = error.faults[0]
+        place = at.project.relative(fault.path)
+        line = f":{fault.line}" if fault.line is not None else ""
+        note = f"{place}{line} of {at.ref} cannot be read and is left out: {fault.message}"
+        if note not in unreadable:
+            unreadable.append(note)
+        return None
 
 
 def _text(head: Prompt) -> str:

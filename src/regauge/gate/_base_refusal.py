@@ -6,15 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
+from regauge.gate._baseline_update import CRITICAL_TRIALS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.datasets import Dataset
     from regauge.gate._base_commit import BaseCommit
-    from regauge.gate._baseline import KeyDifference
+    from regauge.gate._baseline import KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.runner import Suite
 
-__all__ = ["Refusal", "notes_of", "refusals_of"]
+__all__ = ["Refusal", "critical_notes", "notes_of", "refusals_of"]
+
+_SHOWN = 5
 
 RefusedPart: TypeAlias = Literal["judge", "model"]
 
@@ -152,9 +157,28 @@ def notes_of(
         and then.digest != case.digest
     ]
     if other:
-        listed = ", ".join(other[:5]) + (", ..." if len(other) > 5 else "")  # noqa: PLR2004  # a line's worth
         many = f"{len(other)} cases have" if len(other) > 1 else "1 case has"
         notes.append(
-            f"{many} other inputs or expectations than in {at.ref} and must pass as new: {listed}"
+            f"{many} other inputs or expectations than in {at.ref} and must pass as new: {_few(other)}"
         )
     return notes
+
+
+def critical_notes(suite: Suite, history: StoredHistory | None) -> list[str]:
+    """Which critical cases main has not passed often enough to be called critical."""
+    if history is None:
+        return []
+    unproven: list[str] = []
+    for case in suite.dataset:
+        known = history.history(case.id, case.digest) if case.tier == "critical" else None
+        if known is not None and (known.whole.failed or known.whole.trials < CRITICAL_TRIALS):
+            unproven.append(f"{case.id} {known.whole}")
+    if not unproven:
+        return []
+    needed = f"{CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials of main"
+    return [f"a critical case should have passed {needed}; main passed {_few(unproven)}"]
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of many names."""
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

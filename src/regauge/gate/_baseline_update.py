@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from regauge.gate._baseline import HistoryKey
     from regauge.gate._types import TrialFacts
 
-__all__ = ["TopUp", "TopUpPolicy", "applied", "merged", "top_up"]
+__all__ = ["CRITICAL_TRIALS", "TopUp", "TopUpPolicy", "applied", "merged", "top_up"]
+
+CRITICAL_TRIALS = 20
+"""Trials of main that a critical case must have passed, all of them, to be worth its name."""
 
 _ID = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -48,6 +51,7 @@ class TopUp:
     Attributes:
         history: What is stored, cases that are gone or changed left out.
         digests: The digest of each case as it is now, by its id.
+        critical: The cases that need more trials than others.
         first: The session's first trial number.
         wanted: How many trials each case gets; cases that have enough are not in it.
         waits_h: Hours until the next session may begin, when that is why nothing is drawn.
@@ -55,6 +59,7 @@ class TopUp:
 
     history: StoredHistory
     digests: Mapping[str, str]
+    critical: frozenset[str] = frozenset()
     first: int
     wanted: Mapping[str, int] = field(default_factory=dict[str, int])
     waits_h: float = 0.0
@@ -77,12 +82,14 @@ def top_up(
     cases: Mapping[str, str],
     now: datetime,
     policy: TopUpPolicy,
+    critical: Collection[str] = (),
 ) -> TopUp:
     """Work out which trials the history under a key lacks.
 
     Args:
         version: The prompt's version; empty where it has none.
         cases: The digest of each case as it is now, by its id.
+        critical: The cases that need `CRITICAL_TRIALS`.
         now: When this session begins.
 
     Raises:
@@ -96,10 +103,13 @@ def top_up(
     }
     history = replace(known, version=version, cases=kept)
     first = history.sessions[-1].last + 1 if history.sessions else HISTORY_FIRST
+    more = replace(policy, wanted=max(policy.wanted, CRITICAL_TRIALS))
     wanted = {
         case_id: lacking
         for case_id in cases
-        if (lacking := _lacking(history, kept.get(case_id), policy))
+        if (
+            lacking := _lacking(history, kept.get(case_id), more if case_id in critical else policy)
+        )
     }
     waits_h = 0.0 if policy.any_time or not wanted else _waits_h(history, now, policy)
     if waits_h:
@@ -109,7 +119,14 @@ def top_up(
             f"the trial numbers {HISTORY_FIRST} to {CONTROL_FIRST - 1} of dataset"
             f" {key.dataset!r} are used up\n  fix: delete the baseline file and start anew"
         )
-    return TopUp(history=history, digests=dict(cases), first=first, wanted=wanted, waits_h=waits_h)
+    return TopUp(
+        history=history,
+        digests=dict(cases),
+        critical=frozenset(critical),
+        first=first,
+        wanted=wanted,
+        waits_h=waits_h,
+    )
 
 
 def applied(

@@ -420,3 +420,45 @@ def test_a_suite_in_which_no_judge_decides_is_refused(repo: Repo):
     suite = replace(repo.suite(), judges=())
     with pytest.raises(UsageError, match="no judge decides"):
         key_of(suite)
+
+
+def test_a_broken_file_of_main_keeps_nobody_from_mending_it(repo: Repo):
+    repo.git("checkout", "--quiet", "main")
+    good = (repo.root / "prompts/greet.prompt.yml").read_text()
+    repo.write("prompts/greet.prompt.yml", good + "  - role: sytem\n    content: x\n")
+    repo.write("fixtures/baselines/greet.json", "{\n")
+    repo.write("fixtures/golden/greet.jsonl", "{\n")
+    repo.write("prompts/prompts.lock", "<<<<<<< HEAD\n")
+    repo.commit("broken")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    repo.write("prompts/greet.prompt.yml", good)
+    repo.golden(CASES)
+    repo.write("prompts/prompts.lock", "")
+    repo.release()
+    base = repo.base()
+    assert base.suite is None
+    assert states(base) == {"ann": "new", "bob": "new"}
+    assert [note.split(": ")[0] for note in base.notes] == [
+        "prompts/greet.prompt.yml:7 of main cannot be read and is left out",
+        "fixtures/golden/greet.jsonl:1 of main cannot be read and is left out",
+        "prompts/prompts.lock:1 of main cannot be read and is left out",
+    ]
+
+
+def test_a_broken_baseline_of_main_is_no_baseline(repo: Repo):
+    repo.git("checkout", "--quiet", "main")
+    repo.write("fixtures/baselines/greet.json", "{\n")
+    repo.commit("broken")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    repo.prompt("Greet", "Kindly greet")
+    base = repo.base()
+    assert base.history is None
+    assert states(base) == {"ann": "changed", "bob": "changed"}
+    assert base.notes[0].startswith("fixtures/baselines/greet.json:")
+
+
+def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
+    repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
+    assert repo.base().notes == (
+        "a critical case should have passed 20 of 20 trials of main; main passed ann 2 of 2",
+    )

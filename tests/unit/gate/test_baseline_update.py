@@ -265,3 +265,17 @@ def test_every_purpose_has_numbers_of_its_own():
     check_trials(HISTORY_FIRST, what="--trials")
     with pytest.raises(UsageError, match="--trials wants 101 trials of a case"):
         check_trials(HISTORY_FIRST + 1, what="--trials")
+
+
+def test_critical_cases_need_twenty_trials():
+    baseline = Baseline(prompt="greet", histories=(filled(),))
+    asked = top_up(
+        baseline,
+        KEY,
+        version="1.0.0",
+        cases=CASES,
+        now=NOW + timedelta(days=9),
+        policy=POLICY,
+        critical={"ann"},
+    )
+    assert asked.wanted == {"ann": 4}
