@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
@@ -43,6 +44,20 @@ def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
     return text, "stop"
 
 
+def _said(request: CompletionRequest, dice: Dice) -> tuple[str, FinishReason]:
+    """What is said, before it is cut, and why nothing more is."""
+    played = play(request, dice)
+    if played is not None:
+        return played, "stop"
+    layout = lay_out(request.messages)
+    instructions = read_instructions(layout, request.response_format)
+    if asks_for_harm(layout.instructions):
+        return REFUSAL, _FILTERED
+    dice = replace(dice, document=_identity(layout), tokens=instructions.tokens)
+    document = read_document(layout.document, layout.parts)
+    return compose(document, instructions, dice), "stop"
+
+
 def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     """Answer a request. The same request and trial always get the same answer.
 
@@ -59,21 +74,15 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
             kind="bad-request",
             status=400,
         ) from error
-    layout = lay_out(request.messages)
-    instructions = read_instructions(layout, request.response_format)
-    refused = asks_for_harm(layout.instructions)
-    text, reason = REFUSAL, _FILTERED
-    if not refused:
-        dice = Dice(
-            rules=rules,
-            document=_identity(layout),
-            draw=request.trial + sampling.seed,
-            temperature=sampling.temperature,
-            tokens=instructions.tokens,
-        )
-        document = read_document(layout.document, layout.parts)
-        played = play(request, layout, instructions, dice)
-        text = played if played is not None else compose(document, instructions, dice)
+    dice = Dice(
+        rules=rules,
+        document="",
+        draw=request.trial + sampling.seed,
+        temperature=sampling.temperature,
+        tokens=0,
+    )
+    text, reason = _said(request, dice)
+    if reason != _FILTERED:
         text, reason = _ended(text, sampling)
     usage = Usage(
         input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(text)
@@ -81,7 +90,7 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     return Completion(
         text=text,
         finish_reason=reason,
-        refusal=text if refused else None,
+        refusal=text if reason == _FILTERED else None,
         usage=usage,
         model=rules.model,
         fingerprint=rules.fingerprint,

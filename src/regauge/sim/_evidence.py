@@ -24,6 +24,7 @@ __all__ = [
     "sections_of",
     "statements_of",
     "supported",
+    "without_figures",
     "words_of",
 ]
 
@@ -50,7 +51,7 @@ _FENCE: Final = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
 # A JSON object on lines of its own, whatever is said around it.
 _OBJECT: Final = re.compile(r"^\{[ \t]*\n.*\n\}[ \t]*$", re.DOTALL | re.MULTILINE)
 _STATEMENTS_MAX: Final = 30
-_STATEMENT_WORDS: Final = 3
+_STATEMENT_WORDS: Final = 2
 _BEST_PASSAGES: Final = 3
 _SAME_PASSAGE: Final = 0.7
 _FOREIGN_FIGURE: Final = 0.35
@@ -102,6 +103,15 @@ def figures(text: str) -> frozenset[str]:
     return frozenset(_figures(text))
 
 
+def without_figures(text: str) -> str:
+    """The text with its figures taken out.
+
+    >>> without_figures("Down for 20 minutes")
+    'Down for minutes'
+    """
+    return " ".join(_FIGURE.sub(" ", text).split())
+
+
 def overlap(wanted: frozenset[str], given: frozenset[str]) -> float:
     """The share of the wanted words that are given; 1 where nothing is wanted."""
     return len(wanted & given) / len(wanted) if wanted else 1.0
@@ -134,7 +144,7 @@ def _leaves(value: Any, key: str) -> list[str]:
     if not text.strip():
         return []
     named = key.replace("_", " ")
-    if len(text.split()) > 2 * _STATEMENT_WORDS:
+    if len(text.split()) > _LABELLED_WORDS:
         return [s for line in text.split("\n") for s in sentences(line)]
     return [f"{named}: {text}" if named else text]
 

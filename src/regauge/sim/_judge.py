@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.providers import CompletionRequest
-    from regauge.sim._instructions import Instructions
-    from regauge.sim._layout import Layout
     from regauge.sim._rules import Dice
 
 __all__ = ["judge"]
 
 _SPEAKS: Final = re.compile(
-    r"\b(?:judg\w*|evaluat\w*|assess\w*|verdicts?|criteria|rubric|grade|rate|score|claims?|truths?"
+    r"\b(?:judg\w*|compar\w*|evaluat\w*|assess\w*|verdicts?|criteria|rubric|grade|rate|score|claims?|truths?"
     r"|statements?|opinions?|contradict\w*|support\w*|determin\w*|extract\w*|identify|instructions"
     r"|reason|closed-ended)\b",
     re.IGNORECASE,
@@ -51,6 +49,7 @@ _LISTS: Final = frozenset(
     role_violations intentions plan""".split()  # noqa: SIM905 - it reads as a list
 )
 _REASONS: Final = frozenset({"reason", "reasoning", "explanation", "rationale"})
+_VERDICTS: Final = frozenset({"verdict", "verdicts", "score", "winner", "choice"})
 _FORGETS: Final = re.compile(r"\bforget(?:s|ting)?\b", re.IGNORECASE)
 _TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
 _TURN: Final = re.compile(
@@ -67,14 +66,14 @@ def _speaks(schema: Mapping[str, Any], text: str) -> bool:
     """Whether an object of this schema is a verdict, or a step on the way to one."""
     properties: Any = schema.get("properties")
     names = set(properties) if is_object(properties) else set[str]()
-    return bool(names & _DISTINCT) and names <= _DISTINCT | _AROUND and bool(_SPEAKS.search(text))
+    if not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
+        return False
+    reasoned = bool(names & _VERDICTS) and bool(names & _REASONS)
+    return reasoned or _SPEAKS.search(text) is not None
 
 
-def judge(
-    request: CompletionRequest, layout: Layout, instructions: Instructions, dice: Dice
-) -> str | None:
+def judge(request: CompletionRequest, dice: Dice) -> str | None:
     """The reply to a judging prompt, or None when it is none."""
-    del layout, instructions
     schema = schema_of(request.response_format)
     text = "\n\n".join(message.content for message in request.messages)
     if schema is None or not _speaks(schema, text):

@@ -116,7 +116,7 @@ class Sheet:
     def ground(self) -> str:
         """What the judged text is held against: a source, else an input or any other text."""
         others = "\n".join(text for _, text in self.others)
-        return self.text("source") or others or self.text("input", "task", "tools")
+        return joined(self.text("source")) or others or self.text("input", "task", "tools")
 
 
 def _tagged(messages: Sequence[Message]) -> Sheet | None:

@@ -163,24 +163,44 @@ def _number(variant: Mapping[str, Any], value: float) -> float | int:
     return round(value) if variant.get("type") == "integer" else round(value, 3)
 
 
-def _fits(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """A proposed value as this schema has it, or None where it is of another kind."""
+def _allowed(
+    value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0
+) -> bool:
+    """Whether a value is what a schema allows, as far as its kinds, values and fields go."""
+    return depth < _DEPTH_MAX and any(
+        _is(value, variant, root, depth) for variant in _variants(schema, root)
+    )
+
+
+def _is(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> bool:
     options = spread(variant, root)
     if options:
-        return value if value in options else None
-    match _kind(variant), value:
-        case "boolean", bool():
-            return value
-        case (("number" | "integer"), (int() | float())) if not isinstance(value, bool):
-            return _number(variant, value)
-        case "string", str():
-            return value
-        case (("array" | "object"), (list() | dict())) if isinstance(value, list) == (
-            _kind(variant) == "array"
-        ):
-            return value
-        case _:
-            return None
+        return value in options
+    match _kind(variant):
+        case "array":
+            entry: Any = variant.get("items") or {}
+            return is_list(value) and all(_allowed(v, entry, root, depth + 1) for v in value)
+        case "object":
+            return is_object(value) and _is_object(value, variant, root, depth)
+        case "number" | "integer":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case kind:
+            return isinstance(value, {"string": str, "boolean": bool}.get(kind, type(None)))
+
+
+def _is_object(
+    value: Mapping[str, Any], variant: Mapping[str, Any], root: Mapping[str, Any], depth: int
+) -> bool:
+    fields: Any = variant.get("properties") or {}
+    rest: Any = variant.get("additionalProperties", True)
+    inner: Any = rest if is_object(rest) else {}
+    known = rest is not False or set(value) <= set(fields)
+    whole = set(variant.get("required") or ()) <= set(value)
+    return (
+        known
+        and whole
+        and all(_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items())
+    )
 
 
 def fill(
@@ -203,9 +223,11 @@ def fill(
     said = say(name, schema, root) if name else None
     if said is not None:
         for variant in variants:
-            fitting = _fits(said, variant, root)
-            if fitting is not None:
-                return _members(fitting, variant, root, say, depth)
+            if _kind(variant) in ("number", "integer") and _is(said, variant, root, depth):
+                return _number(variant, said) if not spread(variant, root) else said
+            shaped = _members(said, variant, root, say, depth)
+            if _is(shaped, variant, root, depth):
+                return shaped
     if any(variant.get("type") == "null" for variant in variants):
         return None
     return _made(variants[0], root, say, depth)
@@ -216,10 +238,10 @@ def _members(
 ) -> Any:
     """Plain texts put into the shape of a list's entries, where that shape is an object."""
     entry: Any = variant.get("items")
-    if not is_list(value) or not is_object(entry):
+    if not is_list(value) or not is_object(entry) or _kind(variant) != "array":
         return value
     inner = _variants(entry, root)[0]
-    if _kind(inner) != "object":
+    if _kind(inner) != "object" or depth > _DEPTH_MAX:
         return value
     made: list[Any] = []
     for text in value:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, assert_never
 
+from regauge.sim._document import read_document
 from regauge.sim._evidence import (
     figures,
     likeness,
@@ -14,6 +15,7 @@ from regauge.sim._evidence import (
     sections_of,
     statements_of,
     supported,
+    without_figures,
     words_of,
 )
 from regauge.sim._words import count_words, sentences
@@ -86,7 +88,7 @@ _NOISE_HOT: Final = 0.25
 _NOISE_VAGUE: Final = 2.0
 _LENGTH_BIAS: Final = 0.04
 _LENGTH_WORDS: Final = 120
-_HALF_OF: Final = 0.6
+_HALF_OF: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +123,17 @@ def _aspects(criteria: str) -> dict[Aspect, float]:
 
 
 def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, list[str]]:
-    found = [(s, supported(s, source)) for s in statements_of(answer)]
+    # Whoever is not told to look at figures reads over them.
+    found = [
+        (s, supported(s if with_figures else without_figures(s), source))
+        for s in statements_of(answer)
+    ]
     if not found:
         return 0.0, ["It states nothing that could be looked up."]
     scores: list[float] = []
     remarks: list[str] = []
     for statement, finding in found:
         score = finding.score
-        if not with_figures and figures(statement) - figures(source):
-            # Whoever is not told to look at figures reads over most of them.
-            score = max(score, 0.5 + 0.5 * score)
         score = min(score, _DENIED) if finding.contradicted else score
         scores.append(min(1.0, score / _WELL_CARRIED))
         if score < CARRIED:
@@ -177,27 +180,35 @@ def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[
     return max(0.0, score), remarks
 
 
+def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
+    """The sentences of a source on one facet: below a label of that name, else by their words."""
+    marks = _FACET_STEMS[facet]
+    labelled = [f.value for f in read_document(ground).fields if words_of(f.key) & marks]
+    told = [words_of(s) for text in labelled for s in statements_of(text)]
+    told = told or [words_of(s) for s in statements_of(ground) if words_of(s) & marks]
+    # A line that only says when something happened tells nothing of it.
+    return [words for words in told if len(words - marks) >= _SECTION_WORDS]
+
+
 def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
     facets = [f for f, p in _FACET_ASKED.items() if re.search(p, criteria, re.IGNORECASE)]
-    given, scores, remarks = words_of(answer), list[float](), list[str]()
+    given, scores, remarks = (
+        [words_of(s) for s in statements_of(answer)],
+        list[float](),
+        list[str](),
+    )
     for facet in facets:
-        marks = _FACET_STEMS[facet]
-        told = [s for s in statements_of(ground) if words_of(s) & marks]
-        best = max(
-            (overlap(words_of(s), given) for s in told if len(words_of(s)) > 2),  # noqa: PLR2004 - a heading alone tells nothing
-            default=None,
-        )
-        if best is None:
-            continue
-        score = 0.8 * min(1.0, best / _HALF_OF) + 0.2 * bool(given & marks)
-        scores.append(score)
-        if score < _HALF_OF:
-            remarks.append(f"It hardly tells of the {facet}.")
+        told = _told_of(facet, ground)
+        if told:
+            best = max((overlap(t, g) for t in told for g in given), default=0.0)
+            scores.append(min(1.0, best / _HALF_OF))
+            if scores[-1] < _HALF_OF:
+                remarks.append(f"It hardly tells of the {facet}.")
     if not scores:
         wanted = words_of(ground)
-        share = overlap(wanted, given)
+        share = overlap(wanted, words_of(answer))
         return min(1.0, share * (1 + math.log1p(len(wanted) / 25))), remarks
-    return sum(scores) / len(scores), remarks
+    return 0.5 * sum(scores) / len(scores) + 0.5 * min(scores), remarks
 
 
 def _clarity(answer: str) -> tuple[float, list[str]]:

@@ -12,8 +12,6 @@ from regauge.sim._judge import judge
 
 if TYPE_CHECKING:
     from regauge.providers import CompletionRequest
-    from regauge.sim._instructions import Instructions
-    from regauge.sim._layout import Layout
     from regauge.sim._rules import Dice
 
 __all__ = ["ROLES", "Role", "play"]
@@ -22,22 +20,23 @@ __all__ = ["ROLES", "Role", "play"]
 class Role(Protocol):
     """One part, as a function."""
 
-    def __call__(
-        self, request: CompletionRequest, layout: Layout, instructions: Instructions, dice: Dice
-    ) -> str | None:
-        """The answer, or None when the conversation is not meant for this role."""
+    def __call__(self, request: CompletionRequest, dice: Dice) -> str | None:
+        """The answer, or None when the conversation is not meant for this role.
+
+        Args:
+            request: What is asked.
+            dice: Chance; a role says itself what its document is.
+        """
         ...
 
 
 ROLES: Final[tuple[Role, ...]] = (judge,)
 
 
-def play(
-    request: CompletionRequest, layout: Layout, instructions: Instructions, dice: Dice
-) -> str | None:
+def play(request: CompletionRequest, dice: Dice) -> str | None:
     """What the first role that feels addressed says, or None."""
     for role in ROLES:
-        text = role(request, layout, instructions, dice)
+        text = role(request, dice)
         if text is not None:
             return text
     return None
