@@ -84,6 +84,29 @@ def test_a_judge_that_is_not_calibrated_changes_no_outcome(
     assert (verdict["outcome"], verdict["gates"]) == ("fail", False)
 
 
+def test_reports_say_which_judges_inform_and_what_they_used(judged: EvalProject) -> None:
+    judged.judged_by(f"min_chars(1), {JUDGE}", more=MODEL_JUDGE)
+    judged.run("-k", "disk-000", "--junitxml=junit.xml")
+    junit = (judged.root / "junit.xml").read_text(encoding="utf-8")
+    assert 'name="regauge.informs.fair" value="no calibration record' in junit
+    assert 'name="regauge.judge_calls.fair" value="1"' in junit
+    [record] = judged.records()
+    said = judged.command("report", record["id"]).stdout
+    assert "Judges made 1 model call: 110 tokens, ?." in said
+    assert "- triage: fair (no calibration record" in said
+    assert record["options"]["rejudge"] is False
+
+
+def test_a_failed_case_shows_what_informing_judges_say(
+    judged: EvalProject, endpoint: Endpoint
+) -> None:
+    judged.golden([judged.case(0, ok=False)])
+    judged.judged_by(f"lambda output, case: case.expected['ok'], {JUDGE}", more=MODEL_JUDGE)
+    result = judged.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*· fair (informs only) says pass (0.90): 0.9 from the model"])
+
+
 def test_a_case_whose_judges_only_inform_is_unmeasured(judged: EvalProject) -> None:
     judged.judged_by(JUDGE, more=MODEL_JUDGE)
     result = judged.run()
@@ -187,6 +210,31 @@ def test_rejudging_measures_from_recorded_calls(measured: EvalProject, endpoint:
     endpoint.forget()
     measured.run("--record=none", "--rejudge").assert_outcomes(passed=3)
     assert (works(measured), endpoint.total) == (3, 0)
+
+
+def test_workers_write_their_measurements_to_one_file(
+    measured: EvalProject, endpoint: Endpoint
+) -> None:
+    measured.golden([measured.case(number) for number in range(8)])
+    measured.run("-n2").assert_outcomes(passed=8)
+    assert len(measured.recordings("verdicts/triage")) == 8
+    works(measured)
+    endpoint.forget()
+    measured.run("-n2", "--record=none").assert_outcomes(passed=8)
+    assert (works(measured), endpoint.total) == (0, 0)
+
+
+def test_workers_add_up_what_they_could_not_replay(
+    measured: EvalProject, endpoint: Endpoint
+) -> None:
+    measured.golden([measured.case(number) for number in range(8)])
+    measured.run()
+    for path in ("judges/triage.jsonl", "verdicts/triage.jsonl"):
+        (measured.root / "fixtures/recordings" / path).unlink()
+    (measured.root / ".regauge/store.sqlite3").unlink()
+    result = measured.run("-n2", "--record=none")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["needs recording: triage, judge fair, 8 judgements of 8 cases"])
 
 
 def test_another_threshold_takes_no_new_measurement(

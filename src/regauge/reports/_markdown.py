@@ -107,7 +107,8 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
         costs = [suite.judge_cost_usd for suite in suites]
         known = [cost for cost in costs if cost is not None]
         cost = money(sum(known) if len(known) == len(costs) else None)
-        notes += ["", f"Judges made {calls} model calls: {quantity(tokens)} tokens, {cost}."]
+        made = "1 model call" if calls == 1 else f"{calls} model calls"
+        notes += ["", f"Judges made {made}: {quantity(tokens)} tokens, {cost}."]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if informing:
         notes += ["", "Judges that inform only:", ""]
