@@ -159,7 +159,8 @@ def notes_of(
     if other:
         many = f"{len(other)} cases have" if len(other) > 1 else "1 case has"
         notes.append(
-            f"{many} other inputs or expectations than in {at.ref} and must pass as new: {_few(other)}"
+            f"{many} other inputs or expectations than in {at.ref} and must pass as new:"
+            f" {_few(other)}"
         )
     return notes
 
