@@ -123,7 +123,7 @@ def test_a_pair_that_follows_the_order_leaves_its_cases_unmeasured(judged: EvalP
     result.stdout.fnmatch_lines(["unmeasured: 1 case of triage*", "*every judge abstained: better"])
     [row] = judged.rows()
     [verdict] = row["verdicts"]
-    assert (verdict["outcome"], verdict["code"]) == ("abstain", "order_flip")
+    assert (verdict["outcome"], verdict["details"]["code"]) == ("abstain", "order_flip")
 
 
 def test_mistakes_are_named_before_anything_is_asked(

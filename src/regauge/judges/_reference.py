@@ -144,6 +144,8 @@ for what a model wrote: an answer they cannot read fails with a reason.
   `json_invalid`, `missing_field`, `null_field`, and `not_<judge>` for a negation.
 - `means_like(model="openai:text-embedding-3-small")` is no rule: it asks an embedding model how
   near the answer is in meaning, and [its vectors are recorded](recordings.md).
+- `rubric`, `verified_claims`, `panel` and `pairwise` are no rules: they
+  [ask a model](rubrics.md), and decide once they are calibrated.
 - In YAML a judge is its name, or its name with parameters: `max_words: 40`,
   `max_words: {n: 40, field: reason}`, `not: {contains: TODO}`.
 

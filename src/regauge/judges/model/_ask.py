@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import JudgeError
 from regauge.judges.model._numbers import ReplyFault
-from regauge.prompts import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -51,14 +50,18 @@ async def ask(
     except ReplyFault as fault:
         if completion.text is None or completion.finish_reason != "stop":
             raise _unreadable(fault, completion, judge, asked="") from fault
-    again = Message(role="user", content=_AGAIN)
-    completion = await calls.complete(
-        replace(request, messages=(*request.messages, again)).for_trial(request.trial)
-    )
+    completion = await calls.complete(_again(request))
     try:
         return read(completion)
     except ReplyFault as fault:
         raise _unreadable(fault, completion, judge, asked=", asked twice") from fault
+
+
+def _again(request: CompletionRequest) -> CompletionRequest:
+    from regauge.prompts import Message
+
+    again = Message(role="user", content=_AGAIN)
+    return replace(request, messages=(*request.messages, again))
 
 
 async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

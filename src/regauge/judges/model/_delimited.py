@@ -6,14 +6,13 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.prompts import Prompt
+    from regauge.prompts import Message, Prompt
     from regauge.providers import ModelId
 
 __all__ = ["PROTOCOL", "delimited", "nonce_of", "question", "with_note"]
@@ -50,6 +49,8 @@ def delimited(texts: Mapping[str, str], nonce: str) -> dict[str, str]:
 
 def with_note(messages: tuple[Message, ...], note: str) -> tuple[Message, ...]:
     """The messages with a note at the end of the system's, or as the system's where it has none."""
+    from regauge.prompts import Message
+
     for place, message in enumerate(messages):
         if message.role in {"system", "developer"}:
             content = f"{message.content.rstrip()}\n\n{note}\n"

@@ -8,7 +8,6 @@ from regauge.errors import JudgeError
 from regauge.judges._answer import Answer, Expected
 from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict
-from regauge.prompts import input_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import Completion
 
-__all__ = ["case_text", "judged_text", "texts_for"]
+__all__ = ["case_text", "judged_text", "text_of_value", "texts_for"]
 
 _JUDGED = frozenset({"answer", "first", "second"})
 
@@ -80,16 +79,16 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
     if name in _JUDGED:
         raise JudgeError(f"{judge}: nothing fills {{{{{name}}}}}", judge=judge)
     if name in case.inputs:
-        return _text(case.inputs[name])
+        return text_of_value(case.inputs[name])
     answer = Answer(None, case=case)
     if name == "input" and case.inputs:
         values = list(case.inputs.values())
-        return _text(values[0] if len(values) == 1 else dict(case.inputs))
+        return text_of_value(values[0] if len(values) == 1 else dict(case.inputs))
     if name == "reference":
         wanted = reference or _usual_reference(case)
-        return _text(answer.resolve(wanted, judge=judge))
+        return text_of_value(answer.resolve(wanted, judge=judge))
     if name == "expected" or name.startswith("expected."):
-        return _text(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
+        return text_of_value(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
     raise answer.lacks(f"input {name!r}", judge=judge)
 
 
@@ -98,5 +97,8 @@ def _usual_reference(case: GoldenCase) -> Expected:
     return Expected("" if isinstance(case.expected, str) else "reference")
 
 
-def _text(value: JSON) -> str:
+def text_of_value(value: JSON) -> str:
+    """A value as prompts show it."""
+    from regauge.prompts import input_text
+
     return input_text(value)

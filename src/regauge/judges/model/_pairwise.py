@@ -13,11 +13,10 @@ from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._delimited import PROTOCOL, question
-from regauge.judges.model._inputs import judged_text, texts_for
+from regauge.judges.model._inputs import judged_text, text_of_value, texts_for
 from regauge.judges.model._reply import read_completion
 from regauge.judges.model._reply_form import reply_form
 from regauge.judges.model._rubric import load_rubric, model_of, outside_run
-from regauge.prompts import input_text
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
@@ -216,7 +215,7 @@ class PairJudge:
             return text
         usual = Expected("" if isinstance(case.expected, str) else "reference")
         other = Answer(None, case=case).resolve(self.against or usual, judge=self.name)
-        return self._verdict(await self.compare(text, input_text(other), case, calls))
+        return self._verdict(await self.compare(text, text_of_value(other), case, calls))
 
     async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> Comparison:
         """Compare two answers to one case, in both orders.

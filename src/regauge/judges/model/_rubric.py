@@ -18,7 +18,6 @@ from regauge.judges.model._logprobs import expected_score
 from regauge.judges.model._reply import read_completion
 from regauge.judges.model._reply_form import reply_form
 from regauge.judges.model._votes import check_reducer, count
-from regauge.prompts import load_prompt
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
@@ -274,6 +273,8 @@ def load_rubric(
     Raises:
         PromptError: There is no such prompt, it is faulty, or it is no rubric.
     """
+    from regauge.prompts import load_prompt
+
     prompt = load_prompt(name, version, root=context.project.root)
     if prompt.rubric is None:
         fault = Fault(

@@ -20,10 +20,9 @@ from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._delimited import PROTOCOL, question
-from regauge.judges.model._inputs import case_text, judged_text, texts_for
+from regauge.judges.model._inputs import case_text, judged_text, text_of_value, texts_for
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
 from regauge.judges.model._rubric import model_of, outside_run
-from regauge.prompts import input_text, load_prompt
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
@@ -207,8 +206,7 @@ class ClaimsJudge:
 
     def _source(self, case: GoldenCase) -> str:
         if isinstance(self.source, Expected):
-            found = Answer(None, case=case).resolve(self.source, judge=self.name)
-            return input_text(found)
+            return text_of_value(Answer(None, case=case).resolve(self.source, judge=self.name))
         return case_text(self.source, case, judge=self.name)
 
     def _verdict(self, findings: list[dict[str, JSON]]) -> Verdict:
@@ -255,6 +253,8 @@ class _Asking:
 
 def _prompt(name: str, context: JudgeContext) -> Prompt:
     """The prompt of a step: the project's own where it has one of that name."""
+    from regauge.prompts import load_prompt
+
     file = f"{name}.prompt.yml"
     own = context.project.prompts_dir / "judges" / file
     return load_prompt(own if own.is_file() else Path(__file__).parent / "prompts" / file)
