@@ -11,6 +11,7 @@ import pytest
 
 from regauge.errors import GitError, UsageError
 from regauge.gate._base import check_locks, compare_with_base, find_base, key_of
+from regauge.gate._base_coverage import not_measured
 from regauge.gate._baseline import Baseline, CaseTrials, Session, StoredHistory
 from regauge.gate._baseline_file import baseline_path, save_baseline
 from regauge.gate._types import TrialFacts
@@ -461,4 +462,12 @@ def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
     repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
     assert repo.base().notes == (
         "a critical case should have passed 20 of 20 trials of main; main passed ann 2 of 2",
+    )
+
+
+def test_what_main_measures_and_a_run_does_not_is_said(repo: Repo):
+    at = find_base(repo.project, "main")
+    assert not_measured(at, [repo.suite()]) == ()
+    assert not_measured(at, []) == (
+        "main has a baseline of greet (dataset greet), and no eval of this run measures it",
     )
