@@ -43,7 +43,7 @@ def not_measured(at: BaseCommit, suites: Iterable[Suite]) -> tuple[str, ...]:
         for suite in suites
     }
     return tuple(
-        f"main has a baseline of {prompt} (dataset {dataset}), and no eval of this run measures it"
+        f"{at.ref} has a baseline of {prompt} (dataset {dataset}), and no eval of this run measures it"
         for prompt, dataset in sorted(known - covered)
     )
 
