@@ -43,7 +43,8 @@ def not_measured(at: BaseCommit, suites: Iterable[Suite]) -> tuple[str, ...]:
         for suite in suites
     }
     return tuple(
-        f"{at.ref} has a baseline of {prompt} (dataset {dataset}), and no eval of this run measures it"
+        f"{at.ref} has a baseline of {prompt} (dataset {dataset}),"
+        " and no eval of this run measures it"
         for prompt, dataset in sorted(known - covered)
     )
 
