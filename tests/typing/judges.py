@@ -8,7 +8,10 @@ from regauge.judges import (
     Answer,
     Check,
     Judge,
+    JudgeContext,
+    ModelJudge,
     Rule,
+    UnboundJudge,
     Verdict,
     all_of,
     as_judge,
@@ -22,8 +25,12 @@ from regauge.judges import (
     max_words,
     not_,
     on_text,
+    pairwise,
+    panel,
     passed,
+    rubric,
     rule,
+    verified_claims,
 )
 
 if TYPE_CHECKING:
@@ -74,3 +81,20 @@ async def use(judge: Judge, completion: Completion, case: GoldenCase) -> None:
 
 
 a_judge: Judge = max_words(3)
+
+
+unbound: list[UnboundJudge] = [
+    rubric("tone", votes=3, reducer="majority"),
+    verified_claims("report", field="summary").named("claims"),
+    pairwise("better", against=expected("reference")),
+    panel([rubric("tone", model="openai:one"), rubric("tone", model="local:other")], "all"),
+]
+
+
+def bound(context: JudgeContext) -> list[ModelJudge]:
+    return [
+        rubric("tone").bind(context),
+        verified_claims("report").bind(context),
+        pairwise("better").bind(context),
+        panel([rubric("a"), rubric("b")]).bind(context),
+    ]

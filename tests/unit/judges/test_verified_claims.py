@@ -137,6 +137,18 @@ async def test_the_source_may_be_an_expected_value(tmp_path: Path):
         await bound.judge_with(completion('{"text": "x"}'), case(expected={}), asked)
 
 
+async def test_a_released_step_keeps_its_words_until_its_version_changes(tmp_path: Path):
+    """Whoever changes one bumps its version and writes the new digest here."""
+    prompts = judge(tmp_path).prompts.values()
+    assert {str(prompt.id) for prompt in prompts} == {
+        "claims-answer@1.0.0 (8ffa7674a3d9)",
+        "claims-compare@1.0.0 (c2e678d08969)",
+        "claims-extract@1.0.0 (070ae7c63e96)",
+        "claims-question@1.0.0 (de63262b8bb5)",
+    }
+    assert not [warning for prompt in prompts for warning in prompt.warnings]
+
+
 async def test_a_project_may_bring_its_own_step(tmp_path: Path):
     usual = judge(tmp_path)
     text = usual.prompts["claims-extract"].source.replace("You list", "Please list")

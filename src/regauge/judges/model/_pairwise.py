@@ -180,9 +180,13 @@ class PairJudge:
         """The one model that is asked."""
         return (str(self.asked),)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Over the rubric, the model, what is compared, and the score that passes."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return digest_of(
             {
                 "kind": "pairwise",

@@ -119,9 +119,13 @@ class PanelJudge:
         """The models of all members, each once."""
         return tuple(dict.fromkeys(model for member in self.members for model in member.models))
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Over the members and how their verdicts make one."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return digest_of(
             {
                 "kind": "panel",

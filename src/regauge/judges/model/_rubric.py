@@ -187,9 +187,13 @@ class RubricJudge:
             }
         )
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Over what may change a score, and the score that passes."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         return digest_of({"measurement": self.measurement_digest, "at_least": self.at_least})
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:

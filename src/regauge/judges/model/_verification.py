@@ -139,9 +139,13 @@ class ClaimsJudge:
         """The one model that is asked."""
         return (str(self.asked),)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Over the prompts of all steps, model, source and the share that passes."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         source = (
             {"expected": self.source.path} if isinstance(self.source, Expected) else self.source
         )
