@@ -24,6 +24,17 @@ evaluators:
 """
 HAS_TITLE = "  - name: has title\n    string:\n      contains: '{{expected}}'\n"
 HAS_UNICORN = "  - name: has unicorn\n    string:\n      contains: unicorn\n"
+CHOICE = """\
+  - name: to the point
+    llm:
+      modelId: sim/clerk-1
+      systemPrompt: You grade answers.
+      prompt: "Does the answer name {{topic}}, and give a {{expected}}?\\n\\nAnswer:\\n{{completion}}"
+      choices:
+        - {choice: "yes", score: 1}
+        - {choice: partly, score: 0.5}
+        - {choice: "no", score: 0}
+"""
 FLUENT = "  - name: fluent\n    uses: github/fluency\n"
 
 
@@ -50,13 +61,29 @@ def test_a_row_that_an_evaluator_fails_is_a_failure_with_its_reason(project: Eva
     run.stdout.fnmatch_lines(["*has unicorn*", "*again: pytest greeting.prompt.yml::testData-1"])
 
 
-def test_an_evaluator_that_asks_a_model_leaves_the_row_unmeasured(project: EvalProject):
+def test_an_evaluator_that_asks_a_model_is_asked_and_informs(project: EvalProject):
+    """Nobody has said yet that it agrees with people, so a rule decides beside it."""
+    project.settings('judge_model = "sim:clerk-1"')
+    project.write("greeting.prompt.yml", GREETING + HAS_TITLE + FLUENT + CHOICE)
+    run = project.pytest("greeting.prompt.yml")
+    run.assert_outcomes(passed=2)
+    run.stdout.fnmatch_lines(["*greeting: fluent (no calibration record)*"])
+    said = {v["judge"]: v for row in project.rows() for v in row["verdicts"]}
+    assert set(said) == {"has title", "fluent", "to the point"}
+    assert said["fluent"]["score"] in {0, 0.25, 0.5, 0.75, 1}
+    assert said["to the point"]["score"] in {0, 0.5, 1}
+    asked = project.recordings("judges/greeting")
+    assert {line["model"] for line in asked} == {"sim:clerk-1"}
+    project.pytest("greeting.prompt.yml", "--record=none").assert_outcomes(passed=2)
+
+
+def test_an_evaluator_that_asks_a_model_needs_one(project: EvalProject):
     project.write("greeting.prompt.yml", GREETING + HAS_TITLE + FLUENT)
     run = project.pytest("greeting.prompt.yml")
-    assert run.ret == 1
-    run.stdout.fnmatch_lines(["*'fluent' (github/fluency) asks a model, which is not supported*"])
-    run.stdout.fnmatch_lines(["*2 unmeasured*"])
-    run.stdout.no_fnmatch_line("*passed*in *s*")
+    assert run.ret != 0
+    assert "nothing says which model the judge 'fluent' asks" in "\n".join(
+        run.outlines + run.errlines
+    )
 
 
 def test_a_replay_names_the_command_that_records_the_file(project: EvalProject):

@@ -18,7 +18,6 @@ from regauge.judges._asking import (
     UnboundJudge,
 )
 from regauge.judges._evaluators import (
-    UnsupportedEvaluator,
     cases_from_test_data,
     judges_from_evaluators,
 )
@@ -114,7 +113,6 @@ __all__ = [
     "SemanticJudge",
     "Standing",
     "UnboundJudge",
-    "UnsupportedEvaluator",
     "Verdict",
     "abstained",
     "all_of",

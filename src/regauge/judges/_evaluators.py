@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError
+from regauge.judges._choices import BUILT_IN, built_in, llm_evaluator
 from regauge.judges._rule import Rule
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._edges import ends_with, starts_with
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._answer import Answer
+    from regauge.judges._asking import UnboundJudge
     from regauge.judges._types import Judge, Verdict
     from regauge.prompts import Evaluator, Prompt
-    from regauge.providers import Completion
 
-__all__ = ["UnsupportedEvaluator", "cases_from_test_data", "judges_from_evaluators"]
+__all__ = ["cases_from_test_data", "judges_from_evaluators"]
 
 _SLOT = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
@@ -34,50 +34,19 @@ _STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
     "startsWith": lambda text: starts_with(text, ignore_case=True),
     "endsWith": lambda text: ends_with(text, ignore_case=True),
 }
-_MODEL_USES = frozenset({"similarity", "coherence", "fluency", "relevance", "groundedness"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsupportedEvaluator:
-    """An evaluator that asks a model. It gives no verdict, so its cases stay unmeasured.
-
-    Attributes:
-        name: The name the file gives it.
-        what: What it would take, such as `github/fluency`.
-        at: Where the file states it, as `file:line`.
-    """
-
-    name: str
-    what: str
-    at: str
-
-    @property
-    def digest(self) -> str:
-        """Of what it would take."""
-        return digest_of({"kind": "unsupported", "what": self.what, "name": self.name})
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise, for there is no verdict to give."""
-        del completion
-        raise JudgeError(
-            f"{self.at}: the evaluator {self.name!r} ({self.what}) asks a model, which is not "
-            f"supported; case {case.id!r} stays unmeasured\n"
-            "  fix: replace it with rules, such as string.contains, or remove it",
-            judge=self.name,
-        )
-
-
-def judges_from_evaluators(prompt: Prompt) -> tuple[Judge, ...]:
+def judges_from_evaluators(prompt: Prompt) -> tuple[Judge | UnboundJudge, ...]:
     """The judges that a prompt file's `evaluators` stand for, in their order.
 
     `string` compares with a template: `equals` exactly, `contains`, `startsWith` and `endsWith`
-    in any case; of several, all must hold. `llm` and `uses: github/...` ask a model and stay
-    unmeasured.
+    in any case; of several, all must hold. `llm` has a model choose, and so does
+    `uses: github/...`, in regauge's own words.
 
     Raises:
         PromptError: Evaluators that make no sense, all of them together.
     """
-    judges: list[Judge] = []
+    judges: list[Judge | UnboundJudge] = []
     faults: list[Fault] = []
     names: set[str] = set()
     for evaluator in prompt.evaluators:
@@ -86,7 +55,7 @@ def judges_from_evaluators(prompt: Prompt) -> tuple[Judge, ...]:
             faults.append(Fault(path=prompt.path, line=evaluator.line, message=message))
         names.add(evaluator.name)
         try:
-            judges.append(_judge(evaluator, f"{prompt.path}:{evaluator.line}"))
+            judges.append(_judge(evaluator, prompt))
         except (ValueError, LookupError) as error:
             faults.append(Fault(path=prompt.path, line=evaluator.line, message=str(error)))
     if faults:
@@ -94,17 +63,17 @@ def judges_from_evaluators(prompt: Prompt) -> tuple[Judge, ...]:
     return tuple(judges)
 
 
-def _judge(evaluator: Evaluator, at: str) -> Judge:
+def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
     match evaluator.kind:
         case "string":
             return _string_judge(evaluator)
         case "llm":
-            return UnsupportedEvaluator(name=evaluator.name, what="llm", at=at)
+            return llm_evaluator(evaluator, prompt)
         case "uses":
             vendor, _, plugin = str(evaluator.body).partition("/")
-            if vendor == "github" and plugin in _MODEL_USES:
-                return UnsupportedEvaluator(name=evaluator.name, what=str(evaluator.body), at=at)
-            known = ", ".join(f"github/{name}" for name in sorted(_MODEL_USES))
+            if vendor == "github" and plugin in BUILT_IN:
+                return built_in(evaluator.name, plugin, prompt)
+            known = ", ".join(f"github/{name}" for name in sorted(BUILT_IN))
             raise ValueError(f"no evaluator {evaluator.body!r}; there are {known}")
         case _:
             raise ValueError(

@@ -11,7 +11,6 @@ from regauge.errors import JudgeError
 from regauge.judges._evidence import quote
 from regauge.judges._json_text import JsonFault, find_json, parse_json
 from regauge.judges.deepeval._schema import response_format
-from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 
 if TYPE_CHECKING:
@@ -153,6 +152,8 @@ class Asking:
             ) from error
 
     def _request(self, prompt: str, schema: type[BaseModel] | None) -> CompletionRequest:
+        from regauge.prompts import Message
+
         form = response_format(schema.__name__, schema.model_json_schema()) if schema else None
         return CompletionRequest(
             provider=self._model.provider,
