@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, TypeGuard
 import pytest
 
 from regauge.errors import RegaugeError, UnmeasuredError
-from regauge.gate import CONTROL_FIRST, compare, decide, operating_line, policy_of, with_more_trials
+from regauge.gate import (
+    CONTROL_FIRST,
+    compare,
+    decide,
+    operating_line_of,
+    policy_of,
+    with_more_trials,
+)
 from regauge.printable import printable
 from regauge.reports import (
     answer_diff,
@@ -239,11 +246,7 @@ class PytestGate:
         return self.document is not None and self.document.decision == "accept"
 
     def _documented(self, decided: Decided, nodes: Mapping[int, str]) -> DecisionDocument:
-        line = operating_line(
-            [case.history for case in decided.outcome.cases if case.history.trials],
-            self._policy,
-            cells=decided.outcome.cells or None,
-        )
+        line = operating_line_of(decided.outcome)
         again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
         return decision_document(
             decided,
@@ -286,11 +289,11 @@ def _go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list
     """The command that draws what is missing, or gathers more evidence; empty when decided."""
     match decided.lacks:
         case "recordings":
-            return [*again, "--record=missing"]
+            return [*_without(again, "--record"), "--record=missing"]
         case "budget":
             limit = session.budget.limit_usd
-            more = f"--budget-usd={math.ceil(200 * limit) / 100:g}" if limit else "--budget-usd=1"
-            return [*again, more]
+            more = f"--budget-usd={math.ceil(200 * (limit or 0)) / 100:g}"
+            return [*_without(again, "--budget-usd"), more] if limit else list(again)
         case "answers":
             return list(again)
         case _:
@@ -298,3 +301,18 @@ def _go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list
                 return []
             option = "--more" if again[:2] == ["regauge", "gate"] else "--gate-more"
             return [*again, f"{option}={decided.outcome.policy.case.cap}"]
+
+
+def _without(words: Sequence[str], option: str) -> list[str]:
+    """A command without one of its options.
+
+    >>> _without(["gate", "--record", "none", "--record=all", "main"], "--record")
+    ['gate', 'main']
+    """
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if not skip and word != option and not word.startswith(f"{option}="):
+            kept.append(word)
+        skip = word == option
+    return kept

@@ -38,13 +38,14 @@ class _Driver:
         self.met: set[str] = set()
         self.faults: list[str] = []
         self.error: RegaugeError | None = None
+        self.silenced = io.StringIO()
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Silence pytest: the command says what there is to say."""
         name = "terminalreporter"
         config.pluginmanager.unregister(name=name)
-        config.pluginmanager.register(pytest.TerminalReporter(config, io.StringIO()), name)
+        config.pluginmanager.register(pytest.TerminalReporter(config, self.silenced), name)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> None:
@@ -148,4 +149,6 @@ def with_evals(
     if not driver.met:
         raise NoEvalsError(f"there are no evals in {project.relative(path)}")
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        if code == pytest.ExitCode.INTERNAL_ERROR:
+            click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))

@@ -1,0 +1,249 @@
+"""The gate from end to end: a real repository, branches, processes, the simulated model."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.sim import Rules
+from regauge.sim.server import SimServer, SimServerOptions
+from tests.gate_repo import (
+    CERTIFICATE_LINE,
+    EVAL,
+    FIXABLE,
+    FLAKY,
+    GOLDEN,
+    NAME,
+    PROMPT,
+    GateRepo,
+    label_definitions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REWORDED = (
+    "You are the on-call engineer of a Kubernetes platform. You decide how urgently",
+    "You are on call for a Kubernetes platform and decide how urgently",
+)
+RESTORED = (
+    "        - the error budget burns for 2 or 15 minutes\n",
+    CERTIFICATE_LINE + "        - the error budget burns for 2 or 15 minutes\n",
+)
+
+
+@pytest.fixture(scope="module")
+def known_repo(tmp_path_factory: pytest.TempPathFactory) -> GateRepo:
+    """Main with a baseline of twelve trials of each case."""
+    repo = GateRepo(tmp_path_factory.mktemp("gated"))
+    repo.regauge("baseline", "update", "--trials", "12")
+    repo.commit("Say how main fares")
+    return repo
+
+
+@pytest.fixture
+def repo(known_repo: GateRepo, request: pytest.FixtureRequest) -> GateRepo:
+    """A branch of its own for each test."""
+    known_repo.branch(request.node.name)
+    return known_repo
+
+
+def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_named(
+    repo: GateRepo,
+):
+    repo.release(
+        "minor", (label_definitions(repo.read(PROMPT)), "      - critical\n      - info\n")
+    )
+    said = repo.gate("--markdown", "comment.md", "--annotations", code=1)
+    verdicts = repo.verdicts()
+    broken = [case for case, verdict in verdicts.items() if verdict == "regressed"]
+    assert len(broken) > 10
+    assert not {*FIXABLE} & {*broken}
+    assert f"gate: rejected against main ({repo.git('rev-parse', 'main')[:9]})" in said
+    assert "alert-severity 1.0.0 → 1.1.0 (simulated)" in said
+    for case in broken:
+        assert f"{NAME}/{case}: failed field_equals(severity) in" in said
+    assert "new trials. main passed 12 of 12 before and" in said
+    assert "This prompt change broke it." in said
+    assert "With these" in said
+    assert f"::error file={PROMPT},line=" in said
+    comment = repo.read("comment.md")
+    assert comment.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
+    assert "--- passed (main, trial 1000)" in comment
+    assert "+++ failed (candidate, trial 0)" in comment
+
+    first = repo.decision()
+    again = json.loads(repo.regauge("gate", "--from", "latest", "--json", code=1))
+    for key in ("decision", "reasons", "cases", "cells", "operating_line"):
+        assert again[key] == first[key]
+    assert again["calls"]["live"] == 0
+    repo.regauge("gate", "--from", "latest", "--case-flips", "warn", code=0)
+
+
+def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: GateRepo):
+    """Told by pytest, item by item; the branch holds a merge, and nothing is checked out."""
+    repo.release("minor", REWORDED)
+    repo.git("checkout", "-q", "main")
+    repo.write("README.md", "Main has moved on.\n")
+    repo.commit("Move on")
+    repo.git("checkout", "-q", "-")
+    repo.git("merge", "-q", "--no-edit", "main")
+    repo.git("checkout", "-q", "--detach")
+    repo.write("notes.txt", "not committed\n")
+    said = repo.pytest("--gate", "main", "-v", code=0)
+    verdicts = repo.verdicts()
+    assert set(verdicts.values()) == {"pass", "flaky", "known-failing"}
+    for case in FLAKY:
+        assert verdicts[case] == "flaky"
+        assert f"test_alert_severity[{case}] FLAKY" in said
+    for case in FIXABLE:
+        assert f"test_alert_severity[{case}] XFAIL" in said
+        assert f"{NAME}/{case}: main fails this 12 of 12; unchanged." in said
+    assert "too. Not blocking." in said
+    assert f"gate: accepted against main ({repo.git('rev-parse', 'main')[:9]})" in said
+    decision = repo.decision()
+    calls = decision["calls"]
+    assert calls["first"] == len(verdicts)
+    assert calls["first"] + calls["again"] + calls["main"] < 3 * len(verdicts)
+    assert "files differ from what is committed" in "\n".join(decision["notes"])
+    assert json.loads(repo.regauge("gate", "main", "--dry-run", "--json"))["calls"] == 0
+
+
+def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are_named(
+    repo: GateRepo,
+):
+    repo.release("minor", RESTORED)
+    said = repo.gate(code=0)
+    assert "fixed" in said
+    for case in FIXABLE:
+        assert repo.verdicts()[case] == "improved"
+        assert re.search(rf"{NAME}/{case}: passes (\d+) of \1; main passed 0 of \d+\.", said)
+
+
+def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_one(
+    repo: GateRepo,
+):
+    repo.edit(PROMPT, *REWORDED)
+    repo.commit("Reword")
+    said = repo.gate("--annotations", code=1)
+    assert "what it says changed, but its version is still 1.0.0" in said
+    assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said
+    assert f"::error file={PROMPT},line=6,title=regauge%3A {NAME}::" in said
+    assert "regressed" not in repo.verdicts().values()
+
+
+def test_a_change_that_is_judged_otherwise_is_not_compared(repo: GateRepo):
+    repo.edit(EVAL, 'field_equals("severity")', 'field_equals("severity", ignore_case=True)')
+    repo.commit("Judge otherwise")
+    said = repo.gate(code=0)
+    assert "main was judged otherwise than this change would be" in said
+    assert set(repo.verdicts().values()) == {"unchanged"}
+    repo.release("minor", REWORDED)
+    said = repo.gate(code=2)
+    assert "judge 'field_equals(severity)' is gone" in said
+    assert "fix: merge the change of the judges on its own" in said
+
+
+def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_with(
+    repo: GateRepo, tmp_path: Path
+):
+    repo.release("minor", (REWORDED[0], "You judge alerts of a Kubernetes platform: how urgently"))
+    fork = tmp_path / "fork"
+    shutil.copytree(repo.root, fork, ignore=shutil.ignore_patterns(".regauge", "recordings"))
+    here, repo.root = repo.root, fork
+    try:
+        said = repo.gate("--record=none", code=3)
+        assert set(repo.verdicts().values()) == {"unmeasured"}
+        assert "gate: unmeasured against main" in said
+        assert "go on: regauge gate main --record=missing" in said
+        said = repo.gate("--budget-calls", "5", code=3)
+        assert "the budget of 5 calls is reached" in said
+        assert repo.decision()["calls"]["live"] == 5
+        repo.gate("--budget-calls", "300", code=0)
+        assert repo.decision()["calls"]["live"] > 5
+    finally:
+        repo.root = here
+
+
+def test_a_base_version_that_cannot_be_had_says_how_to_get_it(repo: GateRepo, tmp_path: Path):
+    said = repo.regauge("gate", "origin/nowhere", code=2)
+    assert "git knows no commit 'origin/nowhere'" in said
+    said = repo.pytest("--gate", "origin/nowhere", code=4)
+    assert "git knows no commit 'origin/nowhere'" in said
+    repo.release("minor", REWORDED)
+    repo.git("clone", "-q", "--depth", "1", f"file://{repo.root}", str(tmp_path / "shallow"))
+    here, repo.root = repo.root, tmp_path / "shallow"
+    try:
+        repo.git("fetch", "-q", "--depth", "1", "origin", "main:main")
+        assert "git fetch --unshallow" in repo.gate(code=2)
+    finally:
+        repo.root = here
+
+
+def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
+    tmp_path: Path, drifting: tuple[str, str]
+):
+    before, after = drifting
+    repo = GateRepo(tmp_path, base_url=before)
+    repo.regauge("baseline", "update", "--trials", "12")
+    repo.commit("Say how main fares")
+    repo.branch("reword")
+    repo.release("minor", REWORDED)
+    repo.settings(after)
+    said = repo.gate(code=0)
+    verdicts = list(repo.verdicts().values())
+    assert "regressed" not in verdicts
+    assert repo.decision()["prompts"][0]["test"]["verdict"] == "drifted" or "drifted" in verdicts
+    assert "The model or a judge changed, not the prompt." in said
+    assert "gate: accepted against main" in said
+
+
+@pytest.fixture
+def drifting() -> Iterator[tuple[str, str]]:
+    """Where a model is served as it was, and as it is after it drifted."""
+    now = SimServerOptions(rules=Rules(drift=0.6))
+    with SimServer() as before, SimServer(now) as after:
+        yield before.base_url, after.base_url
+
+
+def test_a_renamed_prompt_is_followed_and_one_that_is_gone_is_said(repo: GateRepo):
+    for path in (PROMPT, GOLDEN):
+        repo.git("mv", path, path.replace(NAME, "alert-level"))
+    repo.edit(EVAL, '"alert-severity"', '"alert-level"')
+    repo.regauge("bump", "alert-level")
+    repo.commit("Rename")
+    said = repo.gate(code=0)
+    assert "alert-level was called alert-severity in main" in said
+    assert set(repo.verdicts().values()) == {"unchanged"}
+    repo.git("rm", "-q", "prompts/alert-level.prompt.yml")
+    repo.write("prompts/other.prompt.yml", OTHER)
+    repo.write("fixtures/golden/other.jsonl", '{"id": "one", "inputs": {"text": "disk is full"}}\n')
+    repo.write(EVAL, EVAL_OF_OTHER)
+    repo.regauge("bump", "other")
+    repo.commit("Another prompt in its place")
+    said = repo.gate(code=0)
+    assert "alert-severity is gone: main has it" in said
+    assert "other/one: no history; passed 3 of 3 (bar: 3 of 3)." in said
+
+
+OTHER = """\
+name: Other
+version: 1.0.0
+model: sim:clerk-1
+messages:
+  - role: user
+    content: 'Summarise in one sentence: {{text}}'
+"""
+EVAL_OF_OTHER = """\
+from regauge import golden
+from regauge.judges import min_chars
+
+@golden("other", judges=[min_chars(1)])
+def test_other(result):
+    result.check()
+"""
