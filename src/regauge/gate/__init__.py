@@ -18,6 +18,7 @@ from regauge.gate._power import (
     cases_needed,
     first_draws_needed,
     operating_line,
+    operating_line_of,
 )
 from regauge.gate._record import (
     case_from_json,
@@ -82,6 +83,7 @@ __all__ = [
     "facts_of_row",
     "first_draws_needed",
     "operating_line",
+    "operating_line_of",
     "policy_from_json",
     "policy_of",
     "policy_to_json",

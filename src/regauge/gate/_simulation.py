@@ -7,7 +7,7 @@ out. Each case has one check, and a head-to-head after drift is not drawn.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from regauge.gate._suite_test import goes_on, main_drifted, round_bound
 from regauge.stats import suite_p_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from regauge.gate._case_test import BoolArray, IntArray, Tallies
@@ -57,6 +59,7 @@ def play(
     candidate: BoolArray,
     fresh: BoolArray,
     family: int | None = None,
+    prompts: Sequence[IntArray] | None = None,
 ) -> Played:
     """Run the gate on trials that are all known beforehand.
 
@@ -66,6 +69,7 @@ def play(
             as many trials as the policy's cap.
         fresh: The same of main in this run.
         family: How many cells are tested together; as many as cases if None.
+        prompts: The columns of the cases of each prompt; all cases are of one prompt if None.
     """
     passes, fresh_passes = _running(candidate), _running(fresh)
     s, m = main
@@ -89,14 +93,19 @@ def play(
     for test in (worse, better):
         _look_on(test, passes, fresh_passes, drawn=drawn, controls=controls)
     named = _any(worse, End.NAMED)
-    suite = _play_suites(
-        policy, main, passes, fresh_passes, drawn=drawn, controls=controls, blocked=named
-    )
+    spent = _Spent(candidate=drawn, main=controls)
+    suite_worse, suite_drifted = np.zeros_like(named), np.zeros_like(named)
+    columns: Sequence[IntArray] = prompts or [np.arange(s.shape[1], dtype=np.int64)]
+    for own in columns:
+        found = _play_suite(
+            policy, _Suite(s, m, passes, fresh_passes, own), spent, blocked=named, of=len(columns)
+        )
+        suite_worse |= found[0]
+        suite_drifted |= found[1]
     return Played(
         broken=named,
-        worse=suite[0],
-        drifted=suite[1]
-        | np.any((worse.ends == End.DRIFTED) | (better.ends == End.DRIFTED), axis=1),
+        worse=suite_worse,
+        drifted=suite_drifted | _any(worse, End.DRIFTED) | _any(better, End.DRIFTED),
         undecided=_any(worse, End.INCONCLUSIVE),
         repaired=np.asarray(np.sum(better.ends == End.NAMED, axis=1), dtype=np.int64),
         calls=np.asarray(np.sum(drawn + controls, axis=1), dtype=np.int64),
@@ -129,35 +138,47 @@ def _look_on(
         before = look
 
 
-def _play_suites(
-    policy: GatePolicy,
-    main: Tallies,
-    passes: IntArray,
-    fresh_passes: IntArray,
-    *,
-    drawn: IntArray,
-    controls: IntArray,
-    blocked: BoolArray,
+class _Spent(NamedTuple):
+    """How many trials of each case have been drawn, by arm; added to in place."""
+
+    candidate: IntArray
+    main: IntArray
+
+
+class _Suite(NamedTuple):
+    """All cases, and the columns of those of one prompt."""
+
+    main_passes: IntArray
+    main_trials: IntArray
+    passes: IntArray
+    fresh_passes: IntArray
+    columns: IntArray
+
+
+def _play_suite(
+    policy: GatePolicy, suite: _Suite, spent: _Spent, *, blocked: BoolArray, of: int
 ) -> tuple[BoolArray, BoolArray]:
-    """Which suites are worse, and which drifted; further trials are added in place."""
-    s, m = main
-    worse, drifted = np.zeros(len(s), dtype=np.bool_), np.zeros(len(s), dtype=np.bool_)
+    """In which runs the suite of one prompt of several is worse, and in which it drifted."""
+    worse, drifted = np.zeros_like(blocked), np.zeros_like(blocked)
     going = np.nonzero(~blocked)[0]
     for number in range(1, policy.suite.rounds + 1):
         if not going.size:
             break
         trials = policy.first_draws + number - 1
-        drawn[going] = np.maximum(drawn[going], trials)
-        k = passes[going][..., trials]
-        p = suite_p_value(s[going], m[going], k, trials)
-        found = p <= round_bound(policy.suite, number, prompts=1)
+        here = np.ix_(going, suite.columns)
+        spent.candidate[here] = np.maximum(spent.candidate[here], trials)
+        k = suite.passes[(*here, trials)]
+        p = suite_p_value(suite.main_passes[here], suite.main_trials[here], k, trials)
+        found = p <= round_bound(policy.suite, number, prompts=of)
         hits = going[found]
         if hits.size:
-            today = fresh_passes[hits][..., trials]
-            controls[hits] = np.maximum(controls[hits], trials)
+            there = np.ix_(hits, suite.columns)
+            today = suite.fresh_passes[(*there, trials)]
+            spent.main[there] = np.maximum(spent.main[there], trials)
+            before = suite.main_passes[there], suite.main_trials[there]
             drift = main_drifted(
                 policy.suite,
-                p_history=suite_p_value(s[hits], m[hits], today, trials),
+                p_history=suite_p_value(*before, today, trials),
                 p_candidate=suite_p_value(today, trials, k[found], trials),
             )
             worse[hits], drifted[hits] = ~drift, drift

@@ -14,7 +14,7 @@ from regauge.gate import (
     case_from_json,
     case_to_json,
     facts_of_row,
-    operating_line,
+    operating_line_of,
     policy_from_json,
     policy_to_json,
 )
@@ -95,11 +95,7 @@ def decide_again(
         )
         for prompt in document.prompts
     ]
-    line = operating_line(
-        [case.history for case in outcome.cases if case.history.trials],
-        policy,
-        cells=outcome.cells or None,
-    )
+    line = operating_line_of(outcome)
     return document.model_copy(
         update={
             "decision": decision,

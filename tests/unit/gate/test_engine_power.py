@@ -15,8 +15,10 @@ from regauge.gate import (
     cases_needed,
     first_draws_needed,
     operating_line,
+    operating_line_of,
 )
 from regauge.stats import CasePolicy, SuitePolicy
+from tests.unit.gate.drive import others, run, scripted
 
 
 def typical(cases: int, *, trials: int = 12, seed: int = 3) -> list[Count]:
@@ -105,3 +107,21 @@ def test_it_is_said_how_many_cases_or_trials_a_wanted_drop_takes():
 )
 def test_a_rate_is_said_as_a_plain_count(hits, said):
     assert str(Rate(hits=hits, runs=1000)) == said
+
+
+def test_the_line_of_an_outcome_is_that_of_the_cases_it_compared():
+    """Two prompts share the error rate; cases that cost nothing and new ones are not counted."""
+    outcome = run(
+        [
+            *others(20),
+            *others(20, prompt="summary"),
+            scripted(name="same", state="unchanged"),
+            scripted("111", was=None, name="new", state="new"),
+        ]
+    )
+    found = operating_line_of(outcome)
+    together = line([Count(passed=12, trials=12)] * 40, drops=[0.02])
+    assert found is not None
+    assert found.cases == 40
+    assert found.drops[0][1].value < together.drops[0][1].value
+    assert operating_line_of(run([scripted(state="unchanged")])) is None
