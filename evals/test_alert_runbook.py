@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from regauge import EvalResult, GoldenCase, golden
-from regauge.judges import has_sections, max_words, min_words, no_secrets
+from regauge.judges import has_sections, max_words, min_words, no_secrets, rubric
 
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
@@ -19,6 +19,8 @@ def names_the_alert(output: str, case: GoldenCase) -> bool:
         max_words(400),
         names_the_alert,
         no_secrets(),
+        # Does it lead where the runbook of a person leads?
+        rubric("runbook-equivalence"),
     ],
 )
 def test_alert_runbook(result: EvalResult) -> None:

@@ -32,6 +32,8 @@ _FIGURE: Final = re.compile(
     r"\d+(?:[.:,/-]\d+)*|\b(?:" + "|".join(w for w in NUMBER_WORDS if w != "one") + r")\b",
     re.IGNORECASE,
 )
+_MISTYPED: Final = re.compile(r"\d(?:19|20)\d\d-\d\d-\d\d")
+_DATE_CHARS: Final = 10
 _HEDGE: Final = re.compile(
     r"\b(?:suspect\w*|may|might|possibl[ey]|probabl[ey]|likely|appears?|seems?|could be)\b",
     re.IGNORECASE,
@@ -90,15 +92,20 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def _figures(text: str) -> list[str]:
-    found = (m[0].lstrip("0") or "0" for m in _FIGURE.finditer(text))
-    return [str(NUMBER_WORDS.get(figure.lower(), figure)) for figure in found]
+    found = (m[0].lstrip("0").replace(".", ":") or "0" for m in _FIGURE.finditer(text))
+    return [_date(str(NUMBER_WORDS.get(figure.lower(), figure))) for figure in found]
+
+
+def _date(figure: str) -> str:
+    """A date with a digit too many at its front is still that date."""
+    return figure[-_DATE_CHARS:] if _MISTYPED.fullmatch(figure) else figure
 
 
 def figures(text: str) -> frozenset[str]:
-    """Numbers, times and dates as they are written, without leading zeros.
+    """Numbers, times and dates without leading zeros, points written as colons.
 
-    >>> sorted(figures("At 09:05 two of 12 pods, 3.5 GB"))
-    ['12', '2', '3.5', '9:05']
+    >>> sorted(figures("At 09.05 two of 12 pods, 3.5 GB"))
+    ['12', '2', '3:5', '9:05']
     """
     return frozenset(_figures(text))
 
