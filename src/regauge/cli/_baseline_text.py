@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import RegaugeError
-from regauge.prompts import load_prompt
+from regauge.prompts import Repository, load_prompt, read_prompt_text
 from regauge.stats import flaky_probability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from regauge.gate.baselines import Baseline, CaseTrials, StoredHistory
     from regauge.project import Project
+    from regauge.prompts import Prompt
 
-__all__ = ["TextLine", "history_json", "history_lines", "is_flaky"]
+__all__ = ["TextLine", "history_json", "history_lines", "is_flaky", "uncommitted_notes"]
 
 _FLAKY_FROM = 0.95
 
@@ -105,6 +106,19 @@ def history_json(baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
             for case_id, case in sorted(history.cases.items())
         ],
     }
+
+
+def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
+    """Which prompts nobody but this machine has: no gate will look for what is known of them."""
+    repository = Repository.find(project.root)
+    if repository is None or not repository.has_commits():
+        return
+    # An eval may ask for a released version, which is not what the file says.
+    by_path = {one.path: one for one in prompts if read_prompt_text(one.path) == one.source}
+    texts = repository.read_all(("HEAD", repository.inside(path)) for path in by_path)
+    for prompt, data in zip(by_path.values(), texts, strict=True):
+        if data is None or data.decode("utf-8", "replace") != prompt.source:
+            yield f"note: {project.relative(prompt.path)} is not as committed; commit it first"
 
 
 def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli._baseline_text import uncommitted_notes
 from regauge.cli._terminal import echo
 from regauge.gate.baselines import (
     AskedSuite,
@@ -133,6 +134,10 @@ class BaselineUpdate:
         for prompt in prompts:
             for suite, one in prompt.suites:
                 self._estimate(evals, prompt, suite, one)
+        for note in uncommitted_notes(
+            self._project, [suite.prompt for prompt in prompts for suite, _ in prompt.suites]
+        ):
+            self._say(note)
         if self._dry_run:
             return
         try:
