@@ -150,3 +150,38 @@ def test_a_rubric_is_shown_released_and_compared_like_any_prompt(judged: EvalPro
     judged.write("prompts/judges/right.prompt.yml", GRADED.replace("max: 5", "max: 7"))
     minor = judged.command("bump", "right", "minor")
     assert "the contract of right (jsonSchema, inputs) changed" in minor.stderr
+
+
+def test_replies_that_cannot_be_read_leave_their_cases_unmeasured(
+    judged: EvalProject, endpoint: Endpoint
+) -> None:
+    faults: dict[int, object] = {
+        0: '{"reasoning": "a", "score": NaN}',
+        1: '{"reasoning": "a", "score": true}',
+        2: {"content": None},
+        3: {"content": None, "refusal": "I would rather not."},
+        4: "x" * 1_000_000,
+        5: '{"reasoning": "and so it',
+        6: '{"reasoning": "a", "score": 4, "score": 5}',
+        7: '{"reasoning": "a", "score": 4}',
+    }
+
+    def answer(text: str) -> object:
+        if "<answer-" not in text:
+            return says(text)
+        return next(fault for number, fault in faults.items() if f"disk {number} " in text)
+
+    endpoint.answer = answer  # type: ignore[assignment]  # messages, too
+    judged.golden([judged.case(number) for number in faults])
+    result = judged.run()
+    result.assert_outcomes(passed=1)
+    rows = {row["case"]: row for row in judged.rows()}
+    causes = {case: row["cause"] for case, row in rows.items() if row["cause"]}
+    assert sorted(causes) == [f"disk-{number:03}" for number in range(7)]
+    assert {cause["kind"] for cause in causes.values()} == {"JudgeError"}
+    assert causes["disk-003"]["raw"] == "I would rather not."
+    assert causes["disk-001"]["raw"] == faults[1]
+    assert len(causes["disk-004"]["raw"]) < 10_000
+    replay = judged.run("--record=none")
+    replay.assert_outcomes(passed=1)
+    replay.stdout.fnmatch_lines(["*1 passed, 7 unmeasured in *"])

@@ -60,8 +60,10 @@ async def ask(
 def _again(request: CompletionRequest) -> CompletionRequest:
     from regauge.prompts import Message
 
-    again = Message(role="user", content=_AGAIN)
-    return replace(request, messages=(*request.messages, again))
+    # Not a message of its own: some models take no two of one role in a row.
+    *before, last = request.messages
+    again = Message(role=last.role, content=f"{last.content.rstrip()}\n\n{_AGAIN}\n")
+    return replace(request, messages=(*before, again))
 
 
 async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -81,10 +83,14 @@ async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _unreadable(fault: ReplyFault, reply: Completion, judge: str, *, asked: str) -> JudgeError:
+    if reply.finish_reason == "length":
+        fix = "raise maxTokens of the judge's prompt"
+    elif reply.refusal or reply.finish_reason == "content_filter":
+        fix = "word the judge's prompt otherwise, or choose another judge model"
+    else:
+        fix = "choose a judge model that keeps to a JSON schema; the run record has the reply"
     return JudgeError(
-        f"{judge}: no verdict from {reply.provider}:{reply.model}{asked}: {fault}\n"
-        "  fix: raise maxTokens of the rubric if the reply is cut off, say its form more plainly,"
-        " or choose another judge model",
+        f"{judge}: no verdict from {reply.provider}:{reply.model}{asked}: {fault}\n  fix: {fix}",
         judge=judge,
         raw=reply.text if reply.text is not None else reply.refusal,
     )

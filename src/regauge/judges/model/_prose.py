@@ -16,7 +16,9 @@ __all__ = ["stated_in", "stated_label"]
 
 _MARKS: Final = r"[*_`\"' \t]{0,6}"
 _GRADE: Final = re.compile(
-    rf"\b(?:score|rating|grade)\b{_MARKS}(?:is|of|:|=)?{_MARKS}:?{_MARKS}(?P<value>{SCORE})(?![\w/%])",
+    rf"\b(?:score|rating|grade)\b{_MARKS}(?:is|of|:|=)?{_MARKS}:?{_MARKS}"
+    # `a score of 1 to 5` names the scale.
+    rf"(?P<value>{SCORE})(?![\w/%])(?![ \t]*(?:to|and|-|\u2013)[ \t]*[0-9])",
     re.IGNORECASE,
 )
 _BARE_GRADE: Final = re.compile(
@@ -69,7 +71,7 @@ def _labels_in(
     one_of = "|".join(re.escape(name) for name in sorted(labels, key=len, reverse=True))
     name = rf"(?<!\w)(?P<name>{one_of})(?!\w)"
     patterns = (
-        rf"\b(?:{'|'.join(keys)})\b{_MARKS}(?:is|:|=)?{_MARKS}{name}(?!{_MARKS}(?:/|\||or\b))",
+        rf"\b(?:{'|'.join(keys)})\b{_MARKS}(?:is|:|=){_MARKS}{name}(?!{_MARKS}(?:/|\||or\b))",
         rf"{name}{_MARKS}is{_MARKS}(?:the[ \t]+)?(?:better|best|preferred|winner|superior)\b",
         rf"^[ \t>#-]*{_MARKS}{name}{_MARKS}[.!]?[ \t]*$",
     )
