@@ -118,7 +118,7 @@ def test_a_version_that_broke_a_case_is_reported_after_the_merge(
     broken = live.command("baseline", "update", "--trials", "8", "--force-session")
     assert broken.returncode == 1
     assert broken.stdout == snapshot("""\
-triage@1.1.0 (local:clerk): 40 trials of 5 cases, 40 calls: about 840 tokens, $0.0012
+triage@1.1.0 (local:clerk): 40 trials of 5 cases, 40 calls: about 12.4k tokens, $0.0244
 triage: 5 cases with 8 trials each from 1 session, not complete yet
   compared with 1.0.0:
   disk-003: not contains(never) worse: passed 0 of 8; 12 of 12 with the version before
