@@ -264,3 +264,28 @@ def test_another_question_takes_a_new_measurement(
     endpoint.forget()
     measured.run().assert_outcomes(passed=3)
     assert (works(measured), endpoint.total) == (3, 3)
+
+
+def test_loading_a_judge_keeps_no_call_waiting(judged: EvalProject) -> None:
+    """Whoever is loaded here ends only when all other judges have had their replies."""
+    waits = """
+import threading
+replies = threading.Semaphore(0)
+
+class Quick(Asking):
+    async def judge_with(self, completion, case, calls):
+        verdict = await super().judge_with(completion, case, calls)
+        replies.release()
+        return verdict
+
+class Slow(Memoised):
+    def prepare(self):
+        for _ in range(3):
+            assert replies.acquire(timeout=30), "the others were kept waiting"
+"""
+    judged.judged_by(
+        "min_chars(1), asking('quick', 'local:judge', kind=Quick),"
+        " asking('slow', 'local:judge', '?', kind=Slow)",
+        more=MODEL_JUDGE + MEMOISED + waits + MODEL_JUDGES_GATE,
+    )
+    judged.run().assert_outcomes(passed=3)

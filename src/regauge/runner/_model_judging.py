@@ -67,7 +67,7 @@ class ModelJudging:
         self._rejudge = rejudge
         self._counted: set[RecordingKey] = set()
         self._used: dict[str, Used] = {}
-        self._prepared: dict[type, Future[None]] = {}
+        self._prepared: dict[int, tuple[ModelJudge, Future[None]]] = {}
         self._lock = threading.Lock()
 
     def used(self, prompt: str) -> Used:
@@ -75,12 +75,15 @@ class ModelJudging:
         return self._used.setdefault(prompt, Used())
 
     def prepare(self, judge: ModelJudge) -> Future[None]:
-        """Have what a judge measures with loaded, in a thread of its own; once for its kind."""
+        """Have what a judge measures with loaded, in a thread of its own; once for each judge."""
         with self._lock:
-            future = self._prepared.get(type(judge))
-            if future is not None:
-                return future
-            future = self._prepared[type(judge)] = Future()
+            known = self._prepared.get(id(judge))
+            if known is not None:
+                return known[1]
+            future: Future[None] = Future()
+            self._prepared[id(judge)] = (judge, future)
+        # Who stops waiting for it does not end it for the others.
+        future.set_running_or_notify_cancel()
         if isinstance(judge, MemoisedJudge):
             threading.Thread(
                 target=_prepare, args=(judge, future), name="regauge-prepare", daemon=True
