@@ -60,6 +60,7 @@ SCENARIOS = (
     "dead3",
     "fix3",
     "drift",
+    "cache",
 )
 
 
@@ -71,11 +72,13 @@ class Chance:
         main: When main's history was drawn.
         today: On main in this run.
         candidate: With the changed prompt.
+        cached: Cases that a cache answers: one answer per arm, again and again.
     """
 
     main: Chances
     today: Chances
     candidate: Chances
+    cached: frozenset[int] = frozenset()
 
 
 def suite(rng: np.random.Generator, mix: str, cases: int) -> Chances:
@@ -115,6 +118,10 @@ def changed(rng: np.random.Generator, scenario: str, p: Chances) -> Chance:
             q = np.clip(p - 0.05, 0, 1)
             q[_some(rng, p, STABLE, 1, 3)] = 0.0
             return Chance(main=p, today=q, candidate=q)
+        case "cache":
+            # Nothing changed, but one in five wavering cases is not drawn anew for each trial.
+            stuck = np.nonzero((p > 0.3) & (p < STABLE) & (rng.random(p.size) < 0.2))[0]
+            return Chance(main=p, today=p, candidate=q, cached=frozenset(stuck.tolist()))
         case _:
             raise SystemExit(f"no scenario {scenario!r}; there are: {', '.join(SCENARIOS)}")
     return Chance(main=p, today=p, candidate=q)

@@ -14,7 +14,7 @@ import json
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks._gate_suites import Chance
-    from regauge.gate import GateOutcome
+    from regauge.gate import Arm, GateOutcome
 
 PASSED, FAILED = TrialFacts(checks={"right": True}), TrialFacts(checks={"right": False})
 
@@ -70,10 +70,10 @@ class Rates:
 
 
 def history(passed: int, trials: int) -> History:
-    """Main's record of one case; answers differ as seldom as those of a classifier."""
+    """Main's record of one case, of answers that all differed."""
     count = Count(passed=passed, trials=trials)
     return History(
-        checks={"right": count}, whole=count, sessions=("a", "b", "c"), distinct_answers=2
+        checks={"right": count}, whole=count, sessions=("a", "b", "c"), distinct_answers=trials
     )
 
 
@@ -94,12 +94,16 @@ def one_run(
         ],
         policy,
     )
+    cache: dict[tuple[str, Arm], TrialFacts] = {}
     while wanted := gate.wanted():
         for one in wanted:
             chances = chance.candidate if one.arm == "candidate" else chance.today
             passes = rng.random(len(one.trials)) < chances[int(one.case)]
             for number, passed in zip(one.trials, passes.tolist(), strict=True):
-                gate.observe(one.prompt, one.case, one.arm, number, PASSED if passed else FAILED)
+                facts = PASSED if passed else FAILED
+                if int(one.case) in chance.cached:
+                    facts = cache.setdefault((one.case, one.arm), replace(facts, answer="cached"))
+                gate.observe(one.prompt, one.case, one.arm, number, facts)
     return gate.outcome()
 
 

@@ -202,8 +202,9 @@ def _broken(end: End, drawn: Drawn, candidate: Count, history: Count) -> CaseVer
         case End.OPEN | End.MISSING:
             return "unmeasured"
         case End.CLEARED | End.FLAKY | End.UNTESTED:
-            if not candidate.passed and drawn.repeated(_own(drawn, "candidate")):
-                # The same failure out of a cache: whether it is the rule cannot be seen today.
+            repeated = drawn.repeated(_own(drawn, "candidate"))
+            if end != End.CLEARED and not candidate.passed and repeated:
+                # A rare failure, only out of a cache: whether it is the rule cannot be seen today.
                 return "undecided"
             seldom = 2 * history.passed < history.trials
             return "known-failing" if seldom and not candidate.passed else "flaky"

@@ -55,6 +55,12 @@ def test_a_provider_that_drifted_is_recognised_and_the_change_not_blamed():
     assert found.blocked <= 0.1
 
 
+def test_a_cache_that_answers_for_the_model_breaks_no_case():
+    """Without looking for it, nearly one run in four would name a case."""
+    found = rates("cache", runs=40)
+    assert found.by_case <= 0.05
+
+
 def test_repaired_cases_are_named_and_nothing_is_blocked():
     found = rates("fix3", runs=25)
     assert found.blocked == 0.0
