@@ -11,6 +11,7 @@ from regauge.prompts._lint import lint_prompts, lint_warnings
 from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
 from regauge.prompts._parse import parse_prompt, prompt_name
 from regauge.prompts._prompt import Prompt
+from regauge.prompts._rewrite import set_contents
 from regauge.prompts._rubric import RubricKind, RubricSpec
 from regauge.prompts._semver import Part, Semver
 from regauge.prompts._template import input_text
@@ -54,6 +55,7 @@ __all__ = [
     "prompt_files",
     "prompt_name",
     "read_prompt_text",
+    "set_contents",
     "text_at",
     "version_records",
     "write_atomically",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.prompts._semver import Semver
     from regauge.prompts._types import ChangelogEntry
 
-__all__ = ["set_version"]
+__all__ = ["meaning", "set_version"]
 
 _Splice = tuple[int, int, str]
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
@@ -62,7 +62,7 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
         after = parse_prompt(edited, path=path)
     except PromptError as error:
         raise _uneditable(path, line_of(root), "the edit would break the file") from error
-    if _meaning(after) != _meaning(wanted):
+    if meaning(after) != meaning(wanted):
         raise _uneditable(path, line_of(root), "the edit would change more than the version")
     return edited
 
@@ -148,7 +148,7 @@ def _quoted(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
-def _meaning(prompt: Prompt) -> list[object]:
+def meaning(prompt: Prompt) -> list[object]:
     """All that a prompt says, without where it says it."""
     evaluators = [(e.name, e.kind, e.body) for e in prompt.evaluators]
     kept = replace(prompt, evaluators=(), warnings=())

@@ -1,0 +1,115 @@
+"""New contents of messages are written into a prompt file; nothing else in it changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regauge.errors import PromptError
+from regauge.prompts import parse_prompt, set_contents
+
+PATH = Path("greet.prompt.yml")
+LITERAL = """\
+# Says hello.
+name: Greet   # shown in lists
+model: sim:clerk-1
+messages:
+  - role: system
+    content: |
+      # Role
+      You greet people.
+
+      Rules:
+      - Be brief.
+      - Be kind.
+  # The user speaks last.
+  - role: user
+    content: "Hello {{name}}"
+"""
+REAL = sorted((Path(__file__).parents[2] / "data" / "prompt_files").rglob("*.prompt.y*ml"))
+
+lines = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=30)
+contents = st.lists(lines, min_size=1, max_size=6).map("\n".join).filter(lambda text: text.strip())
+
+
+def changed_lines(before: str, after: str) -> list[str]:
+    return [line for line in after.splitlines() if line not in before.splitlines()]
+
+
+def test_only_the_changed_line_of_a_literal_block_is_written() -> None:
+    content = parse_prompt(LITERAL, path=PATH).messages[0].content
+    edited = set_contents(
+        LITERAL, [content.replace("Be brief", "Be very brief"), "Hello {{name}}"], path=PATH
+    )
+    assert edited == LITERAL.replace("Be brief", "Be very brief")
+
+
+def test_a_rule_is_added_with_the_indentation_of_its_block() -> None:
+    content = parse_prompt(LITERAL, path=PATH).messages[0].content
+    edited = set_contents(
+        LITERAL, [content.replace("- Be kind.\n", "- Be kind.\n- Be honest.\n"), "Hello {{name}}"],
+        path=PATH,
+    )  # fmt: skip
+    assert changed_lines(LITERAL, edited) == ["      - Be honest."]
+    assert edited.replace("      - Be honest.\n", "") == LITERAL
+
+
+def test_a_quoted_content_becomes_a_literal_block_where_it_stood() -> None:
+    content = parse_prompt(LITERAL, path=PATH).messages[0].content
+    edited = set_contents(LITERAL, [content, "Hi {{name}},\nhow are you?"], path=PATH)
+    head, _, tail = edited.partition("  - role: user\n")
+    assert head == LITERAL.partition("  - role: user\n")[0]
+    assert parse_prompt(edited, path=PATH).messages[1].content == "Hi {{name}},\nhow are you?"
+    assert tail.startswith("    content: |-\n      Hi {{name}},\n")
+
+
+def test_line_ends_of_the_file_are_kept() -> None:
+    text = LITERAL.replace("\n", "\r\n")
+    content = parse_prompt(text, path=PATH).messages[0].content
+    edited = set_contents(text, [content + "- Be honest.\n", "Hello {{name}}"], path=PATH)
+    assert edited == text.replace("- Be kind.\r\n", "- Be kind.\r\n      - Be honest.\r\n")
+
+
+def test_another_number_of_messages_is_refused_with_the_file() -> None:
+    with pytest.raises(PromptError, match=r"greet\.prompt\.yml:1: .*it has 2 messages, and 1"):
+        set_contents(LITERAL, ["one"], path=PATH)
+
+
+def test_a_message_in_braces_is_refused_and_nothing_is_lost() -> None:
+    text = 'messages: [{role: user, content: "Hello"}]\nmodel: sim:clerk-1\n'
+    with pytest.raises(PromptError, match="shares its line"):
+        set_contents(text, ["Bye"], path=PATH)
+
+
+@settings(max_examples=150, deadline=None)
+@given(contents, contents)
+def test_whatever_is_written_is_read_back_and_comments_stay(system: str, user: str) -> None:
+    system, user = system.replace("{{", "{"), user.replace("{{", "{") + " {{name}}"
+    try:
+        edited = set_contents(LITERAL, [system, user], path=PATH)
+    except PromptError:
+        return  # refused, not garbled
+    after = parse_prompt(edited, path=PATH)
+    assert [message.content for message in after.messages] == [system, user]
+    assert edited.startswith("# Says hello.\nname: Greet   # shown in lists\n")
+    assert "# The user speaks last." in edited
+    back = set_contents(edited, [m.content for m in parse_prompt(LITERAL, path=PATH).messages], path=PATH)  # fmt: skip
+    assert parse_prompt(back, path=PATH).digest == parse_prompt(LITERAL, path=PATH).digest
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.parent.name + "-" + path.name)
+def test_a_sentence_is_added_to_real_prompt_files_and_taken_back(path: Path) -> None:
+    text = path.read_bytes().decode()
+    try:
+        before = parse_prompt(text, path=path)
+    except PromptError:
+        pytest.skip("the file is one of those that fail with an error")
+    now = [message.content for message in before.messages]
+    more = [now[0].rstrip("\n") + "\nAnswer in English.\n", *now[1:]]
+    edited = set_contents(text, more, path=path)
+    assert [m.content for m in parse_prompt(edited, path=path).messages] == more
+    back = set_contents(edited, now, path=path)
+    assert parse_prompt(back, path=path).digest == before.digest
