@@ -242,7 +242,9 @@ class PytestGate:
 
     @property
     def accepts(self) -> bool:
-        """Whether the change may be merged."""
+        """Whether the change may be merged, or nothing was to be decided."""
+        if self._request.dry_run:
+            return True
         return self.document is not None and self.document.decision == "accept"
 
     def _documented(self, decided: Decided, nodes: Mapping[int, str]) -> DecisionDocument:

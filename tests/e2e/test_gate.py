@@ -31,6 +31,7 @@ REWORDED = (
     "You are the on-call engineer of a Kubernetes platform. You decide how urgently",
     "You are on call for a Kubernetes platform and decide how urgently",
 )
+BARE_LABELS = "      - critical\n      - warning\n      - info\n"
 RESTORED = (
     "        - the error budget burns for 2 or 15 minutes\n",
     CERTIFICATE_LINE + "        - the error budget burns for 2 or 15 minutes\n",
@@ -56,13 +57,11 @@ def repo(known_repo: GateRepo, request: pytest.FixtureRequest) -> GateRepo:
 def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_named(
     repo: GateRepo,
 ):
-    repo.release(
-        "minor", (label_definitions(repo.read(PROMPT)), "      - critical\n      - info\n")
-    )
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
     said = repo.gate("--markdown", "comment.md", "--annotations", code=1)
     verdicts = repo.verdicts()
     broken = [case for case, verdict in verdicts.items() if verdict == "regressed"]
-    assert len(broken) > 10
+    assert len(broken) >= 3
     assert not {*FIXABLE} & {*broken}
     assert f"gate: rejected against main ({repo.git('rev-parse', 'main')[:9]})" in said
     assert "alert-severity 1.0.0 → 1.1.0 (simulated)" in said
@@ -122,7 +121,7 @@ def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are
     assert "fixed" in said
     for case in FIXABLE:
         assert repo.verdicts()[case] == "improved"
-        assert re.search(rf"{NAME}/{case}: passes (\d+) of \1; main passed 0 of \d+\.", said)
+        assert re.search(rf"{NAME}/{case}: passes [56] of 6; main passed 0 of \d+\.", said)
 
 
 def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_one(
