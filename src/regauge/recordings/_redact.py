@@ -80,12 +80,17 @@ class Redactor:
         return text
 
     def recording(self, recording: Recording) -> Recording:
-        """`recording` without secrets: in the answer, its tool calls and the request."""
+        """`recording` without secrets: in the answer, its tool calls and the request.
+
+        The tokens of a text that held one are dropped, since together they spell it.
+        """
         completion = recording.completion
         text = completion.text
+        shown = text if text is None else self.redact(text)
         clean = replace(
             completion,
-            text=text if text is None else self.redact(text),
+            text=shown,
+            logprobs=completion.logprobs if shown == text else (),
             refusal=None if completion.refusal is None else self.redact(completion.refusal),
             tool_calls=tuple(
                 [replace(c, arguments=self.redact(c.arguments)) for c in completion.tool_calls]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regauge.providers import TokenLogprob
 from regauge.recordings import REDACTED, Redactor
 
 ENVIRON = {
@@ -92,3 +95,21 @@ def test_no_secret_of_the_environment_survives_and_twice_is_once(values, text):
 @given(st.text(max_size=60))
 def test_a_pattern_that_matches_nothing_adds_nothing(text):
     assert Redactor(["x*"]).redact(text.replace("x", "y")) == text.replace("x", "y")
+
+
+def test_tokens_do_not_spell_what_was_redacted(made):
+    def told(text):
+        tokens = tuple(
+            TokenLogprob(token=text[n : n + 3], logprob=-0.1) for n in range(0, len(text), 3)
+        )
+        recording = made()
+        return replace(
+            recording, completion=replace(recording.completion, text=text, logprobs=tokens)
+        )
+
+    key = "sk-" + "a1B2c3D4" * 6
+    clean = Redactor().recording(told(f"the key is {key}")).completion
+    assert clean.text == f"the key is {REDACTED}"
+    assert clean.logprobs == ()
+    kept = told("nothing to hide")
+    assert Redactor().recording(kept) == kept
