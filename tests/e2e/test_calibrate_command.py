@@ -193,12 +193,43 @@ def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(
     write_labels(judged, labels(right=16, wrong=0))
     done = judged.command("calibrate", "tone", "--budget-usd=0.002")
     assert done.returncode == 3
-    assert "the budget of $0.00 is reached" in done.stderr
+    assert done.stderr.count("judgements missing: the budget of $0.00 is reached") == 1
     asked = endpoint.total
     assert 0 < asked < 96
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
     assert judged.command("calibrate", "tone").returncode == 0
     assert endpoint.total == 96
+
+
+def test_a_judge_that_breaks_or_hides_what_failed_is_no_unreadable_reply(judged: EvalProject):
+    judged.eval(
+        "from regauge import golden\nfrom regauge.errors import JudgeError, UnmeasuredError\n"
+        "from regauge.providers import CompletionRequest\n\n"
+        "class Odd:\n"
+        "    name, digest, models = 'odd', 'd', ('local:clerk',)\n"
+        "    async def judge(self, completion, case): raise NotImplementedError\n"
+        "    async def judge_with(self, completion, case, calls):\n"
+        "        if 'silent' in completion.text: return 1 / 0\n"
+        "        request = CompletionRequest(model='clerk', provider='local', messages=(),"
+        " parameters={}, trial=calls.trial)\n"
+        "        try: await calls.complete(request)\n"
+        "        except UnmeasuredError: raise JudgeError('no idea', judge='odd')\n\n"
+        "@golden('triage', judges=[Odd()])\ndef test_triage(result):\n    result.check()\n"
+    )
+    rows = [*labels(right=1, wrong=0), label(9, "pass", "pass", answer="silent")]
+    write_labels(judged, rows, "odd")
+    done = judged.command("calibrate", "odd", "--repeats=1", "--record=none")
+    assert (done.returncode, judged.plain(done.stderr)) == snapshot(
+        (
+            3,
+            """\
+error: 2 judgements missing: no recorded reply of local:clerk for judge 'odd'
+  record it: regauge calibrate odd --record=missing
+1 judgement missing: judge odd broke: ZeroDivisionError: division by zero
+  at ROOT/evals/test_triage.py:9
+""",
+        )
+    )
 
 
 def test_pairs_are_judged_in_both_orders(judged: EvalProject):

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from regauge.datasets import GoldenCase
-from regauge.errors import DatasetError, Fault, JudgeError, UnmeasuredError, UsageError
+from regauge.errors import (
+    BudgetError,
+    DatasetError,
+    Fault,
+    JudgeError,
+    RegaugeError,
+    UnmeasuredError,
+    UsageError,
+)
 from regauge.judges.calibration._agreement import Judged, Judgement
 from regauge.providers import Completion, Usage
 
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 
     from regauge.judges._asking import JudgeCalls, ModelJudge
     from regauge.judges.calibration._labels import Label, Labels
+    from regauge.providers import CompletionRequest
 
 __all__ = ["ComparingJudge", "cases_of_labels", "judge_labels"]
 
@@ -113,16 +123,17 @@ async def judge_labels(
         UsageError: The labels are pairs, and the judge compares none.
     """
     room = asyncio.Semaphore(_CALLS_MAX)
-    failures: Counter[str] = Counter()
+    failures = _Failures()
 
     async def ask(label: Label, repeat: int) -> Judgement | None:
+        watched = _Watched(calls(label, repeat))
         async with room:
             try:
-                return await _judgement(judge, label, cases[label.id], calls(label, repeat))
-            except JudgeError as error:
-                return Judgement(said=("unreadable",), reason=str(error))
-            except UnmeasuredError as error:
-                failures[str(error)] += 1
+                return await _judgement(judge, label, cases[label.id], watched)
+            except Exception as error:  # noqa: BLE001 - a judge may break in any way
+                if watched.failure is None and isinstance(error, JudgeError):
+                    return Judgement(said=("unreadable",), reason=str(error))
+                failures.add(watched.failure or error, judge.name)
                 return None
 
     if any(len(label.answers) > 1 for label in labels) and not isinstance(judge, ComparingJudge):
@@ -132,14 +143,64 @@ async def judge_labels(
         )
     numbered = [(label, repeat) for label in labels for repeat in range(repeats)]
     said = await asyncio.gather(*(ask(label, repeat) for label, repeat in numbered))
-    if failures:
-        lines = [f"{count} judgements missing: {words}" for words, count in failures.most_common()]
-        raise UnmeasuredError("\n".join(lines))
+    failures.raise_any()
     found = iter(cast("list[Judgement]", said))
     return [
         Judged(label=label, judgements=tuple(next(found) for _ in range(repeats)))
         for label in labels
     ]
+
+
+class _Watched:
+    """The calls of one judgement, and why the first that failed did, whatever the judge says."""
+
+    def __init__(self, calls: JudgeCalls) -> None:
+        self._calls = calls
+        self.failure: UnmeasuredError | None = None
+
+    @property
+    def trial(self) -> int:
+        return self._calls.trial
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        try:
+            return await self._calls.complete(request)
+        except UnmeasuredError as error:
+            self.failure = self.failure or error
+            raise
+
+
+class _Failures:
+    """What kept judgements from being made, each kind once."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._budget: str | None = None
+
+    def add(self, error: Exception, judge: str) -> None:
+        words = str(error)
+        if isinstance(error, BudgetError):  # the sums it names differ from call to call
+            self._budget = words = self._budget or words
+        elif not isinstance(error, RegaugeError):
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            words = (
+                f"judge {judge} broke: {type(error).__name__}: {error}\n"
+                f"  at {frame.filename}:{frame.lineno}"
+            )
+        self._counts[words] += 1
+
+    def raise_any(self) -> None:
+        """Say what is missing, if anything is.
+
+        Raises:
+            UnmeasuredError: Judgements are missing.
+        """
+        if self._counts:
+            lines = [
+                f"{n} judgement{'' if n == 1 else 's'} missing: {words}"
+                for words, n in self._counts.most_common()
+            ]
+            raise UnmeasuredError("\n".join(lines))
 
 
 async def _judgement(
@@ -150,6 +211,11 @@ async def _judgement(
         compared = await judge.compare(answer, others[0], case, calls)
         return Judgement(said=compared.winners, reason=compared.reason)
     verdict = await judge.judge_with(_completion(answer), case, calls)
+    if not 0 <= verdict.score <= 1:  # NaN is not
+        raise JudgeError(
+            f"{judge.name}: the score is {verdict.score!r}, not a number from 0 to 1",
+            judge=judge.name,
+        )
     return Judgement(said=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
 
 
