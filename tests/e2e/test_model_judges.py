@@ -95,6 +95,10 @@ def test_reports_say_which_judges_inform_and_what_they_used(judged: EvalProject)
     assert "Judges made 1 model call: 110 tokens, ?." in said
     assert "- triage: fair (no calibration record" in said
     assert record["options"]["rejudge"] is False
+    table = judged.command("report", record["id"], "--format", "csv").stdout
+    columns = table.splitlines()[0].split(",")
+    assert {"gates.fair", "calls.fair", "cost_usd.fair", "latency_s.fair"} <= {*columns}
+    assert "gates.min_chars(1)" not in columns
 
 
 def test_a_failed_case_shows_what_informing_judges_say(

@@ -17,6 +17,8 @@ __all__ = ["trials_table", "write_csv", "write_parquet"]
 def trials_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """One line per trial; `score.<judge>` and `outcome.<judge>` are columns of their own.
 
+    Judges that ask a model have more: whether they gate, their calls, cost and latency.
+
     Args:
         rows: In the shape of `TrialRow`.
     """
@@ -33,6 +35,10 @@ def trials_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
             line[f"outcome.{judge}"] = verdict["outcome"]
             line[f"score.{judge}"] = verdict["score"]
             line[f"reason.{judge}"] = verdict["reason"]
+            if verdict.get("standing"):  # it asks a model
+                line[f"gates.{judge}"] = verdict.get("gates", True)
+                for key in ("calls", "cost_usd", "latency_s"):
+                    line[f"{key}.{judge}"] = verdict.get(key)
         flat.append(line)
     return pd.DataFrame(flat)
 
