@@ -216,7 +216,9 @@ class _Power:
         if self.needed_draws is None:
             return f"{said}."
         if self.needed_draws == self.asked.policy.first_draws:
-            return f"The {self.known} cases there are find a {drop} in {power} of 100 runs."
+            return (
+                f"The {self.known} cases there are find a {drop} in at least {power} of 100 runs."
+            )
         return f"{said}, or first_draws = {self.needed_draws} with the {self.known} there are."
 
 

@@ -116,7 +116,30 @@ def test_cases_that_were_not_measured_leave_the_rest_of_the_suite_to_be_judged()
     assert {r.kind for r in outcome.reasons} == {"suite", "unmeasured"}
 
 
-def graded(number, candidate, *, low=0.0):
+def test_without_any_history_a_worse_suite_needs_no_control_of_main():
+    """All of main's trials are of today already."""
+    outcome = run([*failing_once(12, was=None), *others(88, was=None)])
+    suite = outcome.suites[0]
+    assert (suite.verdict, suite.control) == ("regressed", None)
+    assert outcome.decision == "reject"
+
+
+@pytest.mark.parametrize(
+    ("later", "verdict", "decision"),
+    [("!", "unmeasured", "unmeasured"), ("-", "undecided", "undecided")],
+)
+def test_trials_that_are_missing_side_by_side_leave_the_suite_open(later, verdict, decision):
+    """Case by case the other trials are compared; one case without them is one too many."""
+    lost = scripted("1", main=f"1{later}", name="lost", tier="tracked")
+    tracked = [scripted("01", main="01", name=f"t-{i}", tier="tracked") for i in range(4)]
+    outcome = run([*tracked, lost, *others(60)])
+    suite = outcome.suites[0]
+    assert suite.head_to_head is not None
+    assert suite.head_to_head.main.trials == 3 * 64
+    assert (suite.verdict, outcome.decision) == (verdict, decision)
+
+
+def graded(number, candidate, *, low=0.0, main=(0.8, 0.85, 0.9)):
     """Cases with scores near 0.85 on main; every trial passes its check."""
     history = History(
         checks={"helpful": Count(passed=12, trials=12)},
@@ -132,7 +155,7 @@ def graded(number, candidate, *, low=0.0):
     while wanted := gate.wanted():
         for one in wanted:
             for trial in one.trials:
-                score = candidate if one.arm == "candidate" else (0.8, 0.85, 0.9)[trial % 3]
+                score = candidate if one.arm == "candidate" else main[trial % 3]
                 facts = TrialFacts(checks={"helpful": True}, scores={"helpful": score})
                 gate.observe("p", one.case, one.arm, trial, facts)
     return gate.outcome()
@@ -154,3 +177,15 @@ def test_lower_scores_block_although_every_check_still_passes():
 def test_scores_as_before_or_lower_by_less_than_matters_pass(score, low):
     outcome = graded(30, score, low=low)
     assert (outcome.suites[0].verdict, outcome.decision) == ("pass", "accept")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "verdict", "decision"), [(0.7, "drifted", "accept"), (0.6, "regressed", "reject")]
+)
+def test_scores_that_fell_on_main_too_are_compared_side_by_side(candidate, verdict, decision):
+    """Main is at 0.7 today; in the first round one trial of each does not tell 0.6 from it."""
+    outcome = graded(4, candidate, main=(0.7, 0.72, 0.68))
+    suite = outcome.suites[0]
+    assert (suite.verdict, outcome.decision) == (verdict, decision)
+    assert suite.head_to_head is not None
+    assert suite.head_to_head.check == "helpful"
