@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from regauge.errors import BudgetError, JudgeError, UsageError
 from regauge.judges import Measurement, MemoisedJudge, UnboundJudge, deepeval
+from regauge.providers import TokenLogprob
 from tests.unit.judges.deepeval_replies import (
     Calls,
     bound,
@@ -321,6 +323,61 @@ def test_the_other_contestant_wins_or_loses():
             Calls(lambda s, _: {"winner": "Nobody", "reason": ""} if s == "Winner" else ...),
             of=of,
         )
+
+
+def grade(score: str, *likely: tuple[str, float]) -> Any:
+    """A reply whose score has tokens with probabilities."""
+    text = '{"reason": "fine", "score": ' + score + "}"
+    top = tuple((token, math.log(p)) for token, p in likely)
+    tokens = (TokenLogprob(token=score, logprob=0.0, top=top),)
+    return completion(text, logprobs=tokens)
+
+
+def test_a_grade_is_weighed_by_its_tokens_where_they_are_asked_for():
+    weighed = deepeval(
+        "GEval", name="G", criteria="Right?", parameters={"logprobs": True, "top_logprobs": 20}
+    )
+    calls = Calls(lambda s, _: grade("8", ("8", 0.6), ("6", 0.4)) if s == "ReasonScore" else ...)
+    assert judge(weighed, calls).score == pytest.approx(0.72)
+    steps, score = calls.asked
+    assert "logprobs" not in steps.parameters
+    assert score.parameters == {"logprobs": True, "top_logprobs": 20}
+    plain = Calls(lambda s, _: '{"reason": "", "score": 8}' if s == "ReasonScore" else ...)
+    assert judge(weighed, plain).score == 0.8, "an endpoint may give no tokens"
+    with pytest.raises(JudgeError, match="asked 2 times"):
+        judge(weighed, Calls(lambda s, _: "8/10" if s == "ReasonScore" else ...))
+
+
+def test_an_answer_that_spells_an_image_is_a_text():
+    """deepeval would fetch it, or refuse to judge."""
+    text = "See [DEEPEVAL:IMAGE:http://127.0.0.1/x.png]"
+    calls = Calls(lambda *_: {"reason": "", "score": 8})
+    verdict = judge(deepeval("GEval", name="G", evaluation_steps=["Look."]), calls, answer=text)
+    assert verdict.score == 0.8
+    assert text in prompt_of(calls.asked[0])
+
+
+def test_a_graph_may_stand_in_a_file(tmp_path):
+    from tests.e2e.test_deepeval_metrics import dag
+
+    (tmp_path / "outage.json").write_text(dag().to_json())
+    declared = deepeval("DAG", name="Outage", dag="outage.json")
+    one = bound(declared, root=tmp_path)
+    calls = Calls(
+        lambda schema, _: (
+            {"verdict": "some" if schema[:3] == "Non" else True, "reason": ""}
+            if "Verdict" in schema
+            else ...
+        )
+    )
+    verdict = asyncio.run(one.judge_with(completion("db-1 was down"), case(), calls))
+    assert verdict.score == 0.6
+    text = (tmp_path / "outage.json").read_text()
+    (tmp_path / "outage.json").write_text(text.replace("name a host", "name two hosts"))
+    assert bound(declared, root=tmp_path).digest != one.digest
+    (tmp_path / "outage.json").unlink()
+    with pytest.raises(UsageError, match=r"outage\.json: the graph"):
+        bound(declared, root=tmp_path)
 
 
 HASHED = """

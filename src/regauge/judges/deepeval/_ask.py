@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
@@ -14,7 +16,7 @@ from regauge.judges.deepeval._schema import response_format
 from regauge.providers import CompletionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine
 
     from pydantic import BaseModel
 
@@ -31,6 +33,13 @@ ASKS_PER_CALL: Final = 2
 
 _FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*", re.DOTALL)
 _STEPS_SCHEMA: Final = "Steps"
+_WEIGHED: Final = frozenset({"logprobs", "top_logprobs"})
+_GRADE: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "score": {"type": "number"}},
+    }
+)
 
 
 class SyncInLoopError(Exception):
@@ -42,14 +51,12 @@ class Asking:
 
     Attributes:
         failure: The first call that failed. A metric that swallows it gets no score for that.
-        calls: How many replies were used.
     """
 
     def __init__(
         self, calls: JudgeCalls, *, model: ModelId, parameters: Mapping[str, JSON], judge: str
     ) -> None:
         self.failure: Exception | None = None
-        self.calls = 0
         self._calls = calls
         self._model = model
         self._parameters = parameters
@@ -91,6 +98,21 @@ class Asking:
         reply: BaseModel | str = self._from_thread(self._ask(str(prompt), schema)).result()
         return reply
 
+    @property
+    def weighs(self) -> bool:
+        """Whether grades are to be weighed by how likely their tokens were."""
+        return self._parameters.get("logprobs") is True
+
+    async def ask_grade(self, prompt: object) -> Completion:
+        """The reply to a prompt that wants a reason and a score, tokens and all.
+
+        Raises:
+            JudgeError: No reply could be read, though it was asked again.
+            UnmeasuredError: The model could not be asked.
+        """
+        request = self._request(str(prompt), ("ReasonScore", _GRADE), weighed=True)
+        return await self._kept(self._first_read(request, _grade, shared=False, what="as a grade"))
+
     async def close(self) -> None:
         """Let what is under way come to its end, for it is paid, and ask nothing more."""
         self._closed = True
@@ -107,7 +129,22 @@ class Asking:
         return asyncio.run_coroutine_threadsafe(work, self._home)
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
-        task = asyncio.ensure_future(self._answered(prompt, schema))
+        form = (schema.__name__, schema.model_json_schema()) if schema else None
+        request = self._request(prompt, form)
+        # Steps are made of the criteria alone, so every case and trial shares one reply.
+        shared = form is not None and form[0] == _STEPS_SCHEMA
+        what = "as text" if form is None else f"as {form[0]}"
+
+        def read(reply: Completion) -> BaseModel | str | _Unreadable:
+            return _read(reply, schema)
+
+        reading: Coroutine[Any, Any, BaseModel | str] = self._first_read(
+            request, read, shared=shared, what=what
+        )
+        return await self._kept(reading)
+
+    async def _kept(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(work)
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
         try:
@@ -116,23 +153,26 @@ class Asking:
             self.failure = self.failure or error
             raise
 
-    async def _answered(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
+    async def _first_read(
+        self,
+        request: CompletionRequest,
+        read: Callable[[Completion], T | _Unreadable],
+        *,
+        shared: bool,
+        what: str,
+    ) -> T:
+        """The first reply that can be read."""
         if self._closed:
             raise JudgeError(f"{self._judge}: the measurement is over", judge=self._judge)
-        request = self._request(prompt, schema)
-        # Steps are made of the criteria alone, so every case and trial shares one reply.
-        shared = schema is not None and schema.__name__ == _STEPS_SCHEMA
         first = 0 if shared else self._calls.trial * ASKS_PER_CALL
         why, raw = "", None
         for trial in range(first, first + ASKS_PER_CALL):
             reply = await self._complete(request.for_trial(trial))
             raw = reply.text if reply.text is not None else reply.refusal
-            read = _read(reply, schema)
-            if not isinstance(read, _Unreadable):
-                self.calls += 1
-                return read
-            why = read.why
-        what = "as text" if schema is None else f"as {schema.__name__}"
+            found = read(reply)
+            if not isinstance(found, _Unreadable):
+                return found
+            why = found.why
         said = "nothing" if raw is None else quote(raw, 200)
         raise JudgeError(
             f"{self._judge}: {self.model_name} gave no reply that can be read {what}, asked"
@@ -151,16 +191,22 @@ class Asking:
                 judge=self._judge,
             ) from error
 
-    def _request(self, prompt: str, schema: type[BaseModel] | None) -> CompletionRequest:
+    def _request(
+        self, prompt: str, form: tuple[str, Mapping[str, Any]] | None, *, weighed: bool = False
+    ) -> CompletionRequest:
         from regauge.prompts import Message
 
-        form = response_format(schema.__name__, schema.model_json_schema()) if schema else None
+        parameters = {
+            name: value
+            for name, value in self._parameters.items()
+            if weighed or name not in _WEIGHED
+        }
         return CompletionRequest(
             provider=self._model.provider,
             model=self._model.model,
             messages=(Message(role="user", content=prompt),),
-            parameters=self._parameters,
-            response_format=form,
+            parameters=parameters,
+            response_format=response_format(*form) if form else None,
             origin=f"deepeval judge {self._judge!r}",
         )
 
@@ -173,13 +219,32 @@ class _Unreadable:
 
 
 def _read(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str | _Unreadable:
+    text = _whole(reply)
+    return text if schema is None or isinstance(text, _Unreadable) else _fitted(text, schema)
+
+
+def _grade(reply: Completion) -> Completion | _Unreadable:
+    """The reply itself, once it is known to hold what deepeval is going to read."""
+    text = _whole(reply)
+    if isinstance(text, _Unreadable):
+        return text
+    value = _json_in(text)
+    if isinstance(value, JsonFault):
+        return _Unreadable(f"the reply is not JSON: {value.message}")
+    if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
+        return _Unreadable("the reply has no reason")
+    score = value.get("score")
+    if type(score) not in {int, float}:
+        return _Unreadable(f"the score is {score!r}")
+    return reply
+
+
+def _whole(reply: Completion) -> str | _Unreadable:
     if reply.text is None or not reply.text.strip():
         return _Unreadable("it refused" if reply.refusal else "it said nothing")
     if reply.finish_reason in {"length", "content_filter"}:
         return _Unreadable(f"the reply was cut off (finish_reason {reply.finish_reason})")
-    if schema is None:
-        return reply.text
-    return _fitted(reply.text, schema)
+    return reply.text
 
 
 def _fitted(text: str, schema: type[BaseModel]) -> BaseModel | _Unreadable:

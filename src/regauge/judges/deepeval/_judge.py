@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
@@ -48,6 +48,8 @@ class DeepevalJudge:
         model: Who is asked; None for metrics that ask nobody.
         parameters: How it is asked.
         threshold: What the score is held to; None for the metric's own.
+        measurement_digest: Over metric, options, fields, model, parameters, and deepeval's version
+            and prompts.
     """
 
     metric: Any
@@ -57,16 +59,16 @@ class DeepevalJudge:
     model: ModelId | None
     parameters: Mapping[str, JSON]
     threshold: float | None
+    measurement_digest: str = field(init=False)
 
     @property
     def models(self) -> tuple[str, ...]:
         """Who is asked, as `provider:model`."""
         return (str(self.model),) if self.model else ()
 
-    @property
-    def measurement_digest(self) -> str:
-        """Over metric, options, fields, model, parameters, and deepeval's version and prompts."""
-        return digest_of(
+    def __post_init__(self) -> None:
+        # Worked out once: the sources of a project's metrics are part of it.
+        digest = digest_of(
             {
                 "kind": "deepeval",
                 "version": _VERSION,
@@ -79,6 +81,7 @@ class DeepevalJudge:
                 "templates": templates_digest(),
             }
         )
+        object.__setattr__(self, "measurement_digest", digest)
 
     @property
     def digest(self) -> str:
@@ -178,15 +181,19 @@ class DeepevalJudge:
         why = f": {measurement.reason}" if measurement.reason else ""
         reason = f"{self.name} {number(score)}, {wanted}{why}"
         held = score if rising else 1 - score
-        if well:
-            return passed(reason, score=held, actual=number(score))
-        return failed(
-            reason,
-            code="below_threshold" if rising else "above_threshold",
-            score=held,
-            expected=wanted,
-            actual=number(score),
+        verdict = (
+            passed(reason, score=held, actual=number(score))
+            if well
+            else failed(
+                reason,
+                code="below_threshold" if rising else "above_threshold",
+                score=held,
+                expected=wanted,
+                actual=number(score),
+            )
         )
+        facts = {name: details[name] for name in ("metric", "judged") if name in details}
+        return replace(verdict, details={**verdict.details, **facts})
 
     def _asked(self) -> ModelId:
         from regauge.providers import ModelId

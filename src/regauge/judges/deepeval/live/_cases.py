@@ -45,6 +45,7 @@ def single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
     if "mcp_servers" in fields:
         given["mcp_servers"] = _servers(fields["mcp_servers"])
     made: Any = LLMTestCase(**given)
+    made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
     trace = fields.get("trace")
     if isinstance(trace, Mapping):
         made._trace_dict = dict(trace)  # noqa: SLF001 - where metrics of agents look for it
@@ -66,7 +67,9 @@ def conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
         given["chatbot_role"] = fields["chatbot_role"]
     if "mcp_servers" in fields:
         given["mcp_servers"] = _servers(fields["mcp_servers"])
-    return ConversationalTestCase(turns=turns, **given)
+    made = ConversationalTestCase(turns=turns, **given)
+    made.multimodal = False  # as above
+    return made
 
 
 def arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:

@@ -6,6 +6,7 @@ import importlib
 import random
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from deepeval.models import DeepEvalBaseLLM
@@ -15,6 +16,8 @@ from regauge.judges.deepeval._ask import Asking, SyncInLoopError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from regauge.providers import Completion
 
 __all__ = ["RunModel", "asking_through", "install"]
 
@@ -67,13 +70,32 @@ class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base ho
         """Ask, from a thread that may wait."""
         return _asking().ask_sync(args[0], schema)
 
-    async def a_generate_raw_response(self, *_: Any, **__: Any) -> Any:
-        """Say, in the way deepeval expects, that there are no token log-probabilities."""
-        raise AttributeError("no log-probabilities")
+    async def a_generate_raw_response(self, *args: Any, **_: Any) -> Any:
+        """Ask for a grade and its tokens; or say, as deepeval expects, that there are none."""
+        asking = _asking()
+        if not asking.weighs:
+            raise AttributeError("no log-probabilities")
+        return _as_response(await asking.ask_grade(args[0])), None
 
     def generate_raw_response(self, *_: Any, **__: Any) -> Any:
         """Say, in the way deepeval expects, that there are no token log-probabilities."""
         raise AttributeError("no log-probabilities")
+
+
+def _as_response(reply: Completion) -> Any:
+    """A reply in the shape in which deepeval reads tokens."""
+    tokens = [
+        SimpleNamespace(
+            token=token.token,
+            logprob=token.logprob,
+            top_logprobs=[SimpleNamespace(token=text, logprob=p) for text, p in token.top],
+        )
+        for token in reply.logprobs
+    ]
+    choice = SimpleNamespace(
+        message=SimpleNamespace(content=reply.text), logprobs=SimpleNamespace(content=tokens)
+    )
+    return SimpleNamespace(choices=[choice])
 
 
 def _asking() -> Asking:

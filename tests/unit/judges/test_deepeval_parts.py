@@ -1,0 +1,191 @@
+"""The parts of the deepeval adapter that need no deepeval: schemas, fields, fingerprints."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, create_model
+
+from regauge.errors import UsageError
+from regauge.judges.deepeval._fields import FIELDS, Fields
+from regauge.judges.deepeval._fingerprint import fingerprint
+from regauge.judges.deepeval._installed import installed_version, metric_name, templates_digest
+from regauge.judges.deepeval._schema import response_format
+from tests.unit.judges.deepeval_replies import case, completion, instance
+
+TYPES = st.sampled_from([str, int, float, bool, list[str], str | None])
+NAMES = st.sampled_from(["title", "default", "properties", "type", "verdict", "reason", "score"])
+
+
+@st.composite
+def models(draw: Any, depth: int = 2) -> type[BaseModel]:
+    """Schemas of replies, with nested models, defaults, and fields named like keywords."""
+    fields: dict[str, Any] = {}
+    for name in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)):
+        kind = draw(TYPES)
+        if depth and draw(st.booleans()):
+            kind = list[draw(models(depth=depth - 1))]  # type: ignore[misc]  # made right here
+        fields[name] = (kind, Field(default=None)) if draw(st.booleans()) else (kind, ...)
+    return create_model(f"Made{draw(st.integers(0, 10**9))}", **fields)
+
+
+def objects_of(node: Any) -> list[dict[str, Any]]:
+    """Every schema of an object in a schema."""
+    found = []
+    if isinstance(node, dict):
+        if isinstance(node.get("properties"), dict) and node.get("type") == "object":
+            found.append(node)
+            for part in node["properties"].values():
+                found += objects_of(part)
+            for part in node.get("$defs", {}).values():
+                found += objects_of(part)
+        else:
+            for part in node.values():
+                found += objects_of(part)
+    elif isinstance(node, list):
+        for part in node:
+            found += objects_of(part)
+    return found
+
+
+@given(models())
+def test_every_object_of_a_strict_schema_wants_all_its_keys_and_no_others(model: Any):
+    form: Any = response_format("Reply", model.model_json_schema())
+    assert form["json_schema"]["strict"] is True
+    schema = form["json_schema"]["schema"]
+    objects = objects_of(schema)
+    assert objects
+    for one in objects:
+        assert one["required"] == list(one["properties"])
+        assert one["additionalProperties"] is False
+    assert set(schema["properties"]) == set(model.model_fields)
+    model.model_validate(instance(schema))
+
+
+def test_free_keys_cannot_be_strict():
+    class Knowledge(BaseModel):
+        data: dict[str, str]
+
+    schema = Knowledge.model_json_schema()
+    form: Any = response_format("Knowledge", schema)
+    assert form["json_schema"] == {"name": "Knowledge", "strict": False, "schema": schema}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
+    max_leaves=10,
+)
+
+
+@given(VALUES)
+def test_any_plain_value_has_a_fingerprint_that_json_can_hold(value: Any):
+    made = fingerprint(value)
+    assert json.dumps(made, allow_nan=False)
+    assert made == fingerprint(value)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Thing:
+    def __init__(self, **parts: Any) -> None:
+        vars(self).update(parts)
+
+
+def test_what_judges_differently_has_another_fingerprint():
+    loop: list[Any] = []
+    loop.append(loop)
+    shared = Thing(a=1)
+    values = [
+        Colour.RED,
+        Thing(a=1),
+        Thing(a=2),
+        Thing(a=Thing(a=1)),
+        [shared, shared],
+        [Thing(a=1), Thing(a=1)],
+        {1: "x"},
+        {"1": "x"},
+        {"a", "b"},
+        loop,
+        float("nan"),
+        lambda: 1,
+        lambda: 2,
+        Thing,
+    ]
+    made = [json.dumps(fingerprint(value), sort_keys=True) for value in values]
+    assert len(set(made)) == len(made)
+
+
+def test_what_a_measurement_leaves_behind_is_not_in_it():
+    one = Thing(criteria="x", threshold=0.5, score=None, reason=None, model=None, _cache=1)
+    other = Thing(criteria="x", threshold=0.9, score=0.4, reason="so", model=object(), _cache=2)
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_fields_are_looked_up_where_the_case_names_them():
+    fields = Fields.read(None, judge="j")
+    given_case = case(
+        {"expected_outcome": "done", "context": "one"}, report="the report", chatbot_role="clerk"
+    )
+    found = fields.values(completion("the answer"), given_case)
+    assert found == {
+        "input": "the report",
+        "actual_output": "the answer",
+        "expected_output": '{"context":"one","expected_outcome":"done"}',
+        "context": ["one"],
+        "expected_outcome": "done",
+        "chatbot_role": "clerk",
+        "against": '{"context":"one","expected_outcome":"done"}',
+    }
+
+
+def test_declared_paths_go_first_and_reach_into_the_answer():
+    fields = Fields.read(
+        {
+            "retrieval_context": ["inputs.report", "inputs.alerts"],
+            "actual_output": "answer.summary",
+            "expected_output": "expected.summary",
+        },
+        judge="j",
+    )
+    found = fields.values(
+        completion({"summary": "short", "cause": "disk"}),
+        case({"summary": "brief"}, report="r", alerts=["a", 1], question="why?"),
+    )
+    assert found["retrieval_context"] == ["r", '["a",1]']
+    assert (found["actual_output"], found["expected_output"]) == ("short", "brief")
+    assert found["input"] == "why?", "what other fields take is no question"
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), st.text(max_size=20), max_size=3))
+def test_fields_are_read_or_refused_with_a_reason(declared: dict[str, str]):
+    try:
+        fields = Fields.read(declared, judge="j")
+    except UsageError as error:
+        assert str(error)  # noqa: PT017 - either may happen
+    else:
+        assert fields.to_json() == {name: [path] for name, path in declared.items()}
+        assert all(
+            path.split(".")[0].split("[")[0] in {"inputs", "expected", "answer"}
+            for path in declared.values()
+        )
+
+
+def test_the_installed_deepeval_is_known_without_it():
+    import sys
+
+    before = "deepeval" in sys.modules
+    assert installed_version().startswith("4.")
+    assert len(templates_digest()) == 64
+    assert metric_name("Faithfulness") == "FaithfulnessMetric"
+    assert metric_name("GEval") == "GEval"
+    with pytest.raises(UsageError, match="no metric 'BaseMetric'"):
+        metric_name("BaseMetric")
+    assert ("deepeval" in sys.modules) == before
