@@ -56,7 +56,7 @@ def stated_label(text: str, names: Mapping[str, str]) -> tuple[str, int] | None:
         names: By name as the text calls it, in any case: the label it stands for.
 
     >>> stated_label("B is better at first. No: A is better.", {"A": "first", "B": "second"})
-    ('first', 22)
+    ('first', 26)
     """
     found = [(at, label) for at, _, label in _labels_in(text, names, ("winner", "verdict"))]
     at, label = max(found, default=(-1, ""))
