@@ -160,7 +160,7 @@ def command(
         if removed is not None:
             echo(f"removed {removed[0]} of {removed[1]} recordings")
         if written is not None:
-            echo(f"written: {project.relative(written)}")
+            echo(written)
         echo(
             f"informs only: {missing}" if missing else "gates", style="red" if missing else "green"
         )
@@ -217,15 +217,16 @@ def _calibration(
     )
 
 
-def _write(project: Project, judge: ModelJudge, calibration: Calibration) -> Path:
+def _write(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
+    """Write the record; returns what came of it."""
     path = calibration_path(judge.name, project)
     known = load_calibrations(path) if path.exists() else None
     if known is None or known.judge != judge.name:
         file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
     else:
         file = known.with_calibration(calibration)
-    write_calibrations(path, file)
-    return path
+    word = "written" if write_calibrations(path, file) else "unchanged"
+    return f"{word}: {project.relative(path).as_posix()}"
 
 
 def _heading(judge: ModelJudge, labels: Labels, project: Project) -> str:

@@ -192,8 +192,11 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     raise FaultyFileError([fault])
 
 
-def write_calibrations(path: Path, file: CalibrationFile) -> None:
+def write_calibrations(path: Path, file: CalibrationFile) -> bool:
     """Write a calibration record; one that would be the same is not touched.
+
+    Returns:
+        Whether it was written.
 
     Raises:
         UsageError: It cannot be written.
@@ -203,10 +206,11 @@ def write_calibrations(path: Path, file: CalibrationFile) -> None:
     content = file.to_text().encode()
     try:
         if path.exists() and path.read_bytes() == content:
-            return
+            return False
         write_atomically(path, content)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    return True
 
 
 def shortfall(calibration: Calibration, policy: CalibrationSettings) -> str:
