@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.judges._asking import Standing
-from regauge.judges.calibration._current import UncalibratedError, current_calibration
-from regauge.judges.calibration._record import shortfall
 
 if TYPE_CHECKING:
     from regauge.judges._asking import ModelJudge
@@ -21,6 +19,10 @@ def standing_of(judge: ModelJudge, project: Project) -> Standing:
     A judge decides when its calibration record is about this very judge (rubric, parameters,
     models) and the labels as they are, and meets `[tool.regauge.calibration]`.
     """
+    # Whoever judges by rules alone reads no records, and needs nothing to read them with.
+    from regauge.judges.calibration._current import UncalibratedError, current_calibration
+    from regauge.judges.calibration._record import shortfall
+
     try:
         calibration = current_calibration(judge, project)
     except UncalibratedError as error:
