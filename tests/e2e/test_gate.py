@@ -81,7 +81,8 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     for key in ("decision", "reasons", "cases", "cells", "operating_line"):
         assert again[key] == first[key]
     assert again["calls"]["live"] == 0
-    repo.regauge("gate", "--from", "latest", "--case-flips", "warn", code=0)
+    said = repo.regauge("gate", "--from", "latest", "--case-flips", "warn", code=4)
+    assert "live trials to judge the prompt as a whole" in said
 
 
 def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: GateRepo):

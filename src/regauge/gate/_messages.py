@@ -162,15 +162,20 @@ _SENTENCES: Final[Mapping[CaseVerdict, Callable[[CaseReport, MessageContext], st
 }
 
 
-def suite_message(report: SuiteReport) -> str:
-    """What the cases of one prompt say together."""
-    return f"{report.prompt}: {_suite_sentence(report)}"
+def suite_message(report: SuiteReport, *, broken: int = 0) -> str:
+    """What the cases of one prompt say together.
+
+    Args:
+        report: Of the prompt.
+        broken: How many of its cases are broken by themselves.
+    """
+    return f"{report.prompt}: {_suite_sentence(report, broken)}"
 
 
-def _suite_sentence(report: SuiteReport) -> str:
+def _suite_sentence(report: SuiteReport, broken: int) -> str:
     match report.verdict:
         case "regressed":
-            return _suite_regressed(report)
+            return _suite_regressed(report, broken)
         case "drifted":
             control = f": main, drawn again, passed {report.control.main}" if report.control else ""
             return (
@@ -188,7 +193,7 @@ def _suite_sentence(report: SuiteReport) -> str:
             )
 
 
-def _suite_regressed(report: SuiteReport) -> str:
+def _suite_regressed(report: SuiteReport, broken: int) -> str:
     if report.head_to_head is not None:
         arms = report.head_to_head
         return (
@@ -204,9 +209,10 @@ def _suite_regressed(report: SuiteReport) -> str:
         if report.stable_failed
         else ""
     )
+    alone = "" if broken else "no single case is clearly broken, but "
     words = (
-        f"no single case is clearly broken, but {last.fails} of {drawn} {noun}"
-        f" failed where main's record predicts {_decimal(last.expected)}{stable}."
+        f"{alone}{last.fails} of {drawn} {noun} failed where main's record predicts"
+        f" {_decimal(last.expected)}{stable}."
     )
     if last.p_value <= last.bound:
         words += f" Chance of this with an unchanged prompt: {_chance(last.p_value)}."
@@ -232,7 +238,14 @@ def reason_message(
     if reason.case:
         return case_messages[reason.prompt, reason.case]
     suite = next((suite for suite in outcome.suites if suite.prompt == reason.prompt), None)
-    return suite_message(suite) if suite is not None else f"{reason.prompt}: {reason.kind}"
+    broken = sum(
+        case.verdict == "regressed" and case.prompt == reason.prompt for case in outcome.cases
+    )
+    return (
+        suite_message(suite, broken=broken)
+        if suite is not None
+        else f"{reason.prompt}: {reason.kind}"
+    )
 
 
 def _counts(report: CaseReport) -> tuple[Count, Count, Count]:
