@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import PRICES
+from tests.fakes import Endpoint
 from tests.judge_source import MEMOISED, MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.conftest import EvalProject
-    from tests.fakes import Endpoint
 
 SOURCE = MODEL_JUDGE + MEMOISED + MODEL_JUDGES_GATE
 GOOD = '{"score": 0.9}'
@@ -95,6 +95,21 @@ def test_a_judge_that_is_down_leaves_cases_unmeasured_and_answers_kept(judged: E
     recorded = judged.command("record")
     assert recorded.returncode == 3
     assert "5 judgements missing: judge fair: " in recorded.stderr
+
+
+def test_a_storm_of_objections_ends_with_the_stated_deadline(judged: EvalProject):
+    with Endpoint(object_to_each=1) as storm:
+        judged.settings(
+            provider=f'{PRICES}[tool.regauge.providers.storm]\nbase_url = "{storm.base_url}"\n'
+            "deadline_s = 1\n"
+        )
+        judged.judged_by(judges('asking("fair", "storm:judge")'), more=SOURCE)
+        result = judged.run()
+        assert storm.objections >= 5
+    assert result.parseoutcomes() == {"unmeasured": 5}
+    result.stdout.fnmatch_lines(["unmeasured: 5 cases of triage (rate-limit)"])
+    assert {row["cause"]["kind"] for row in judged.rows()} == {"rate-limit"}
+    assert len(judged.recordings()) == 5
 
 
 def test_judges_are_asked_again_where_the_provider_objects(judged: EvalProject, endpoint: Endpoint):
