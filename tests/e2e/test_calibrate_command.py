@@ -119,7 +119,10 @@ error: 96 judgements missing: no recorded reply of local:clerk for judge 'tone'
 """,
         )
     )
+    conflict = judged.write("fixtures/labels/tone.calibration.json", "<<<<<<< HEAD\n")
+    assert "tone.calibration.json: no calibration record" in judged.command("lint").stdout
     assert judged.command("calibrate", "tone", "--prune").returncode == 0
+    assert "HEAD" not in conflict.read_text(encoding="utf-8")
     assert "gates    tone" in judged.command("calibrate").stdout
     assert len(judged.recordings("judges/calibration/tone")) == 96
 

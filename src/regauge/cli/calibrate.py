@@ -17,7 +17,7 @@ from regauge.cli._calibrations import standings
 from regauge.cli._judges_of_evals import find_judge, judges_of_evals
 from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
-from regauge.errors import UnmeasuredError, UsageError
+from regauge.errors import FaultyFileError, UnmeasuredError, UsageError
 from regauge.judges.calibration import (
     Calibration,
     CalibrationFile,
@@ -170,14 +170,19 @@ def command(
 
 def _usual_labels(judge: ModelJudge, project: Project) -> str:
     """Whose labels a judge is compared with: its own, else those of the record there is."""
-    own = judge.name
-    path = calibration_path(own, project)
-    if labels_path(own, project).exists() or not path.exists():
-        return own
-    known = load_calibrations(path)
-    return (
-        next((one.labels.of for one in known.calibrations if one.labels.of), own) if known else own
-    )
+    known = _known(judge, project)
+    if labels_path(judge.name, project).exists() or known is None:
+        return judge.name
+    return next((one.labels.of for one in known.calibrations if one.labels.of), judge.name)
+
+
+def _known(judge: ModelJudge, project: Project) -> CalibrationFile | None:
+    """The record there is of a judge; one that cannot be read is made anew."""
+    try:
+        file = load_calibrations(calibration_path(judge.name, project))
+    except FaultyFileError:
+        return None
+    return file if file is not None and file.judge == judge.name else None
 
 
 def _of_split(labels: Labels, split: str | None) -> Labels:
@@ -220,8 +225,8 @@ def _calibration(
 def _write(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
     """Write the record; returns what came of it."""
     path = calibration_path(judge.name, project)
-    known = load_calibrations(path) if path.exists() else None
-    if known is None or known.judge != judge.name:
+    known = _known(judge, project)
+    if known is None:
         file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
     else:
         file = known.with_calibration(calibration)
