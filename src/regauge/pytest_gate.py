@@ -143,6 +143,10 @@ class PytestGate:
         config: Of pytest.
         session: Finds and draws answers.
         writer: Of the run record.
+
+    Attributes:
+        document: What it came to, once it has.
+        cut_off: Whether somebody interrupted it before it decided.
     """
 
     def __init__(
@@ -163,6 +167,7 @@ class PytestGate:
         self._cases: dict[int, CaseDocument] = {}
         self._results: dict[int, GatedResult] = {}
         self.document: DecisionDocument | None = None
+        self.cut_off = False
 
     def run(self, nodes: Mapping[int, str], *, say: Callable[[str], None]) -> None:
         """Compare, draw, decide, and write every trial to the run record.
@@ -174,6 +179,8 @@ class PytestGate:
         Raises:
             pytest.UsageError: The change cannot be compared.
         """
+        if not self._session.plan.cases:
+            return
         try:
             comparison = compare(self._session, self._request.ref, baseline=self._request.baseline)
             if self._request.dry_run:
@@ -189,6 +196,9 @@ class PytestGate:
             )
         except RegaugeError as error:
             raise pytest.UsageError(str(error)) from error
+        except KeyboardInterrupt:
+            self.cut_off = True
+            raise
         self.document = self._documented(decided, nodes)
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)

@@ -310,6 +310,12 @@ class PytestRun:
                 " selected",
                 red=True,
             )
+        if self._gate is not None and self._gate.cut_off:
+            terminal.write_line(
+                "gate: interrupted before it decided; what was answered is kept, and the same"
+                " command goes on from there",
+                red=True,
+            )
         if self._record is None:
             return
         terminal.section("regauge", sep="=")

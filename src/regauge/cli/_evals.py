@@ -149,6 +149,9 @@ def with_evals(
     if not driver.met:
         raise NoEvalsError(f"there are no evals in {project.relative(path)}")
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        if code == pytest.ExitCode.INTERRUPTED:
+            words = "interrupted: what was answered is kept, the same command goes on from there"
+            click.echo(words, err=True)
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))

@@ -15,6 +15,7 @@ from regauge.errors import UsageError
 from regauge.printable import printable
 from regauge.project import Project
 from regauge.reports import (
+    decision_markdown,
     find_run,
     read_record,
     read_rows,
@@ -49,7 +50,7 @@ __all__ = ["command"]
     help="Where to write; standard output when not given (not for parquet).",
 )
 def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Path | None) -> None:
-    """Write a run as Markdown, JSON, CSV or parquet.
+    """Write a run as Markdown, JSON, CSV or parquet; of a gate's run, its decision.
 
     RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
     """
@@ -58,7 +59,10 @@ def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Pat
     rows = list(read_rows(directory))
     match form:
         case "md":
-            _write(run_markdown(record, rows), output)
+            if record.decision is not None:
+                _write(decision_markdown(record.decision), output)
+            else:
+                _write(run_markdown(record, rows), output)
         case "json":
             document = {**record.model_dump(mode="json"), "rows": rows}
             _write(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)

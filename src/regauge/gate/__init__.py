@@ -8,7 +8,13 @@ from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
 from regauge.gate._estimate import GateEstimate, estimate
-from regauge.gate._messages import MessageContext, case_message, reason_message, suite_message
+from regauge.gate._messages import (
+    MessageContext,
+    case_message,
+    critical_note,
+    reason_message,
+    suite_message,
+)
 from regauge.gate._numbers import CONTROL_FIRST
 from regauge.gate._policy import GatePolicy
 from regauge.gate._power import (
@@ -78,6 +84,7 @@ __all__ = [
     "cases_needed",
     "cause_of_case",
     "compare",
+    "critical_note",
     "decide",
     "estimate",
     "facts_of_row",

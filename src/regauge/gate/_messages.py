@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from regauge.gate._types import CaseReport, CaseVerdict, Count, GateOutcome, Reason, SuiteReport
 
-__all__ = ["MessageContext", "case_message", "reason_message", "suite_message"]
+__all__ = ["MessageContext", "case_message", "critical_note", "reason_message", "suite_message"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,8 @@ def _repeated(report: CaseReport) -> str:
     )
 
 
+# What main should show of a case before it is called critical.
+_CRITICAL_TRIALS = 20
 _SENTENCES: Final[Mapping[CaseVerdict, Callable[[CaseReport, MessageContext], str]]] = {
     "regressed": _regressed,
     "improved": _improved,
@@ -223,6 +225,30 @@ def _suite_regressed(report: SuiteReport, broken: int) -> str:
                 f" {_chance(p_value)}."
             )
     return words + (" main, drawn again today, is as before." if report.control else "")
+
+
+def critical_note(outcome: GateOutcome) -> str:
+    """How sure main's record makes the critical cases that were drawn; empty without any.
+
+    A case that never failed in m trials may still fail up to 3/m of the time (rule of three).
+    """
+    drawn = [case for case in outcome.cases if case.tier == "critical" and case.candidate.trials]
+    bounds = [case.failure_bound for case in drawn if case.failure_bound is not None]
+    thin = [case for case in drawn if case.history.trials < _CRITICAL_TRIALS or case.history.failed]
+    if not drawn:
+        return ""
+    words = _plural(len(drawn), "critical case")
+    if bounds:
+        words += (
+            f"; what main never failed may still fail up to {100 * max(bounds):.0f} of 100 times,"
+            " so few trials there are of it"
+        )
+    if thin:
+        words += (
+            f"; {len(thin)} without {_CRITICAL_TRIALS} of {_CRITICAL_TRIALS} on main, which a"
+            " critical case should have"
+        )
+    return words
 
 
 def reason_message(

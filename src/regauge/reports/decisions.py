@@ -12,6 +12,7 @@ from regauge.gate import (
     case_message,
     case_to_json,
     cause_of_case,
+    critical_note,
     policy_to_json,
     reason_message,
 )
@@ -82,7 +83,7 @@ def decision_document(
         ref=decided.at.ref,
         base_commit=decided.at.commit,
         reasons=reasons_of(outcome, prompts),
-        notes=list(decided.notes),
+        notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
         prompts=prompts,
         cases=[
             _case(decided, compared, report, nodes)
