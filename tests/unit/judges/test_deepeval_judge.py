@@ -396,7 +396,8 @@ try:
     asyncio.run(bound(arena).judge_with(completion("one"), case("two"), calls))
 except Exception as error:
     pass
-print([request.digest[:8] for request in calls.asked], bound(arena).digest[:8])
+own = deepeval(lambda case: case in {{"one", "two", "three"}}, name="own")
+print([request.digest[:8] for request in calls.asked], bound(arena).digest[:8], bound(own).digest[:8])
 """
 
 

@@ -99,6 +99,10 @@ class Thing:
         vars(self).update(parts)
 
 
+def enclosing(value: str) -> Any:
+    return lambda: value
+
+
 def test_what_judges_differently_has_another_fingerprint():
     loop: list[Any] = []
     loop.append(loop)
@@ -115,8 +119,10 @@ def test_what_judges_differently_has_another_fingerprint():
         {"a", "b"},
         loop,
         float("nan"),
-        lambda: 1,
-        lambda: 2,
+        *(lambda: 1, lambda: 2),  # on one line, so their source is one
+        *[lambda n=n: n for n in (1, 2)][:1],
+        enclosing("a"),
+        enclosing("b"),
         Thing,
     ]
     made = [json.dumps(fingerprint(value), sort_keys=True) for value in values]

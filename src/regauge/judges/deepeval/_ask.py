@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -110,7 +111,7 @@ class Asking:
             JudgeError: No reply could be read, though it was asked again.
             UnmeasuredError: The model could not be asked.
         """
-        request = self._request(str(prompt), ("ReasonScore", _GRADE), weighed=True)
+        request = self._request(str(prompt), response_format("ReasonScore", _GRADE), weighed=True)
         return await self._kept(self._first_read(request, _grade, shared=False, what="as a grade"))
 
     async def close(self) -> None:
@@ -129,11 +130,10 @@ class Asking:
         return asyncio.run_coroutine_threadsafe(work, self._home)
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
-        form = (schema.__name__, schema.model_json_schema()) if schema else None
-        request = self._request(prompt, form)
+        request = self._request(prompt, _form_of(schema) if schema else None)
         # Steps are made of the criteria alone, so every case and trial shares one reply.
-        shared = form is not None and form[0] == _STEPS_SCHEMA
-        what = "as text" if form is None else f"as {form[0]}"
+        shared = schema is not None and schema.__name__ == _STEPS_SCHEMA
+        what = f"as {schema.__name__}" if schema else "as text"
 
         def read(reply: Completion) -> BaseModel | str | _Unreadable:
             return _read(reply, schema)
@@ -192,7 +192,7 @@ class Asking:
             ) from error
 
     def _request(
-        self, prompt: str, form: tuple[str, Mapping[str, Any]] | None, *, weighed: bool = False
+        self, prompt: str, form: Mapping[str, JSON] | None, *, weighed: bool = False
     ) -> CompletionRequest:
         from regauge.prompts import Message
 
@@ -206,9 +206,15 @@ class Asking:
             model=self._model.model,
             messages=(Message(role="user", content=prompt),),
             parameters=parameters,
-            response_format=response_format(*form) if form else None,
+            response_format=form,
             origin=f"deepeval judge {self._judge!r}",
         )
+
+
+@functools.lru_cache(maxsize=256)
+def _form_of(schema: type[BaseModel]) -> Mapping[str, JSON]:
+    """The form of a reply; pydantic takes longer for it than a measurement for all the rest."""
+    return response_format(schema.__name__, schema.model_json_schema())
 
 
 class _Unreadable:

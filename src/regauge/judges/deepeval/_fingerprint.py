@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from pathlib import PurePath
+from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ _PLAIN: Final = (bool, int, str, type(None))
 def fingerprint(value: object) -> JSON:
     """A value as JSON that changes when the value would judge differently.
 
-    Functions and classes count by their source, objects by their class and public attributes,
-    without the results of a measurement, the model and the threshold. Shared and circular
-    references are numbered, so a graph is told from a tree.
+    Functions and classes count by their source, functions by what they enclose too, objects by
+    their class and public attributes, without the results of a measurement, the model and the
+    threshold. Shared and circular references are numbered, so a graph is told from a tree.
 
     >>> fingerprint({"steps": ["look"], "limit": 2})
     {'steps': ['look'], 'limit': 2}
@@ -73,12 +74,14 @@ class _Walk:
             return value if math.isfinite(value) else repr(value)
         if isinstance(value, PurePath):
             return value.as_posix()
-        if isinstance(value, type) or inspect.isroutine(value):
+        if isinstance(value, type):
             return {"source": _source(value)}
         if id(value) in self._seen:
             return {"again": self._seen[id(value)]}
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)
+        if inspect.isroutine(value):
+            return self._function(value)
         if isinstance(value, Mapping):
             pairs = cast("Mapping[object, object]", value)
             if all(isinstance(key, str) for key in pairs):
@@ -89,6 +92,17 @@ class _Walk:
         if isinstance(value, AbstractSet):
             return sorted((self.of(part) for part in cast("AbstractSet[object]", value)), key=str)
         return self._object(value)
+
+    def _function(self, value: Any) -> JSON:
+        """By source, and by what tells apart functions that share a line or enclose values."""
+        code: CodeType | None = getattr(value, "__code__", None)
+        made: dict[str, JSON] = {"source": _source(value)}
+        if code is not None:
+            made["constants"] = _constants(code)
+            cells: tuple[CellType, ...] = getattr(value, "__closure__", None) or ()
+            # A cell that nothing was put into yet compares as empty.
+            made["encloses"] = [self.of(cell.cell_contents) for cell in cells if cell != CellType()]
+        return made
 
     def _object(self, value: object) -> JSON:
         kept: dict[str, Any] = getattr(value, "__dict__", {})
@@ -110,9 +124,17 @@ def _source(value: Any) -> str:
     try:
         return f"{name}\n{inspect.getsource(value)}"
     except (OSError, TypeError):
-        code = getattr(value, "__code__", None)
-        if code is None:
-            return name
-        return repr(
-            (name, code.co_code.hex(), code.co_names, [str(part) for part in code.co_consts])
-        )
+        return name
+
+
+def _constants(code: CodeType) -> list[JSON]:
+    """What a function and those within it mention by name and by value."""
+    return [*code.co_names, *(_constant(value) for value in code.co_consts)]
+
+
+def _constant(value: object) -> JSON:
+    if isinstance(value, CodeType):
+        return _constants(value)
+    if isinstance(value, frozenset):  # its order is another in every process
+        return sorted(repr(part) for part in cast("frozenset[object]", value))
+    return repr(value)
