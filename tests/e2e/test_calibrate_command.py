@@ -342,3 +342,20 @@ def test_only_labels_of_a_split_write_no_record(judged: EvalProject):
     assert done.returncode == 1
     assert "written" not in done.stdout
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
+
+
+def test_two_judges_of_one_name_are_not_confused(judged: EvalProject):
+    other = EVAL.replace('rubric("tone")', 'rubric("tone", votes=3)')
+    judged.eval(other.replace("test_triage", "test_again"), name="test_again")
+    listed = json.loads(judged.command("calibrate", "--json").stdout)
+    assert [(row["judge"], row["gates"]) for row in listed] == [("tone", False)] * 2
+    refused = judged.command("calibrate", "tone")
+    assert (refused.returncode, refused.stderr) == snapshot(
+        (
+            2,
+            """\
+error: evals of triage declare two different judges that are called 'tone'
+  fix: give one a name of its own with .named(...)
+""",
+        )
+    )
