@@ -135,7 +135,7 @@ class _Bench:
             case "score":
                 return graded(schema, root, self.grade.score, self.text)
             case "verdict" | "choice" | "supported":
-                if set(options) == _TOPIC:
+                if frozenset(options) == _TOPIC:
                     return self._topic()
                 return choose(schema, root, self.decision[0], self.text)
             case "verdicts":

@@ -41,7 +41,7 @@ _ASPECTS: Final[dict[Aspect, str]] = {
     "clarity": r"\bclear|readab|understand|fluen|coheren|well.written|grammar|whole sentence",
     "relevance": r"relevan|on.topic|address|answers? the|helpful|useful|to the point",
 }
-_LISTENS: Final = {
+_LISTENS: Final[dict[Aspect, re.Pattern[str]]] = {
     aspect: re.compile(pattern, re.IGNORECASE) for aspect, pattern in _ASPECTS.items()
 }
 _BLOCKS: Final = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])")
