@@ -90,6 +90,8 @@ def _unchanged(report: CaseReport, context: MessageContext) -> str:
 
 
 def _unmeasured(report: CaseReport, context: MessageContext) -> str:
+    if report.needs and not report.missing:
+        return f"none of its trials is recorded; it needs {_trials(report.needs, 'live ')}."
     asked = report.candidate.trials + report.missing
     why = f" ({context.unmeasured})" if context.unmeasured else ""
     return f"{report.missing or 'some'} of {asked or 'its'} trials have no verdict{why}."

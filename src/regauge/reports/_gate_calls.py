@@ -22,6 +22,8 @@ def calls_of(decided: Decided) -> CallsDocument:
     cost_usd: float | None = 0.0
     for (_, _, arm), trials in decided.trials.items():
         for trial in trials:
+            if trial.answer is None:
+                continue
             if arm == "main":
                 main += 1
             elif trial.number < decided.outcome.policy.first_draws:

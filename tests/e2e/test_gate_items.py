@@ -1,0 +1,103 @@
+"""What single items of `pytest evals --gate` report, and what a gate refuses."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+
+BODY = """\
+from regauge import golden
+from regauge.judges import min_chars
+
+@golden("triage", judges=[min_chars(1)])
+def test_triage(result):
+    result.check()
+    assert result.case.id != "disk-001", "my own demand"
+"""
+
+
+@pytest.fixture
+def gated(project: EvalProject) -> EvalProject:
+    """The small project, committed on `main`, with a new wording that is committed too."""
+    project.write(".gitignore", ".regauge/\n__pycache__/\nfixtures/recordings/\n")
+    project.golden([project.case(number) for number in range(3)])
+    project.eval(BODY)
+    project.command("bump", "triage")
+    for words in (
+        ("init", "-q", "-b", "main"),
+        ("config", "user.email", "somebody@example.org"),
+        ("config", "user.name", "Somebody"),
+        ("add", "-A"),
+        ("commit", "-q", "-m", "main"),
+        ("checkout", "-q", "-b", "reword"),
+    ):
+        git(project, *words)
+    return project
+
+
+def git(project: EvalProject, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=project.root, check=True, capture_output=True)
+
+
+def reword(project: EvalProject) -> None:
+    project.prompt(system="Tell how severe the alert is. Answer with JSON: severity and reason.")
+    assert project.command("bump", "triage", "minor", "-m", "Reword").returncode == 0
+
+
+def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: EvalProject):
+    reword(gated)
+    result = gated.run("--gate=main", "-v", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=1, passed=2)
+    assert result.ret == 1
+    text = result.stdout.str()
+    assert "AssertionError: my own demand" in text
+    assert "gate: accepted against main" in text
+    (record,) = gated.records()
+    assert record["decision"]["decision"] == "accept"
+    arms = {(row["case"], row["arm"]) for row in gated.rows()}
+    assert arms == {(f"disk-00{n}", arm) for n in range(3) for arm in ("candidate", "main")}
+
+
+def test_cases_that_nothing_changed_for_cost_nothing(gated: EvalProject):
+    """They are skipped where nothing is recorded, and judged by their own body where it is."""
+    result = gated.run("--gate=main")
+    result.assert_outcomes(skipped=3)
+    assert "gate: accepted against main" in result.stdout.str()
+    assert "0 trials" in result.stdout.str()
+    gated.run()
+    result = gated.run("--gate=main", "-v")
+    result.stdout.fnmatch_lines(["*disk-000? UNCHANGED*", "*disk-001? FAILED*"])
+    assert result.ret == 1
+    assert gated.records()[-1]["decision"]["cases"][0]["verdict"] == "unchanged"
+
+
+def test_a_replay_without_recordings_is_unmeasured_item_by_item(gated: EvalProject):
+    reword(gated)
+    result = gated.run("--gate=main", "--record=none")
+    text = result.stdout.str()
+    assert result.ret == 1
+    assert "3 unmeasured" in text
+    assert "gate: unmeasured against main" in text
+    assert "evals --gate=main --record=missing\n" in text
+    assert "triage/disk-000: none of its trials is recorded; it needs" in text
+    assert "0 trials (0 first trials" in text
+
+
+def test_a_gate_does_not_share_its_run_with_workers(gated: EvalProject):
+    result = gated.run("--gate=main", "-n", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "fix: leave out -n, or add -n 0" in result.stderr.str()
+
+
+def test_a_gate_of_nothing_is_no_success(gated: EvalProject):
+    reword(gated)
+    result = gated.run("--gate=main", "-k", "nothing-is-called-so")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    some = gated.run("--gate=main", "-k", "disk-000")
+    assert some.ret == 0
+    assert "only 1 of 3 cases of triage were selected" in some.stdout.str()
