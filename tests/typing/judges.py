@@ -9,6 +9,7 @@ from regauge.judges import (
     Check,
     Judge,
     JudgeContext,
+    MemoisedJudge,
     ModelJudge,
     Rule,
     UnboundJudge,
@@ -16,6 +17,7 @@ from regauge.judges import (
     all_of,
     as_judge,
     contains,
+    deepeval,
     expected,
     failed,
     field,
@@ -88,6 +90,7 @@ unbound: list[UnboundJudge] = [
     verified_claims("report", field="summary").named("claims"),
     pairwise("better", against=expected("reference")),
     panel([rubric("tone", model="openai:one"), rubric("tone", model="local:other")], "all"),
+    deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}, threshold=0.7),
 ]
 
 
@@ -97,4 +100,9 @@ def bound(context: JudgeContext) -> list[ModelJudge]:
         verified_claims("report").bind(context),
         pairwise("better").bind(context),
         panel([rubric("a"), rubric("b")]).bind(context),
+        deepeval("Bias").bind(context),
     ]
+
+
+def memoised(context: JudgeContext) -> MemoisedJudge:
+    return deepeval("GEval", name="kind", evaluation_steps=["Look."]).bind(context)
