@@ -202,6 +202,12 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     assert "The model or a judge changed, not the prompt." in said
     assert "gate: accepted against main" in said
 
+    repo.branch("another-model")
+    repo.settings(before, f'[tool.regauge.providers.other]\nbase_url = "{after}"\n')
+    said = repo.gate("--model", "other:clerk-1", code=1)
+    assert "alert-severity 1.0.0, local:clerk-1 → other:clerk-1: " in said
+    assert "The other model breaks it." in said
+
 
 @pytest.fixture
 def drifting() -> Iterator[tuple[str, str]]:

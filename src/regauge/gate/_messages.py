@@ -22,12 +22,14 @@ class MessageContext:
         cap: The most trials of one case that this gate draws.
         stored: Whether main's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
+        across_models: Whether two models are compared, and not only two prompts.
     """
 
     cells: int
     cap: int
     stored: bool = True
     unmeasured: str = ""
+    across_models: bool = False
 
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
@@ -47,7 +49,8 @@ def _regressed(report: CaseReport, context: MessageContext) -> str:
     main = f"main passed {before} before" + (f" and {today} today" if today.trials else "")
     if not context.stored:
         main = f"main, drawn beside it, passed {before + today}"
-    words = f"failed{check} {_failed(new)} new trials. {main}. This prompt change broke it."
+    blamed = "The other model breaks it." if context.across_models else _BLAMED
+    words = f"failed{check} {_failed(new)} new trials. {main}. {blamed}"
     return f"{words} {_repeated(report)}" if report.repeated else words
 
 
@@ -149,6 +152,7 @@ def _repeated(report: CaseReport) -> str:
     )
 
 
+_BLAMED = "This prompt change broke it."
 # What main should show of a case before it is called critical.
 _CRITICAL_TRIALS = 20
 _SENTENCES: Final[Mapping[CaseVerdict, Callable[[CaseReport, MessageContext], str]]] = {

@@ -129,6 +129,7 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _cases(
     outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, known: Rows
 ) -> Iterator[Any]:
+    models = {one.prompt: one.base_model not in {None, one.model} for one in document.prompts}
     before = {(case.prompt, case.case): case for case in document.cases}
     for case, report in zip(cases, outcome.cases, strict=True):
 
@@ -153,6 +154,7 @@ def _cases(
             report,
             stored=case.history is not None and case.history.whole.trials > 0,
             unmeasured=causes[0].splitlines()[0] if causes else "",
+            across_models=models[case.prompt],
             node=before[case.key].node,
             at=before[case.key].at,
             answers=answers,

@@ -122,6 +122,7 @@ def case_document(
     *,
     stored: bool,
     unmeasured: str,
+    across_models: bool,
     node: str,
     at: str,
     answers: Callable[[Arm, str], Iterator[AnswerDocument]],
@@ -133,6 +134,7 @@ def case_document(
         report: Of the case.
         stored: Whether main's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
+        across_models: Whether the arms have models of their own.
         node: The pytest item.
         at: Where the case stands.
         answers: The answers of an arm, with what one check, or any, says of them.
@@ -142,6 +144,7 @@ def case_document(
         cap=outcome.policy.case.cap,
         stored=stored,
         unmeasured=unmeasured,
+        across_models=across_models,
     )
     passing, failing = _evidence(report, answers)
     return CaseDocument(
@@ -216,10 +219,16 @@ def _case(
         report,
         stored=kept is not None and kept.whole.trials > 0,
         unmeasured=cause_of_case(decided, *compared.case.key),
+        across_models=_across_models(compared),
         node=nodes.get(id(compared.candidate), ""),
         at=compared.candidate.case.at if compared.candidate is not None else "",
         answers=answers,
     )
+
+
+def _across_models(compared: Compared) -> bool:
+    candidate, main = compared.candidate, compared.main
+    return candidate is not None and main is not None and candidate.suite.model != main.suite.model
 
 
 def shown_answer(
