@@ -163,6 +163,16 @@ def test_a_second_reply_that_can_be_read_is_taken():
     assert judge(deepeval("GEval", name="G", evaluation_steps=["Look."]), calls).score == 0.8
 
 
+def test_a_verdict_may_be_spelled_as_models_without_schemas_spell_it():
+    def spelled(schema: str, _: Any) -> Any:
+        if schema == "Claims":
+            return {"claims": ["one", "two"]}
+        verdicts = [{"verdict": "Yes."}, {"verdict": "**No**", "reason": "x"}]
+        return {"verdicts": verdicts} if schema == "Verdicts" else ...
+
+    assert judge(FAITHFUL, Calls(spelled)).score == 0.5
+
+
 def test_a_reply_cut_off_or_refused_is_no_score():
     for reply in (
         completion('{"reason": "ok", "score": 8}', finish_reason="length"),

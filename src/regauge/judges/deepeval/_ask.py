@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import math
-import re
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from regauge.errors import JudgeError
 from regauge.judges._evidence import quote
-from regauge.judges._json_text import JsonFault, find_json, parse_json
+from regauge.judges.deepeval._read import Unreadable, read_grade, read_reply
 from regauge.judges.deepeval._schema import response_format
 from regauge.providers import CompletionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from pydantic import BaseModel
 
@@ -32,7 +29,6 @@ T = TypeVar("T")
 ASKS_PER_CALL: Final = 2
 """How often a call is made in all when its replies cannot be read."""
 
-_FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*", re.DOTALL)
 _STEPS_SCHEMA: Final = "Steps"
 _WEIGHED: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
@@ -112,7 +108,9 @@ class Asking:
             UnmeasuredError: The model could not be asked.
         """
         request = self._request(str(prompt), response_format("ReasonScore", _GRADE), weighed=True)
-        return await self._kept(self._first_read(request, _grade, shared=False, what="as a grade"))
+        return await self._kept(
+            self._first_read(request, read_grade, shared=False, what="as a grade")
+        )
 
     async def close(self) -> None:
         """Let what is under way come to its end, for it is paid, and ask nothing more."""
@@ -135,8 +133,8 @@ class Asking:
         shared = schema is not None and schema.__name__ == _STEPS_SCHEMA
         what = f"as {schema.__name__}" if schema else "as text"
 
-        def read(reply: Completion) -> BaseModel | str | _Unreadable:
-            return _read(reply, schema)
+        def read(reply: Completion) -> BaseModel | str | Unreadable:
+            return read_reply(reply, schema)
 
         reading: Coroutine[Any, Any, BaseModel | str] = self._first_read(
             request, read, shared=shared, what=what
@@ -156,7 +154,7 @@ class Asking:
     async def _first_read(
         self,
         request: CompletionRequest,
-        read: Callable[[Completion], T | _Unreadable],
+        read: Callable[[Completion], T | Unreadable],
         *,
         shared: bool,
         what: str,
@@ -170,7 +168,7 @@ class Asking:
             reply = await self._complete(request.for_trial(trial))
             raw = reply.text if reply.text is not None else reply.refusal
             found = read(reply)
-            if not isinstance(found, _Unreadable):
+            if not isinstance(found, Unreadable):
                 return found
             why = found.why
         said = "nothing" if raw is None else quote(raw, 200)
@@ -215,77 +213,3 @@ class Asking:
 def _form_of(schema: type[BaseModel]) -> Mapping[str, JSON]:
     """The form of a reply; pydantic takes longer for it than a measurement for all the rest."""
     return response_format(schema.__name__, schema.model_json_schema())
-
-
-class _Unreadable:
-    """Why a reply cannot be used."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-
-def _read(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str | _Unreadable:
-    text = _whole(reply)
-    return text if schema is None or isinstance(text, _Unreadable) else _fitted(text, schema)
-
-
-def _grade(reply: Completion) -> Completion | _Unreadable:
-    """The reply itself, once it is known to hold what deepeval is going to read."""
-    text = _whole(reply)
-    if isinstance(text, _Unreadable):
-        return text
-    value = _json_in(text)
-    if isinstance(value, JsonFault):
-        return _Unreadable(f"the reply is not JSON: {value.message}")
-    if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
-        return _Unreadable("the reply has no reason")
-    score = value.get("score")
-    if type(score) not in {int, float}:
-        return _Unreadable(f"the score is {score!r}")
-    return reply
-
-
-def _whole(reply: Completion) -> str | _Unreadable:
-    if reply.text is None or not reply.text.strip():
-        return _Unreadable("it refused" if reply.refusal else "it said nothing")
-    if reply.finish_reason in {"length", "content_filter"}:
-        return _Unreadable(f"the reply was cut off (finish_reason {reply.finish_reason})")
-    return reply.text
-
-
-def _fitted(text: str, schema: type[BaseModel]) -> BaseModel | _Unreadable:
-    value = _json_in(text)
-    if isinstance(value, JsonFault):
-        return _Unreadable(f"the reply is not JSON: {value.message}")
-    try:
-        read = schema.model_validate(value)
-    except ValueError as error:
-        # pydantic's first complaint, in its words
-        complaints = cast("list[dict[str, Any]]", getattr(error, "errors", list)())
-        first = complaints[0] if complaints else {"loc": (), "msg": str(error)}
-        where = ".".join(str(part) for part in first["loc"])
-        return _Unreadable(f"the reply does not fit: {where}: {first['msg']}")
-    if not _all_finite(read.model_dump()):
-        return _Unreadable("a number of the reply is not finite")
-    return read
-
-
-def _json_in(text: str) -> JSON | JsonFault:
-    """The JSON that a reply is; one fenced block, or the only object within prose, will do."""
-    fenced = _FENCED.fullmatch(text)
-    value = parse_json(fenced[1] if fenced else text.strip())
-    if isinstance(value, JsonFault) and text.rstrip().endswith(("}", "`")):
-        objects = [part for part in find_json(text) if isinstance(part, dict)]
-        if len(objects) == 1:
-            return objects[0]
-    return value
-
-
-def _all_finite(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(_all_finite(part) for part in cast("dict[str, object]", value).values())
-    if isinstance(value, list):
-        return all(_all_finite(part) for part in cast("list[object]", value))
-    return True

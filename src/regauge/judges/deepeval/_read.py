@@ -1,0 +1,121 @@
+"""What a reply says, by the schema it was asked for; what does not fit is not guessed at."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.judges._json_text import JsonFault, find_json, parse_json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from regauge.digests import JSON
+    from regauge.providers import Completion
+
+__all__ = ["Unreadable", "read_grade", "read_reply"]
+
+_FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*", re.DOTALL)
+
+
+class Unreadable:
+    """Why a reply cannot be used."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str | Unreadable:
+    """The reply as its schema has it, its text where there is none, or why it is neither."""
+    text = _whole(reply)
+    return text if schema is None or isinstance(text, Unreadable) else _fitted(text, schema)
+
+
+def read_grade(reply: Completion) -> Completion | Unreadable:
+    """The reply itself, once it is known to hold what deepeval is going to read."""
+    text = _whole(reply)
+    if isinstance(text, Unreadable):
+        return text
+    value = _json_in(text)
+    if isinstance(value, JsonFault):
+        return Unreadable(f"the reply is not JSON: {value.message}")
+    if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
+        return Unreadable("the reply has no reason")
+    score = value.get("score")
+    if type(score) not in {int, float}:
+        return Unreadable(f"the score is {score!r}")
+    return reply
+
+
+def _whole(reply: Completion) -> str | Unreadable:
+    if reply.text is None or not reply.text.strip():
+        return Unreadable("it refused" if reply.refusal else "it said nothing")
+    if reply.finish_reason in {"length", "content_filter"}:
+        return Unreadable(f"the reply was cut off (finish_reason {reply.finish_reason})")
+    return reply.text
+
+
+def _fitted(text: str, schema: type[BaseModel]) -> BaseModel | Unreadable:
+    value = _json_in(text)
+    if isinstance(value, JsonFault):
+        return Unreadable(f"the reply is not JSON: {value.message}")
+    try:
+        read = _validated(value, schema)
+    except ValueError as error:
+        # pydantic's first complaint, in its words
+        complaints = cast("list[dict[str, Any]]", getattr(error, "errors", list)())
+        first = complaints[0] if complaints else {"loc": (), "msg": str(error)}
+        where = ".".join(str(part) for part in first["loc"])
+        return Unreadable(f"the reply does not fit: {where}: {first['msg']}")
+    if not _all_finite(read.model_dump()):
+        return Unreadable("a number of the reply is not finite")
+    return read
+
+
+def _validated(value: object, schema: type[BaseModel]) -> BaseModel:
+    """The reply as its schema has it; `Yes.` will do for `yes`, as it does for deepeval.
+
+    Raises:
+        ValueError: It does not fit.
+    """
+    try:
+        return schema.model_validate(value)
+    except ValueError:
+        return schema.model_validate(_plainly(value))
+
+
+def _plainly(value: object) -> object:
+    """A value with the verdicts in it in lower case and bare."""
+    if isinstance(value, list):
+        return [_plainly(part) for part in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: part.strip(" .!*\n").lower()
+        if name == "verdict" and isinstance(part, str)
+        else _plainly(part)
+        for name, part in cast("dict[str, object]", value).items()
+    }
+
+
+def _json_in(text: str) -> JSON | JsonFault:
+    """The JSON that a reply is; one fenced block, or the only object within prose, will do."""
+    fenced = _FENCED.fullmatch(text)
+    value = parse_json(fenced[1] if fenced else text.strip())
+    if isinstance(value, JsonFault) and text.rstrip().endswith(("}", "`")):
+        objects = [part for part in find_json(text) if isinstance(part, dict)]
+        if len(objects) == 1:
+            return objects[0]
+    return value
+
+
+def _all_finite(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(_all_finite(part) for part in cast("dict[str, object]", value).values())
+    if isinstance(value, list):
+        return all(_all_finite(part) for part in cast("list[object]", value))
+    return True
