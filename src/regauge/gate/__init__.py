@@ -8,13 +8,7 @@ from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
 from regauge.gate._estimate import GateEstimate, estimate
-from regauge.gate._messages import (
-    MessageContext,
-    case_message,
-    critical_note,
-    reason_message,
-    suite_message,
-)
+from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import CONTROL_FIRST
 from regauge.gate._policy import GatePolicy
 from regauge.gate._power import (
@@ -35,6 +29,7 @@ from regauge.gate._record import (
 )
 from regauge.gate._run import GateProgress
 from regauge.gate._settings import policy_of, with_more_trials
+from regauge.gate._suite_messages import critical_note, reason_message, suite_message
 from regauge.gate._types import (
     Arm,
     CaseReport,

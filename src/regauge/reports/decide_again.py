@@ -18,16 +18,11 @@ from regauge.gate import (
     policy_from_json,
     policy_to_json,
 )
-from regauge.reports.decisions import (
-    case_document,
-    reasons_of,
-    shown_answer,
-    suite_test,
-    verdict_counts,
-)
+from regauge.reports._prompt_decisions import suite_test, verdict_counts
+from regauge.reports.decisions import case_document, reasons_of, shown_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.gate import Arm, Baseline, Decision, GateOutcome, GatePolicy
     from regauge.gate.baselines import StoredHistory
@@ -70,20 +65,7 @@ def decide_again(
     graded = {
         case.key: frozenset(c["graded"]) for case, c in zip(cases, document.cells, strict=True)
     }
-    gate = Gate(cases, policy)
-    checks = {case.key: case.checks for case in cases}
-    while wanted := gate.wanted():
-        for one in wanted:
-            trials = known.get((one.prompt, one.case, one.arm), [])
-            key = (one.prompt, one.case)
-            for number in one.trials:
-                facts = (
-                    facts_of_row(trials[number], checks[key], graded=graded[key])
-                    if number < len(trials)
-                    else "not-recorded"
-                )
-                gate.observe(one.prompt, one.case, one.arm, number, facts)
-    outcome = gate.outcome()
+    outcome = _outcome(cases, policy, graded, known)
     rules = any(prompt.rules for prompt in document.prompts)
     decision: Decision = "reject" if rules else outcome.decision
     prompts = [
@@ -111,6 +93,29 @@ def decide_again(
             "go_on": document.go_on if decision in {"unmeasured", "undecided"} else "",
         }
     )
+
+
+def _outcome(
+    cases: Sequence[GateCase],
+    policy: GatePolicy,
+    graded: Mapping[tuple[str, str], frozenset[str]],
+    known: Rows,
+) -> GateOutcome:
+    """What the gate comes to when it is shown the trials of the record, and no others."""
+    gate = Gate(cases, policy)
+    checks = {case.key: case.checks for case in cases}
+    while wanted := gate.wanted():
+        for one in wanted:
+            trials = known.get((one.prompt, one.case, one.arm), [])
+            key = (one.prompt, one.case)
+            for number in one.trials:
+                facts = (
+                    facts_of_row(trials[number], checks[key], graded=graded[key])
+                    if number < len(trials)
+                    else "not-recorded"
+                )
+                gate.observe(one.prompt, one.case, one.arm, number, facts)
+    return gate.outcome()
 
 
 def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:

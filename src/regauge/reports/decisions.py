@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict
-from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, Any
 
 from regauge.gate import (
@@ -23,28 +20,23 @@ from regauge.reports._decision import (
     CountDocument,
     DecisionDocument,
     PromptDocument,
-    RuleDocument,
-    SuiteTestDocument,
 )
 from regauge.reports._gate_calls import calls_of
+from regauge.reports._prompt_decisions import prompt_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome, SuiteBase
-    from regauge.prompts import Prompt
+    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome
 
 __all__ = [
     "case_document",
     "decision_document",
     "reasons_of",
     "shown_answer",
-    "suite_test",
-    "verdict_counts",
 ]
 
 _SHOWN_ANSWERS = frozenset({"regressed", "improved", "undecided", "drifted", "new"})
-_SIMULATED_PROVIDER = "sim"
 # What is counted over cases, in the order it is said.
 _SUMS: Mapping[str, str] = {
     "critical": "are critical and broke",
@@ -76,7 +68,7 @@ def decision_document(
         operating_line: How often this gate is wrong.
     """
     outcome = decided.outcome
-    prompts = [_prompt(decided, one) for one in decided.suites]
+    prompts = [prompt_document(decided, one) for one in decided.suites]
     return DecisionDocument(
         decision=decided.decision,
         exit_code=decided.exit_code,
@@ -182,21 +174,6 @@ def case_document(
     )
 
 
-def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:
-    """The test of a prompt as a whole; None where nothing was tested."""
-    report = next((one for one in outcome.suites if one.prompt == prompt), None)
-    if report is None:
-        return None
-    values = asdict(report)
-    del values["prompt"]
-    return SuiteTestDocument.model_validate(values)
-
-
-def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[str, int]:
-    """How many cases of a prompt have each verdict."""
-    return dict(Counter[str](case.verdict for case in outcome.cases if case.prompt == prompt))
-
-
 def _cell(compared: Compared) -> dict[str, Any]:
     return {**case_to_json(compared.case), "graded": sorted(compared.graded)}
 
@@ -255,63 +232,6 @@ def _evidence(
         next((answer for answer in (*of_good, *of_bad) if not answer.judge), None),
         next((answer for answer in (*of_bad, *of_good) if answer.judge), None),
     )
-
-
-def _prompt(decided: Decided, one: SuiteBase) -> PromptDocument:
-    suite, main = one.suite, one.base.suite
-    project = decided.at.project
-    return PromptDocument(
-        prompt=one.name,
-        path=str(project.relative(suite.prompt.path)),
-        state="new" if main is None else "unchanged" if one.base.unchanged else "changed",
-        version=str(suite.prompt.version) if suite.prompt.version else None,
-        base_version=str(main.prompt.version) if main and main.prompt.version else None,
-        digest=suite.prompt.digest,
-        base_digest=main.prompt.digest if main else None,
-        model=str(suite.model),
-        base_model=str(main.model) if main else None,
-        simulated=suite.model.provider == _SIMULATED_PROVIDER,
-        line=_changed_line(suite.prompt, main.prompt) if main is not None else 1,
-        diff=_prompt_diff(decided, one),
-        counts=verdict_counts(decided.outcome, one.name),
-        test=suite_test(decided.outcome, one.name),
-        rules=[
-            RuleDocument(
-                rule=rule,
-                message=fault.message,
-                fix=fault.fix,
-                path=str(project.relative(fault.path)),
-                line=fault.line,
-            )
-            for rule, fault in decided.rules(one)
-        ],
-    )
-
-
-def _changed_line(head: Prompt, base: Prompt) -> int:
-    """The first line of the messages that changed, or of the whole file where none of them did."""
-    lines = SequenceMatcher(
-        None, base.source.splitlines(), head.source.splitlines(), autojunk=False
-    )
-    begins = head.lines.get("messages", 1)
-    spans = [(j1 + 1, j2) for tag, _, _, j1, j2 in lines.get_opcodes() if tag != "equal"]
-    of_messages = (max(first, begins) for first, last in spans if max(first, last) >= begins)
-    return next(of_messages, spans[0][0] if spans else 1)
-
-
-def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
-    main = one.base.suite
-    if main is None or main.prompt.source == one.suite.prompt.source:
-        return ""
-    path = str(decided.at.project.relative(one.suite.prompt.path))
-    lines = unified_diff(
-        main.prompt.source.splitlines(),
-        one.suite.prompt.source.splitlines(),
-        f"{path} ({decided.at.ref})",
-        path,
-        lineterm="",
-    )
-    return "\n".join(lines)
 
 
 def _count(count: Count) -> CountDocument:
