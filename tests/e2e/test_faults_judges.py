@@ -210,6 +210,32 @@ def test_a_question_that_all_judgements_share_is_asked_once(
     assert judged.records()[-1]["suites"][0]["judge_calls"] == 6
 
 
+@pytest.mark.parametrize("kind", ["Asking", "Memoised"])
+def test_a_judge_cannot_make_up_a_verdict_where_its_model_was_silent(
+    judged: EvalProject, kind: str
+):
+    stubborn = f"""
+class Stubborn({kind}):
+    async def scored(self, completion, case, calls):
+        try:
+            return await super().scored(completion, case, calls)
+        except Exception:
+            return 1.0
+"""
+    judged.judged_by(judges('asking("fair", "local:judge", kind=Stubborn)'), more=SOURCE + stubborn)
+    judged.run()
+    for path in ("judges", "verdicts"):
+        (judged.root / f"fixtures/recordings/{path}/triage.jsonl").unlink(missing_ok=True)
+    (judged.root / ".regauge/store.sqlite3").unlink()
+    for _ in range(2):
+        result = judged.run("--record=none")
+        assert result.parseoutcomes() == {"unmeasured": 5}
+    judged.use("http://127.0.0.1:9/v1")
+    judged.settings(provider="max_attempts = 1")
+    assert judged.run().parseoutcomes() == {"unmeasured": 5}
+    assert judged.recordings("verdicts/triage") == []
+
+
 def test_a_judge_that_breaks_says_where(judged: EvalProject):
     judged.judged_by(
         judges('asking("fair", "local:judge")'),

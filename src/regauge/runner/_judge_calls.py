@@ -117,6 +117,15 @@ class RunCalls:
         """Which draw is judged, from 0."""
         return self.draw.trial
 
+    def check(self) -> None:
+        """Hold that every call was answered, whatever the judge made of one that was not.
+
+        Raises:
+            UnmeasuredError: The first that was not.
+        """
+        if self.failure is not None:
+            raise self.failure
+
     async def complete(self, request: CompletionRequest) -> Completion:
         """The model's reply: recorded, from the local store, or live.
 

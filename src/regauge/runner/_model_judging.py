@@ -106,8 +106,7 @@ class ModelJudging:
             else:
                 verdict = _checked(judge, await judge.judge_with(completion, case, calls))
                 totals = calls.totals
-            if calls.failure is not None:  # whatever the judge made of it
-                raise calls.failure  # noqa: TRY301 - one place explains what is raised
+            calls.check()
         except Exception as error:
             explained = _explained(judge, error, calls)
             if explained is error:
@@ -135,6 +134,7 @@ class ModelJudging:
         if line is None:
             await asyncio.wrap_future(self.prepare(judge))
             measurement = await judge.measure_with(completion, case, calls)
+            calls.check()
             _checked(judge, judge.verdict_of(measurement))
             line = self._measurements.keep(
                 prompt,
