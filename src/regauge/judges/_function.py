@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError
-from regauge.judges._rule import Rule
+from regauge.judges._rule import Rule, first_sentence
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:
@@ -60,7 +60,14 @@ def as_judge(function: JudgeFunction, *, name: str | None = None, at_least: floa
     digest = digest_of(
         {"kind": "function", "name": label, "least": at_least, "source": _source(function)}
     )
-    return Rule(kind="function", params={}, name=label, digest=digest, examine=examine)
+    return Rule(
+        kind="function",
+        params={},
+        name=label,
+        digest=digest,
+        examine=examine,
+        description=first_sentence(function.__doc__),
+    )
 
 
 def _verdict(said: object, *, label: str, at_least: float) -> Verdict:

@@ -22,11 +22,24 @@ from regauge.judges._path import MISSING, Missing, parse_path
 from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.judges._advice_kinds import Criterion
     from regauge.providers import Completion
 
-__all__ = ["Check", "Rule", "RuleFactory", "form_of", "negated", "on_answer", "on_text", "rule"]
+__all__ = [
+    "Check",
+    "Rule",
+    "RuleFactory",
+    "first_sentence",
+    "form_of",
+    "negated",
+    "on_answer",
+    "on_text",
+    "rule",
+]
 
 P = ParamSpec("P")
 Check = Callable[[Answer], Verdict]
@@ -42,6 +55,9 @@ class Rule:
         name: What people read, such as `max_words(40, field=reason)`.
         digest: Over kind, parameters and the rule's own version.
         examine: The check itself: one answer, one verdict. Never raises for what a model wrote.
+        description: What it looks at, in a sentence; no part of the digest.
+        parts: The rules it is made of.
+        instruction: What a prompt should say for it, in its author's words; no part of the digest.
     """
 
     kind: str
@@ -49,6 +65,9 @@ class Rule:
     name: str
     digest: str
     examine: Check
+    description: str = ""
+    parts: tuple[Rule, ...] = ()
+    instruction: str = ""
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Judge one completion of one case, at once.
@@ -75,6 +94,34 @@ class Rule:
     def named(self, name: str) -> Rule:
         """The same rule under a name of your choice."""
         return replace(self, name=name)
+
+    def advising(self, instruction: str) -> Rule:
+        """The same rule with your own words for what a prompt should say for it."""
+        return replace(self, instruction=instruction)
+
+    def advice(self) -> str:
+        """The instruction a prompt should hold for this rule; empty where nobody can say.
+
+        It comes from the rule's parameters alone, so it gives no expected value away.
+
+        >>> from regauge.judges import field_equals, max_words
+        >>> max_words(40, field="reason").advice()
+        'Keep `reason` to at most 40 words.'
+        >>> (~max_words(40)).advice()
+        'Write more than 40 words.'
+        >>> field_equals("severity").advice()
+        ''
+        """
+        from regauge.judges._advice import advice_of
+
+        return advice_of(self)
+
+    @property
+    def criterion(self) -> Criterion:
+        """What kind of quality it is about: `format` for shape and length, and so on."""
+        from regauge.judges._advice import criterion_of
+
+        return criterion_of(self)
 
     def __invert__(self) -> Rule:
         """`~rule` is its negation."""
@@ -129,7 +176,15 @@ class RuleFactory(Generic[P]):
             digest = digest_of({"kind": self.kind, "version": self._version, "params": params})
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
-        return Rule(kind=self.kind, params=params, name=name, digest=digest, examine=examine)
+        return Rule(
+            kind=self.kind,
+            params=params,
+            name=name,
+            digest=digest,
+            examine=examine,
+            description=first_sentence(self.build.__doc__),
+            parts=tuple(_rules_in(tuple(bound.arguments.values()))),
+        )
 
     @functools.cached_property
     def form(self) -> str:
@@ -192,6 +247,25 @@ def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
             return sorted((plain(part, of=of) for part in parts), key=str)
         case _:
             raise UsageError(f"{of}: a parameter cannot be a {type(value).__name__}: {value!r}")
+
+
+def _rules_in(value: object) -> Iterator[Rule]:
+    match value:
+        case Rule():
+            yield value
+        case Mapping():
+            for key, part in cast("Mapping[object, object]", value).items():
+                yield from _rules_in((key, part))
+        case list() | tuple():
+            for part in cast("Sequence[object]", value):
+                yield from _rules_in(part)
+        case _:
+            pass
+
+
+def first_sentence(doc: str | None) -> str:
+    """The first line of a docstring."""
+    return (doc or "").strip().partition("\n")[0].strip()
 
 
 def _name(kind: str, bound: inspect.BoundArguments) -> str:
@@ -290,10 +364,13 @@ def negated(judge: Rule) -> Rule:
                 )
 
     digest = digest_of({"kind": "not", "version": 1, "params": {"judge": judge.digest}})
+    described = f"Must not hold: {judge.description}" if judge.description else ""
     return Rule(
         kind=code,
         params={"judge": plain(judge, of="not_")},
         name=f"not {judge.name}",
         digest=digest,
         examine=check,
+        description=described,
+        parts=(judge,),
     )
