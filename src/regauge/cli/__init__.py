@@ -37,7 +37,8 @@ COMMANDS: dict[str, str] = {
 _EPILOG = """\
 Evals run under pytest: `pytest evals`.
 
-Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmeasured.
+Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmeasured,
+4 undecided.
 """
 
 

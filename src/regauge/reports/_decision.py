@@ -194,7 +194,8 @@ class PromptDocument(_Document):
     """What the gate says of one prompt.
 
     Attributes:
-        state: Against main: `changed`, `new`, `unchanged` or `refused`.
+        path: Of its file.
+        state: Against main: `changed`, `new` or `unchanged`.
         base_version: Main's version; null where main has none.
         line: Where the prompt file changed: the first such line of its messages, or else of all.
         diff: Of the prompt file, as a unified diff.
