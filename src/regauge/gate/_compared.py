@@ -52,12 +52,15 @@ class Compared:
     Attributes:
         case: For the engine.
         candidate: What the candidate is asked; None for a case that is gone.
-        main: What main is asked; None where main has no such case.
+        again: The same, judged by those judges alone that decide: informing ones have had their
+            say of the first trials, and may cost more than the answer.
+        main: What main is asked, so judged as well; None where main has no such case.
         graded: The checks whose scores are compared, beside whether they pass.
     """
 
     case: GateCase
     candidate: PlannedCase | None
+    again: PlannedCase | None
     main: PlannedCase | None
     graded: frozenset[str] = field(default_factory=frozenset[str])
 
@@ -84,7 +87,8 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
     for one in suites:
         planned = {each.case.id: each for each in one.planned}
         graded = _graded(one.base)
-        main = one.base.suite
+        again = _with_deciding_judges(one.suite, one.base)
+        main = _with_deciding_judges(one.base.suite, one.base) if one.base.suite else None
         for case in one.base.cases:
             candidate = planned.get(case.case)
             if candidate is None and (case.state != "removed" or one.partial):
@@ -93,6 +97,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
                 Compared(
                     case=replace(case, prompt=one.name),
                     candidate=candidate,
+                    again=PlannedCase(again, candidate.case) if candidate is not None else None,
                     main=PlannedCase(main, candidate.case)
                     if main is not None and candidate is not None and case.state == "changed"
                     else None,
@@ -100,6 +105,12 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
                 )
             )
     return found
+
+
+def _with_deciding_judges(suite: Suite, base: Base) -> Suite:
+    """A suite with those judges alone that decide."""
+    checks = {check for case in base.cases for check in case.checks}
+    return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
 
 
 def _graded(base: Base) -> frozenset[str]:

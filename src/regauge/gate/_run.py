@@ -82,6 +82,7 @@ class GateRun:
         waiting: Callable[[GateProgress], None],
     ) -> None:
         self.compared = compared
+        self._first_draws = policy.first_draws
         self.gate = Gate([one.case for one in compared], policy)
         self._session = session
         self._waiting = waiting
@@ -130,7 +131,9 @@ class GateRun:
 
     async def _make(self, trials: Trials, prompt: str, case: str, arm: Arm, number: int) -> Trial:
         compared = self._by_key[prompt, case]
-        planned = compared.candidate if arm == "candidate" else compared.main
+        planned = compared.main
+        if arm == "candidate":
+            planned = compared.candidate if number < self._first_draws else compared.again
         assert planned is not None, f"{arm} has no {case!r}"
         stored = (
             self._control_number(planned, prompt, case, number)
