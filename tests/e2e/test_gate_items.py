@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.labelled import EVAL as JUDGED_BY_RUBRIC
+from tests.labelled import RUBRIC
+
 if TYPE_CHECKING:
     from tests.conftest import EvalProject
 
@@ -101,3 +104,18 @@ def test_a_gate_of_nothing_is_no_success(gated: EvalProject):
     some = gated.run("--gate=main", "-k", "disk-000")
     assert some.ret == 0
     assert "only 1 of 3 cases of triage were selected" in some.stdout.str()
+
+
+def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: EvalProject):
+    """It has its say, and costs nothing for what is drawn again or for main."""
+    gated.settings('judge_model = "sim:clerk-1"')
+    gated.write("prompts/judges/tone.prompt.yml", RUBRIC)
+    gated.eval(JUDGED_BY_RUBRIC)
+    git(gated, "add", "-A")
+    git(gated, "commit", "-q", "-m", "Judge tone")
+    git(gated, "branch", "-f", "main")
+    reword(gated)
+    gated.run("--gate=main")
+    judged = {(row["arm"], row["trial"]): len(row["verdicts"]) for row in gated.rows()}
+    assert judged["candidate", 0] == 2
+    assert judged["main", 1000] == 1
