@@ -159,7 +159,7 @@ class PytestGate:
         self._config = config
         self._session = session
         self._request = request = config.stash.get(request_key, None) or GateRequest(
-            ref=config.getoption("--gate"), more=config.getoption("--gate-more")
+            ref=str(config.getoption("--gate")), more=config.getoption("--gate-more") or 0
         )
         self._writer = writer
         policy = request.policy or policy_of(session.project.settings.gate)

@@ -41,12 +41,9 @@ def case_from_json(document: Mapping[str, Any]) -> GateCase:
         UsageError: It is something else.
     """
     try:
-        values = dict(document)
+        values: dict[str, Any] = {**document, "checks": tuple(document["checks"])}
         history = values.pop("history")
-        return GateCase(
-            **{**values, "checks": tuple(values["checks"])},
-            history=_history(history) if history is not None else None,
-        )
+        return GateCase(**values, history=_history(history) if history is not None else None)
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable("a case", error) from error
 
@@ -64,15 +61,13 @@ def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
         UsageError: It is something else.
     """
     try:
-        case, suite = dict(document["case"]), dict(document["suite"])
-        return GatePolicy(
-            **{
-                **document,
-                "case": CasePolicy(**{**case, "looks": tuple(case["looks"])}),
-                "suite": SuitePolicy(**{**suite, "spend": tuple(suite["spend"])}),
-                "critical": CriticalPolicy(**document["critical"]),
-            }
-        )
+        case: dict[str, Any] = {**document["case"]}
+        suite: dict[str, Any] = {**document["suite"]}
+        case["looks"], suite["spend"] = tuple(case["looks"]), tuple(suite["spend"])
+        values: dict[str, Any] = {**document}
+        values["case"], values["suite"] = CasePolicy(**case), SuitePolicy(**suite)
+        values["critical"] = CriticalPolicy(**document["critical"])
+        return GatePolicy(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable("its policy", error) from error
 
