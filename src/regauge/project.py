@@ -22,6 +22,7 @@ __all__ = [
     "PriceSettings",
     "Project",
     "RecordMode",
+    "RefineSettings",
     "Settings",
 ]
 
@@ -128,6 +129,30 @@ class GateSettings(_Table):
     new_case_passes: int = Field(default=3, ge=1, le=100)
 
 
+class RefineSettings(_Table):
+    """What `regauge refine` may do: `[tool.regauge.refine]`.
+
+    Attributes:
+        model: Who criticises and proposes, as `provider:model`; None is the prompt's own model.
+        proposers: Who is asked for edits, the cheapest first.
+        max_cycles: Rounds of diagnosing, proposing and verifying.
+        max_calls: Trials of the prompt; None is three times what one repair takes.
+        max_model_calls: Calls of the model that criticises and proposes.
+        budget_usd: What one run may spend, in US dollars.
+        frozen: Lines of prompts that must stay as they are.
+        show_goldens: Whether proposers may see what is expected of train cases.
+    """
+
+    model: str | None = None
+    proposers: list[str] = ["rules"]
+    max_cycles: int = Field(default=5, ge=1)
+    max_calls: int | None = Field(default=None, ge=1)
+    max_model_calls: int = Field(default=40, ge=0)
+    budget_usd: float | None = Field(default=None, ge=0)
+    frozen: list[str] = []
+    show_goldens: bool = False
+
+
 class Settings(_Table):
     """`[tool.regauge]`: the defaults that options on the command line override.
 
@@ -143,6 +168,7 @@ class Settings(_Table):
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
         gate: What the gate holds a change to.
         calibration: When a judge that asks a model may gate.
+        refine: What `regauge refine` may do.
     """
 
     model: str | None = None
@@ -157,6 +183,7 @@ class Settings(_Table):
     providers: dict[str, EndpointSettings] = {}
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
+    refine: RefineSettings = Field(default_factory=RefineSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +311,14 @@ def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem:
 _SETTING_NAMES = sorted(
     {
         name
-        for table in (Settings, CalibrationSettings, EndpointSettings, GateSettings, PriceSettings)
+        for table in (
+            Settings,
+            CalibrationSettings,
+            EndpointSettings,
+            GateSettings,
+            PriceSettings,
+            RefineSettings,
+        )
         for name in table.model_fields
     }
 )

@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "log": "List the versions of a prompt.",
     "power": "Say what the gate can find with the cases there are.",
     "record": "Record the answers that evals lack; prune those nobody needs.",
+    "refine": "Propose the smallest revision of a prompt that repairs what fails.",
     "report": "Write a run as JSON, CSV, parquet or Markdown.",
     "runs": "List the runs of evals.",
     "show": "Show a prompt as it is, or as it was in a version.",

@@ -12,12 +12,12 @@ from regauge.printable import printable
 __all__ = ["echo", "short"]
 
 
-def echo(text: str = "", *, style: str = "", bold: bool = False) -> None:
+def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
     """Print text of others; coloured on a terminal unless `NO_COLOR` is set."""
     text = printable(text)
     if (style or bold) and not os.environ.get("NO_COLOR"):
         text = click.style(text, fg=style or None, bold=bold or None)
-    click.echo(text)
+    click.echo(text, err=err)
 
 
 def short(path: Path) -> Path:

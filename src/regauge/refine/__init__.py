@@ -1,1 +1,49 @@
 """The refinement loop: finds what fails, proposes small revisions, proves each."""
+
+from __future__ import annotations
+
+from regauge.refine._apply import Revision, apply_run, revised, roll_back
+from regauge.refine._conduct import Estimate, Refinement
+from regauge.refine._report import headline, markdown_of
+from regauge.refine._result import result_of
+from regauge.refine._runs import (
+    BusyError,
+    Run,
+    begin_run,
+    find_refinement,
+    list_refinements,
+    only_one,
+    recall,
+    remember,
+)
+from regauge.refine._setting import RunOptions
+from regauge.refine._state import Note, State
+from regauge.refine._trail import TrailError, read_trail
+from regauge.refine._variance import Variance, variance_of
+
+__all__ = [
+    "BusyError",
+    "Estimate",
+    "Note",
+    "Refinement",
+    "Revision",
+    "Run",
+    "RunOptions",
+    "State",
+    "TrailError",
+    "Variance",
+    "apply_run",
+    "begin_run",
+    "find_refinement",
+    "headline",
+    "list_refinements",
+    "markdown_of",
+    "only_one",
+    "read_trail",
+    "recall",
+    "remember",
+    "result_of",
+    "revised",
+    "roll_back",
+    "variance_of",
+]

@@ -1,0 +1,216 @@
+"""Runs the loop on the evals of a real prompt, and writes down all that it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.digests import digest_of
+from regauge.gate import policy_of
+from regauge.prompts import write_atomically
+from regauge.refine._apply import revised
+from regauge.refine._driver import drive
+from regauge.refine._loop import advance, begin
+from regauge.refine._memory import Memory, Tried
+from regauge.refine._plan import floor_calls
+from regauge.refine._report import markdown_of
+from regauge.refine._result import diff_of, result_of
+from regauge.refine._runs import remember
+from regauge.refine._setting import RunOptions, about, setting_of, subject_of
+from regauge.refine._state import Interrupted
+from regauge.refine._trail import TrailError, TrailFile, cut_back, read_trail, retell
+from regauge.refine._workbench import SuiteBench
+from regauge.runner import price_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from regauge.digests import JSON
+    from regauge.refine._driver import Trail
+    from regauge.refine._runs import Run
+    from regauge.refine._setting import Subject
+    from regauge.refine._state import Note, Observation, Setting, State
+    from regauge.runner import EvalSession, PlannedCase
+
+__all__ = ["Estimate", "Refinement"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run takes, before anything is spent.
+
+    Attributes:
+        first_look: Calls that say whether anything fails.
+        one_repair: Calls that find a fault, repair it and verify the repair, at the least.
+        most: Calls that are never exceeded.
+        call_usd: What one call of the prompt costs on average; None without a price.
+    """
+
+    train: int
+    holdout: int
+    first_look: int
+    one_repair: int
+    most: int
+    call_usd: float | None
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        return {
+            "train": self.train,
+            "holdout": self.holdout,
+            "first_look_calls": self.first_look,
+            "one_repair_calls": self.one_repair,
+            "calls_max": self.most,
+            "call_usd": self.call_usd,
+        }
+
+
+class Refinement:
+    """A refinement of one prompt, ready to run.
+
+    Args:
+        evals: Makes and keeps trials.
+        planned: The cases of the prompt's evals.
+        options: How to run.
+        memory: What earlier runs found.
+    """
+
+    def __init__(
+        self,
+        evals: EvalSession,
+        planned: Sequence[PlannedCase],
+        options: RunOptions,
+        memory: Callable[[str], Memory] | Memory | None = None,
+    ) -> None:
+        self._evals = evals
+        self.options = options
+        self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
+        self.setting: Setting = setting_of(self.subject, options, critics=frozenset())
+        said = memory(self.memory_key) if callable(memory) else memory
+        self.memory = said or Memory()
+
+    @property
+    def memory_key(self) -> str:
+        """Of what findings depend on: what was found with other cases or judges may not hold."""
+        about = self._about()
+        return digest_of([about["cases"], about["judges"], about["models"]])
+
+    def estimate(self) -> Estimate:
+        """What the run takes; nobody is asked."""
+        from regauge.providers import estimate_requests
+
+        setting, members = self.setting, self.subject.members
+        requests = [member.suite.request(member.case, 0) for member in members.values()]
+        usd = estimate_requests(
+            requests, price=lambda asked: price_for(self._evals.project.settings, asked)
+        ).cost_usd
+        return Estimate(
+            train=len(setting.train),
+            holdout=len(setting.holdout),
+            first_look=setting.policy.test.baseline_trials * len(setting.train),
+            one_repair=floor_calls(setting),
+            most=setting.policy.limits.calls,
+            call_usd=None if usd is None else usd / len(requests),
+        )
+
+    def run(self, run: Run, listen: Callable[[Note], None]) -> State:
+        """Run from the beginning.
+
+        Args:
+            run: Where everything is written.
+            listen: Told every decision.
+        """
+        run.before.write_bytes(self.subject.source.encode())
+        trail = TrailFile.begin(run.trail, self._about())
+        return self._drive(begin(self.setting, self.memory), trail, listen)
+
+    def resume(self, run: Run, listen: Callable[[Note], None]) -> State:
+        """Go on where a run was cut off; what it paid for is not paid again.
+
+        Raises:
+            TrailError: The trail cannot be read, or the prompt, its cases or its judges are no
+                longer what they were.
+        """
+        cut_back(run.trail)
+        events = read_trail(run.trail)
+        began = events[0].body
+        self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
+        changed = [key for key, value in self._about().items() if began.get(key) != value]
+        if changed:
+            raise TrailError(
+                f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"
+                "  fix: put it back as it was, or begin a new run"
+            )
+        state = retell(self.setting, begin(self.setting, self.memory), events, run.trail)
+        return self._drive(state, TrailFile(run.trail, events), listen)
+
+    def finish(self, run: Run, state: State, *, date: str) -> dict[str, JSON]:
+        """Write down what came of a run: result, rationale, and the file it proposes.
+
+        Args:
+            run: Where everything is written.
+            state: Its last state.
+            date: For the changelog, such as `2025-06-30`.
+
+        Returns:
+            The result as a document.
+        """
+        stop = state.stop
+        revision = None
+        if stop is not None and stop.proposal:
+            revision = revised(self.subject, state.text, state.accepted, date=date)
+            write_atomically(run.revision, revision.text.encode())
+            if revision.lock:
+                write_atomically(run.directory / "prompts.lock", revision.lock.encode())
+        events = read_trail(run.trail)
+        result = result_of(
+            run.id, self.subject, self.setting, state, events=events, revision=revision
+        )
+        write_atomically(run.result, (json.dumps(result, indent=1) + "\n").encode())
+        write_atomically(run.markdown, markdown_of(result).encode())
+        if revision is not None:
+            write_atomically(run.diff, diff_of(result).encode())
+        remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
+        return result
+
+    def _about(self) -> dict[str, JSON]:
+        memory = getattr(self, "memory", Memory())
+        return about(self.subject, self.setting, self.options, memory)
+
+    def _drive(self, state: State, file: TrailFile, listen: Callable[[Note], None]) -> State:
+        trail = _Listening(file, state, listen)
+        try:
+            return asyncio.run(self._driven(state, trail))
+        except KeyboardInterrupt:
+            told = Interrupted(reason="interrupted", text="stopped by Ctrl-C")
+            trail.add(told, advance(self.setting, trail.state, told))
+            return trail.state
+
+    async def _driven(self, state: State, trail: Trail) -> State:
+        async with self._evals.making() as trials:
+            bench = SuiteBench(
+                self.subject,
+                self.setting,
+                self.options,
+                trials=trials,
+                policy=policy_of(self._evals.project.settings.gate),
+            )
+            return await drive(self.setting, state, bench, trail)
+
+
+class _Listening:
+    """A trail that tells what is decided as soon as it is on disk, and knows where the run is."""
+
+    def __init__(self, file: TrailFile, state: State, listen: Callable[[Note], None]) -> None:
+        self._file = file
+        self._listen = listen
+        self.state = state
+
+    def add(self, observation: Observation, state: State) -> None:
+        """Keep, then tell."""
+        self._file.add(observation, state)
+        self.state = state
+        for note in state.notes:
+            self._listen(note)

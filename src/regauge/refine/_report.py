@@ -1,0 +1,196 @@
+"""What came of a run, in Markdown: for the pull request, and for `regauge refine show`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from regauge.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["headline", "markdown_of"]
+
+_SHOWN = 12
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """The one sentence that says what came of it."""
+    name, stop = result["prompt"], result["stop"]
+    if result["revision"] is None:
+        return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
+    revision = result["revision"]
+    lines = f"{revision['lines_added']} lines added, {revision['lines_removed']} removed"
+    version = f" as {revision['version']}" if revision["version"] else ""
+    return f"{name}: a revision is proposed{version} ({lines}; {stop['text']})"
+
+
+def markdown_of(result: Mapping[str, Any]) -> str:
+    """The rationale: what failed, why, what changes, the evidence, and what it took."""
+    parts = [
+        f"# {_plain(headline(result))}",
+        *_what_failed(result),
+        *_what_changes(result),
+        *_evidence(result),
+        *_variance(result),
+        *_rejected(result),
+        *_left(result),
+        *_took(result),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
+    yield "## What failed"
+    cases = result["cases"]
+    yield (
+        f"{_plain(result['found'] or 'nothing was measured')}, over {cases['train']} train cases."
+        f" {cases['holdout']} held-out cases only verify."
+    )
+
+
+def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:
+    if not result["changes"] or result["revision"] is None:
+        return
+    yield "## What changes, and why"
+    yield "\n".join(
+        f"{number}. `{_code(change['strategy'])}` by {_plain(change['proposer'])},"
+        f" for `{_code(change['check'])}`: {_plain(change['rationale'] or 'no reason given')}"
+        for number, change in enumerate(result["changes"], 1)
+    )
+    revision = result["revision"]
+    yield _fenced(revision["diff"], "diff")
+    if revision["version"]:
+        yield f"Version {_plain(revision['version'])}: {_plain(revision['why_version'])}."
+
+
+def _evidence(result: Mapping[str, Any]) -> Iterator[str]:
+    if not result["changes"] or result["revision"] is None:
+        return
+    yield "## Evidence"
+    rows = ["| check | cases | failed before | failed after |", "| - | - | - | - |"]
+    for change in result["changes"]:
+        for split, name in (("train", "train"), ("holdout", "holdout")):
+            said = change["fresh"][split]
+            if said["before"]["trials"] or said["after"]["trials"]:
+                rows.append(
+                    f"| `{_code(change['check'])}` | {name} | {_failed(said['before'])}"
+                    f" | {_failed(said['after'])} |"
+                )
+    suite = result["suite"]
+    if suite is not None:
+        rows.append(
+            f"| all checks | all | {_failed(suite['before'])} | {_failed(suite['after'])} |"
+        )
+    yield "\n".join(rows)
+    lines = [
+        f"- `{_code(change['check'])}`: p = {change['fresh_p']:.2g} on trials that chose nothing;"
+        f" {change['chosen_by']['p']:.2g} on those that chose the edit."
+        for change in result["changes"]
+    ]
+    if suite is not None:
+        lines.append(f"- The gate over all cases: {_plain(suite['decision'])}.")
+    yield "\n".join(lines)
+
+
+def _variance(result: Mapping[str, Any]) -> Iterator[str]:
+    said = result["variance"]
+    if "before" not in said or "after" not in said or result["revision"] is None:
+        return
+    yield "## Variance"
+    before, after = said["before"], said["after"]
+    rows = ["| two trials of one case | before | after |", "| - | - | - |"]
+    rows += [
+        f"| give the same {noun} | {before[key]:.0%} | {after[key]:.0%} |"
+        for key, noun in (("answers", "answer"), ("verdicts", "verdicts"))
+    ]
+    yield "\n".join(rows)
+    yield (
+        f"Of {before['cases']} cases before and {after['cases']} after that were drawn at least"
+        " twice."
+    )
+
+
+def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
+    rejected, unreadable = result["rejected"], result["unreadable"]
+    if not rejected and not unreadable:
+        return
+    yield "## Tried and rejected"
+    lines = [
+        f"- {_plain(entry['finding'])}, for `{_code(entry['for'])}`: {_plain(entry['detail'])}"
+        f"{_words_of(entry)}"
+        for entry in rejected[:_SHOWN]
+    ]
+    lines += [f"- unreadable: {_plain(text)}" for text in unreadable[:_SHOWN]]
+    more = len(rejected) + len(unreadable) - len(lines)
+    if more > 0:
+        lines.append(f"- and {more} more, in the audit trail")
+    yield "\n".join(lines)
+
+
+def _left(result: Mapping[str, Any]) -> Iterator[str]:
+    if result["open"]:
+        yield "## Still failing"
+        yield "\n".join(_failing(one) for one in result["open"])
+    if result["flaky"]:
+        yield "## Flaky, and left alone"
+        yield "\n".join(_failing(one) for one in result["flaky"])
+    if result["questions"]:
+        yield "## Questions to a person"
+        yield "\n".join(
+            f"{_failing(one)} — {_plain(one['kind'])}: {_plain(one['hypothesis'])}"
+            for one in result["questions"]
+        )
+
+
+def _took(result: Mapping[str, Any]) -> Iterator[str]:
+    yield "## What it took"
+    spent, stop = result["spent"], result["stop"]
+    models = ", ".join(f"`{_code(model)}`" for model in result["models"])
+    simulated = " (simulated)" if result["simulated"] else ""
+    yield (
+        f"{spent['calls']} of at most {spent['calls_max']} calls of {models}{simulated},"
+        f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
+        f" {spent['tested']} edits tested in {spent['cycles']} cycles."
+    )
+    yield f"Stopped: {stop['reason']}, {_plain(stop['text'])}. Run `{_code(result['run'])}`."
+
+
+def _failing(one: Mapping[str, Any]) -> str:
+    cases = ", ".join(f"`{_code(case)}`" for case in one["cases"][:_SHOWN])
+    more = len(one["cases"]) - _SHOWN
+    return (
+        f"- `{_code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
+        f"{f' and {more} more' if more > 0 else ''}"
+    )
+
+
+def _failed(count: Mapping[str, int]) -> str:
+    return f"{count['trials'] - count['passed']} of {count['trials']}"
+
+
+def _words_of(entry: Mapping[str, Any]) -> str:
+    added = " ".join(str(entry["added"]).split())
+    if not added:
+        return ""
+    short = added if len(added) <= 100 else f"{added[:99]}…"  # noqa: PLR2004 - a line of text
+    return f" (`{_code(short)}`)"
+
+
+def _plain(text: object) -> str:
+    """Text of others as words: no markup, no mention, no second line."""
+    line = " ".join(printable(str(text)).split())
+    line = re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", line)
+    return line.replace("@", "@\u200d")
+
+
+def _code(text: object) -> str:
+    """Text of others inside one pair of backticks, also in a table."""
+    return " ".join(printable(str(text)).split()).replace("`", "'").replace("|", "\\|")
+
+
+def _fenced(text: str, language: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"

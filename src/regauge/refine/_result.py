@@ -1,0 +1,213 @@
+"""What came of a run, as one document: everything that reports say is in it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, cast
+
+from regauge.refine._evidence import better_p
+from regauge.refine._tally import Count
+from regauge.refine._variance import variance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.refine._apply import Revision
+    from regauge.refine._clusters import Cluster
+    from regauge.refine._setting import Subject
+    from regauge.refine._state import Accepted, Setting, State
+    from regauge.refine._text import PromptText
+    from regauge.refine._trail import Event
+    from regauge.refine._variance import Variance
+
+__all__ = ["SCHEMA_VERSION", "diff_of", "result_of"]
+
+SCHEMA_VERSION = 1
+_FOUND = frozenset({"accepted", "confirmed"})
+
+
+def result_of(
+    run: str,
+    subject: Subject,
+    setting: Setting,
+    state: State,
+    *,
+    events: Sequence[Event],
+    revision: Revision | None,
+) -> dict[str, JSON]:
+    """The document of a run that has stopped.
+
+    Args:
+        run: Its id.
+        subject: The prompt as it was.
+        setting: What the run was about.
+        state: Its last state.
+        events: Its audit trail.
+        revision: The file it proposes; None where it proposes none.
+    """
+    stop = state.stop
+    assert stop is not None, "a run that goes on has no result"
+    began: Mapping[str, Any] = events[0].body
+    decisions = [
+        cast("dict[str, Any]", decision)
+        for event in events[1:]
+        for decision in event.body.get("decisions", [])
+    ]
+    diagnosed = next((d["text"] for d in decisions if d["event"] == "diagnosed"), "")
+    earlier = len(began.get("memory", []))
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "prompt": subject.prompt.name,
+        "file": subject.prompt.path.name,
+        "version": str(subject.prompt.version or ""),
+        "models": began.get("models", []),
+        "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
+        "stop": {"reason": stop.reason, "text": stop.text, "proposal": stop.proposal},
+        "found": diagnosed,
+        "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
+        "changes": [_change(setting, state, one) for one in state.accepted],
+        "revision": _revision(subject, state, revision),
+        "suite": _suite(setting, state, decisions) if state.accepted else None,
+        "variance": _variances(setting, state),
+        "rejected": [
+            {
+                "finding": entry.finding,
+                "for": entry.cluster,
+                "added": entry.added,
+                "removed": entry.removed,
+                "detail": entry.detail,
+                "cycle": entry.cycle,
+            }
+            for entry in state.memory.tried[earlier:]
+            if entry.finding not in _FOUND
+        ],
+        "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
+        "open": [_failing(cluster) for cluster in state.open],
+        "flaky": [_failing(cluster) for cluster in state.flaky],
+        "questions": [
+            {**_failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
+            for cluster, critique in state.questions
+        ],
+        "spent": {
+            "calls": state.spent.calls,
+            "calls_max": setting.policy.limits.calls,
+            "model_calls": state.spent.model_calls,
+            "usd": round(state.spent.usd, 6),
+            "cycles": state.cycle,
+            "tested": state.tested,
+        },
+    }
+    return document
+
+
+def diff_of(result: Mapping[str, JSON]) -> str:
+    """What a result's revision changes of the file; empty where it proposes none."""
+    revision = result["revision"]
+    return str(revision["diff"]) if isinstance(revision, dict) else ""
+
+
+def _failing(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "check": cluster.check,
+        "code": cluster.code,
+        "failures": cluster.failures,
+        "trials": cluster.trials,
+        "cases": list(cluster.failing),
+    }
+
+
+def _change(setting: Setting, state: State, one: Accepted) -> dict[str, Any]:
+    """One accepted edit, with the evidence for it on trials that chose nothing."""
+    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    evidence: dict[str, Any] = {}
+    for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
+        evidence[split] = {
+            "before": _counted(state.tally.over(base, cases, check)),
+            "after": _counted(state.fresh.over(new, cases, check)),
+        }
+    both = state.fresh.with_outcomes(
+        outcome
+        for case in (*setting.train, *setting.holdout)
+        for outcome in state.tally.since(base, case, 0)
+    )
+    cases = (*setting.train, *setting.holdout)
+    return {
+        **_failing(one.cluster),
+        "strategy": one.edit.strategy,
+        "proposer": one.edit.proposer,
+        "rationale": one.edit.rationale,
+        "chosen_by": {
+            "before": _counted(Count(*one.before)),
+            "after": _counted(Count(*one.after)),
+            "p": one.p,
+            "effect": one.effect,
+        },
+        "fresh": evidence,
+        "fresh_p": better_p(both, new, base, cases, check),
+    }
+
+
+def _suite(
+    setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """How all cases did, and what the gate said last."""
+    said = [d for d in decisions if str(d["event"]).startswith("suite-")]
+    if not said:
+        return None
+    cases = (*setting.train, *setting.holdout)
+    before = sum((state.tally.whole(setting.base.digest, case) for case in cases), Count())
+    after = sum((state.fresh.whole(state.text.digest, case) for case in cases), Count())
+    return {
+        "decision": str(said[-1]["event"]).removeprefix("suite-"),
+        "text": said[-1]["text"],
+        "before": _counted(before),
+        "after": _counted(after),
+    }
+
+
+def _variances(setting: Setting, state: State) -> dict[str, Any]:
+    """How the prompt varied before, and how what is proposed varies, over the same cases."""
+    texts: tuple[tuple[str, PromptText], ...] = (("before", setting.base),)
+    if state.accepted:
+        texts = (*texts, ("after", state.text))
+    found: dict[str, Variance | None] = {}
+    for name, text in texts:
+        outcomes = [
+            outcome
+            for tally in (state.tally, state.fresh)
+            for case in (*setting.train, *setting.holdout)
+            for outcome in tally.since(text.digest, case, 0)
+        ]
+        found[name] = variance_of(outcomes)
+    return {name: one.to_json() for name, one in found.items() if one is not None}
+
+
+def _revision(subject: Subject, state: State, revision: Revision | None) -> dict[str, Any] | None:
+    if revision is None:
+        return None
+    name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
+    diff = list(
+        difflib.unified_diff(
+            subject.source.splitlines(),
+            revision.text.splitlines(),
+            f"a/{name}",
+            f"b/{name}",
+            lineterm="",
+        )
+    )
+    body = list(difflib.ndiff(subject.text.whole.split("\n"), state.text.whole.split("\n")))
+    return {
+        "version": revision.version,
+        "why_version": revision.why_version,
+        "note": revision.note,
+        "diff": "\n".join(diff) + "\n",
+        "lines_added": sum(line.startswith("+ ") for line in body),
+        "lines_removed": sum(line.startswith("- ") for line in body),
+        "growth": round(state.text.size / max(1, subject.text.size) - 1, 4),
+    }
+
+
+def _counted(count: Count) -> dict[str, int]:
+    return {"passed": count.passed, "trials": count.trials}

@@ -1,0 +1,284 @@
+"""What a run is about, out of a project's files: the prompt, its cases, its judges, its past."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from regauge.digests import digest_of
+from regauge.errors import GitError, PromptError, UsageError
+from regauge.prompts import (
+    Repository,
+    input_text,
+    load_version,
+    parse_prompt,
+    set_contents,
+    text_at,
+    version_records,
+)
+from regauge.refine._clusters import Check, Criterion
+from regauge.refine._documents import text_to_json
+from regauge.refine._guards import Guard
+from regauge.refine._leaks import CaseText
+from regauge.refine._plan import floor_calls
+from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._state import Setting
+from regauge.refine._text import PromptText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges import Judge
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+    from regauge.refine._memory import Memory
+    from regauge.runner import PlannedCase, Suite
+
+__all__ = ["Member", "RunOptions", "Subject", "about", "setting_of", "subject_of"]
+
+# Trials of changed texts begin here, and each seed has numbers of its own: the gate draws from 0.
+_FIRST_TRIAL = 2000
+_TRIALS_PER_SEED = 1000
+_CALLS_MIN = 600
+_CALLS_PER_FLOOR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run, as the project and the command line say.
+
+    Attributes:
+        proposers: Who is asked for edits, the cheapest first.
+        model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
+        calls: The most trials; None is three times what one repair takes.
+        seed: Another one draws other trials.
+        strategies: Only edits thought of in these ways; all when empty.
+    """
+
+    proposers: tuple[str, ...] = ("rules",)
+    model: str = ""
+    cycles: int = 5
+    calls: int | None = None
+    model_calls: int = 40
+    usd: float | None = None
+    seed: int = 0
+    frozen: tuple[str, ...] = ()
+    show_goldens: bool = False
+    strategies: tuple[str, ...] = ()
+    tracked: bool = False
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        return cast("dict[str, JSON]", json.loads(json.dumps(asdict(self))))
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
+        """What `to_json` wrote."""
+        lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+        return cls(**{**document, **lists})
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One golden case of one eval of the prompt."""
+
+    suite: Suite
+    case: GoldenCase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A prompt that is to be refined.
+
+    Attributes:
+        source: The whole text of its file.
+        members: Its cases, by the names that the run gives them.
+        released: What it said before: its releases and its base branch, the newest first.
+    """
+
+    prompt: Prompt
+    source: str
+    members: Mapping[str, Member]
+    released: tuple[str, ...]
+
+    @property
+    def text(self) -> PromptText:
+        """Its messages."""
+        return PromptText(messages=self.prompt.messages)
+
+    def written(self, text: PromptText) -> str:
+        """The prompt's file with other messages.
+
+        Raises:
+            PromptError: The file would not be the same prompt with other words.
+        """
+        contents = [message.content for message in text.messages]
+        return set_contents(self.source, contents, path=self.prompt.path)
+
+    def prompt_with(self, text: PromptText) -> Prompt:
+        """The prompt with other messages, read back from what its file would say."""
+        return parse_prompt(self.written(text), path=self.prompt.path)
+
+    def judges(self) -> Mapping[str, Judge]:
+        """The judges that decide, by name."""
+        suites = {id(member.suite): member.suite for member in self.members.values()}
+        return {
+            judge.name: judge
+            for suite in suites.values()
+            for judge in suite.judges
+            if suite.standing(judge).gates
+        }
+
+
+def subject_of(
+    project: Project, planned: Sequence[PlannedCase], *, tracked: bool = False
+) -> Subject:
+    """The prompt that planned evals are about, with their cases.
+
+    Args:
+        project: Where it is.
+        planned: All of one prompt.
+        tracked: Whether cases that are only watched count.
+
+    Raises:
+        UsageError: None of the cases must pass.
+    """
+    members: dict[str, Member] = {}
+    for one in planned:
+        if one.error is not None:
+            raise one.error
+        if one.case.tier == "tracked" and not tracked:
+            continue
+        name = one.case.id
+        if name in members and members[name].suite is not one.suite:
+            name = f"{one.suite.dataset.name}/{name}#{len(members)}"
+        members[name] = Member(one.suite, one.case)
+    if not members:
+        raise UsageError(
+            "no case of the prompt has to pass: all are only tracked\n  fix: --tracked"
+        )
+    prompt = planned[0].suite.prompt
+    return Subject(
+        prompt=prompt,
+        source=prompt.source,
+        members=members,
+        released=_released(project, prompt),
+    )
+
+
+def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]) -> Setting:
+    """The setting of a run.
+
+    Raises:
+        UsageError: There is no case that proposers may learn of.
+    """
+    base = subject.text
+    by_split = {
+        split: tuple(name for name, member in subject.members.items() if member.case.split == split)
+        for split in ("train", "holdout")
+    }
+    if not by_split["train"]:
+        raise UsageError(
+            "every golden case is held out, so nothing may be learned of any\n"
+            "  fix: give some of them `split: train`, or lower `holdout` in [tool.regauge]"
+        )
+    checks = {name: _check(judge) for name, judge in subject.judges().items()}
+    policy = RefinePolicy(
+        limits=Limits(
+            calls=options.calls or _CALLS_MIN,
+            model_calls=options.model_calls,
+            usd=options.usd,
+            cycles=options.cycles,
+        )
+    )
+    said = [text for check in checks.values() for text in (check.advice, check.description)]
+    guard = Guard(
+        base,
+        [_case_text(member.case) for member in subject.members.values()],
+        (*said, *subject.released),
+        policy.guard,
+        frozen=options.frozen,
+    )
+    setting = Setting(
+        base=base,
+        train=by_split["train"],
+        holdout=by_split["holdout"],
+        checks=checks,
+        guard=guard,
+        policy=policy,
+        proposers=options.proposers,
+        critics=critics,
+        first_trial=_FIRST_TRIAL + _TRIALS_PER_SEED * options.seed,
+    )
+    if options.calls is None:
+        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting))
+        limits = replace(policy.limits, calls=calls)
+        setting = replace(setting, policy=replace(policy, limits=limits))
+    return setting
+
+
+def about(
+    subject: Subject, setting: Setting, options: RunOptions, memory: Memory
+) -> dict[str, JSON]:
+    """What the first line of an audit trail says: everything that decides how a run goes."""
+    suites = {id(member.suite): member.suite for member in subject.members.values()}
+    cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
+    judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
+    return {
+        "prompt": subject.prompt.name,
+        "version": str(subject.prompt.version or ""),
+        "prompt_digest": subject.prompt.digest,
+        "base": text_to_json(subject.text),
+        "models": sorted({str(suite.model) for suite in suites.values()}),
+        "judges": judges,
+        "cases": digest_of(cases),
+        "train": len(setting.train),
+        "holdout": len(setting.holdout),
+        "calls_max": setting.policy.limits.calls,
+        "options": options.to_json(),
+        "memory": [entry.to_json() for entry in memory.tried],
+    }
+
+
+def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:
+    """The messages of earlier versions that say something else; none where git has none."""
+    path = prompt.path
+    found: list[tuple[str, ...]] = []
+
+    def add(old: Prompt) -> None:
+        contents = tuple(message.content for message in old.messages)
+        if contents not in found and old.messages != prompt.messages:
+            found.append(contents)
+
+    for ref in (project.settings.gate.ref, "HEAD"):
+        with suppress(GitError, PromptError):
+            add(parse_prompt(text_at(path, ref), path=path))
+    with suppress(GitError, PromptError):
+        for record in version_records(path, Repository.find(path.parent)):
+            if record.released:
+                with suppress(GitError, PromptError):
+                    add(load_version(path, record.version))
+    return tuple("\n".join(contents) for contents in found)
+
+
+def _check(judge: Judge) -> Check:
+    """A judge as the loop knows it; one that gives no advice of its own has none."""
+    advice = getattr(judge, "advice", None)
+    criterion = getattr(judge, "criterion", "correctness")
+    known = get_args(Criterion)
+    return Check(
+        name=judge.name,
+        criterion=cast("Criterion", criterion) if criterion in known else "correctness",
+        advice=str(advice()) if callable(advice) else "",
+        description=str(getattr(judge, "description", "") or ""),
+    )
+
+
+def _case_text(case: GoldenCase) -> CaseText:
+    expected = json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else ""
+    texts = [input_text(value) for value in case.inputs.values()]
+    return CaseText(id=case.id, texts=(*texts, expected))
