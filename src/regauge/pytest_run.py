@@ -183,7 +183,8 @@ class PytestRun:
         """The judged trials of a case, written to the run record whatever they say."""
         result: EvalResult
         if self._gate is not None:
-            result = self._gate.result(planned, where=item.nodeid)
+            gated = result = self._gate.result(planned, where=item.nodeid)
+            item.user_properties.append(("regauge.verdict", gated.gated.verdict))
         else:
             result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
             self._writer.add(result)

@@ -84,6 +84,14 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     said = repo.regauge("gate", "--from", "latest", "--case-flips", "warn", code=4)
     assert "live trials to judge the prompt as a whole" in said
 
+    reasons = "".join(f"      - case: {case}\n        reason: Fine.\n" for case in broken)
+    text = "    text: What changed\n"
+    repo.edit(PROMPT, text, f"{text}    accepted:\n{reasons}")
+    said = repo.regauge("gate", "main", code=None)
+    assert said.count("accepted by the changelog: Fine.") == len(broken)
+    assert not any(case["blocks"] for case in repo.decision()["cases"])
+    assert "cases broke" not in said
+
 
 def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: GateRepo):
     """Told by pytest, item by item; the branch holds a merge, and nothing is checked out."""
