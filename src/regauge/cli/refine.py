@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ def run_command(
     finished: list[Mapping[str, Any]] = []
 
     def act(evals: EvalSession) -> None:
-        memory = None if forget else lambda key: recall(project, prompt, key)
+        memory = None if forget else partial(recall, project, prompt)
         refinement = Refinement(evals, evals.plan.cases, asked, memory)
         _say_estimate(refinement, as_json=as_json, alone=dry_run)
         if dry_run:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._leaks import CaseText, Leaks
 from regauge.refine._memory import changed_lines
-from regauge.refine._text import content_words
+from regauge.refine._text import content_words, count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,6 +39,8 @@ class Guard:
         public: What may be said besides the prompt itself: what checks want, older versions.
         policy: How far an edit may go.
         frozen: Lines that must stay as they are.
+        released: Texts of earlier versions: lines that stood there may come back, however many
+            they are, and do not contradict each other.
     """
 
     def __init__(
@@ -49,8 +51,12 @@ class Guard:
         policy: GuardPolicy,
         *,
         frozen: Sequence[str] = (),
+        released: Iterable[str] = (),
     ) -> None:
         self._base = base
+        self._released = frozenset(
+            line.strip() for text in released for line in text.split("\n") if line.strip()
+        )
         self._policy = policy
         self._frozen = frozenset(line.strip() for line in frozen)
         self._leaks = Leaks(cases, (base.whole, *public), policy)
@@ -76,14 +82,22 @@ class Guard:
             return "it changes nothing"
         if len(edit.ops) > policy.ops:
             return f"it has {len(edit.ops)} operations, more than {policy.ops}"
-        grown = after.size - before.size
+        grown = after.size - before.size - self._put_back(before, after)
         allowed = policy.growth * self._base.size + policy.growth_words
         if grown > allowed:
             return f"it adds {grown} words, more than {allowed:.0f}"
         limit = (1 + policy.growth_hard) * self._base.size + policy.growth_words
-        if after.size > limit:
-            return f"the prompt would have {after.size} words, more than {limit:.0f}"
+        size = after.size - self._put_back(self._base, after)
+        if size > limit:
+            return f"the prompt would have {size} words, more than {limit:.0f}"
         return ""
+
+    def _put_back(self, before: PromptText, after: PromptText) -> int:
+        """The words of lines that a release had and that come back."""
+        added, _ = changed_lines(before, after)
+        return sum(
+            count_words(line) for line in added.split("\n") if line.strip() in self._released
+        )
 
     def _invariants(self, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
@@ -106,7 +120,10 @@ class Guard:
         new = [line for line in added.splitlines() if line.strip()]
         staying = [line.text for line in after.lines if line.text not in new]
         for line in new:
-            clash = next((other for other in staying if _contradicts(line, other)), None)
+            rivals = staying
+            if line.strip() in self._released:  # it stood beside others that a release had
+                rivals = [other for other in staying if other.strip() not in self._released]
+            clash = next((other for other in rivals if _contradicts(line, other)), None)
             if clash is not None:
                 return f"it contradicts {clash.strip()!r}, which stays"
         return ""

@@ -207,7 +207,7 @@ def recall(project: Project, prompt: str, key: str) -> Memory:
     """
     try:
         document: Any = json.loads(_memory_path(project, prompt).read_text(encoding="utf-8"))
-        entries = document["tried"] if document["key"] == key else []
+        entries: list[Any] = document["tried"] if document["key"] == key else []
         return Memory(tuple(Tried.from_json(entry) for entry in entries))
     except (OSError, ValueError, KeyError, TypeError):
         return Memory()

@@ -78,8 +78,10 @@ class RunOptions:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
         """What `to_json` wrote."""
-        lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
-        return cls(**{**document, **lists})
+        given: dict[str, Any] = dict(document)
+        for key in ("proposers", "frozen", "strategies"):
+            given[key] = tuple(given[key])
+        return cls(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         (*said, *subject.released),
         policy.guard,
         frozen=options.frozen,
+        released=subject.released,
     )
     setting = Setting(
         base=base,

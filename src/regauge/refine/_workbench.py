@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.gate import GatePolicy
+    from regauge.gate._types import CaseTier
     from regauge.refine._edits import Edit
     from regauge.refine._setting import RunOptions, Subject
     from regauge.refine._state import (
@@ -113,7 +114,9 @@ class SuiteBench:
 
     async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
-        tiers = {name: member.case.tier for name, member in self._subject.members.items()}
+        tiers: dict[str, CaseTier] = {
+            name: member.case.tier for name, member in self._subject.members.items()
+        }
         try:
             return await verify_by_gate(
                 self._setting, state, action, _Drawer(self), policy=self._policy, tiers=tiers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
-from regauge.runner._calibrating import LabelRun
 from regauge.runner._judge_calls import CallTotals
 from regauge.runner._missing import MissingAnswers, missing_answers
 from regauge.runner._missing_judgements import MissingJudgements
@@ -12,6 +11,7 @@ from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
 from regauge.runner._providers import price_for
+from regauge.runner._question import Question
 from regauge.runner._result import CaseFailed, EvalResult
 from regauge.runner._session import EvalSession
 from regauge.runner._spec import EvalSpec, golden, spec_of
@@ -31,13 +31,13 @@ __all__ = [
     "EvalSession",
     "EvalSpec",
     "JudgedVerdict",
-    "LabelRun",
     "MissingAnswers",
     "MissingJudgements",
     "Plan",
     "PlannedCase",
     "Progress",
     "Published",
+    "Question",
     "RunOptions",
     "SourcedCompletion",
     "Suite",

@@ -136,6 +136,21 @@ class Trials:
             said=asked.said,
         )
 
+    async def answer(self, question: Question) -> SourcedCompletion:
+        """The answer to any question, of no case: recorded, from the local store, or live.
+
+        Raises:
+            UnmeasuredError: There is none.
+        """
+        found = self._answers.find(question.file, question.key)
+        if found is not None:
+            return found
+        if self._drawing is None:
+            raise MissingRecordingError(
+                prompt=question.prompt, case=question.case, trial=question.key.trial, stale=False
+            )
+        return await self._drawing.ask(question)
+
     def used(self, prompt: str) -> Used:
         """What judgements of answers to a prompt took from recordings so far."""
         return self._judging.used(prompt)
