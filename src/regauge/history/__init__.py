@@ -1,0 +1,1 @@
+"""What was measured in all runs: kept in a database, read by `log`, `runs`, `compare`, `trend`."""
