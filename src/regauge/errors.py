@@ -21,6 +21,7 @@ __all__ = [
     "Fault",
     "FaultyFileError",
     "GitError",
+    "GitHubError",
     "JudgeError",
     "LockError",
     "MissingRecordingError",
@@ -101,6 +102,21 @@ class DatasetError(FaultyFileError):
 
 class GitError(RegaugeError):
     """git is missing, or it has no such version."""
+
+
+class GitHubError(RegaugeError):
+    """GitHub cannot be reached, or refuses what was asked.
+
+    Attributes:
+        kind: A stable word for the cause: `authentication`, `permission`, `not-found`, `disabled`,
+            `invalid`, `rate-limit`, `server`, `connection`, `malformed` or `refused`.
+        status: The HTTP status, when there was one.
+    """
+
+    def __init__(self, message: str, *, kind: str, status: int | None = None) -> None:
+        self.kind = kind
+        self.status = status
+        super().__init__(message)
 
 
 class UnmeasuredError(RegaugeError):

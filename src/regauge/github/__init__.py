@@ -1,0 +1,27 @@
+"""GitHub: one comment per pull request, pull requests and issues, through its REST API.
+
+Nothing here decides anything; what is written is made by `regauge.reports` and `regauge.refine`.
+"""
+
+from __future__ import annotations
+
+from regauge.github._api import Api, GitHubAccess
+from regauge.github._cut import BODY_CHARS_MAX, cut_markdown
+from regauge.github._event import Event, pull_request_number, read_event
+from regauge.github._github import GitHub, Posted
+from regauge.github._mark import Mark
+from regauge.github._remote import repo_of_remote
+
+__all__ = [
+    "BODY_CHARS_MAX",
+    "Api",
+    "Event",
+    "GitHub",
+    "GitHubAccess",
+    "Mark",
+    "Posted",
+    "cut_markdown",
+    "pull_request_number",
+    "read_event",
+    "repo_of_remote",
+]

@@ -1,0 +1,324 @@
+"""What regauge writes to GitHub: one comment per pull request, pull requests and issues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from regauge.errors import GitHubError
+from regauge.github._api import Api, GitHubAccess, Request
+from regauge.github._author import Author
+from regauge.github._cut import cut_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from regauge.github._event import Event
+    from regauge.github._mark import Mark
+
+__all__ = ["GitHub", "Posted"]
+
+_COMMENT: Final = "pull-requests: write"
+_PULL: Final = "pull-requests: write` and `contents: write"
+_ISSUE: Final = "issues: write"
+_ROUNDS_MAX: Final = 3
+_UNKNOWN: Final = frozenset({"connection", "server"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What became of a text.
+
+    Attributes:
+        number: Of the pull request or the issue.
+        url: Where people see it.
+        outcome: `kept` where a newer text is there already, `unchanged` where the same one is.
+    """
+
+    number: int
+    url: str
+    outcome: Literal["created", "updated", "unchanged", "kept"]
+
+
+class GitHub:
+    """Writes comments, pull requests and issues of one repository.
+
+    Use it as a context manager; it holds connections.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._author = Author(api)
+
+    @classmethod
+    def from_environ(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        repo: str | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> Self:
+        """The GitHub of `GITHUB_API_URL`, with `GITHUB_TOKEN` or `GH_TOKEN`.
+
+        Args:
+            environ: Of the process.
+            repo: `owner/name`; `GITHUB_REPOSITORY` where it is not given.
+            say: Hears that it waits, and for what.
+
+        Raises:
+            UsageError: There is no token, or no repository.
+        """
+        return cls(Api(GitHubAccess.from_environ(environ, repo=repo), say=say))
+
+    def __enter__(self) -> Self:
+        self._api.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._api.__exit__(kind, error, trace)
+
+    def upsert_comment(self, number: int, body: str, *, mark: Mark, where: str = "") -> Posted:
+        """Write the comment of this mark on a pull request: a new one, or over the earlier one.
+
+        Runs that do so at the same time leave one comment, that of the newest mark.
+
+        Args:
+            number: Of the pull request.
+            body: Markdown; cut where it is too long.
+            mark: Finds the comment again.
+            where: Says where all of it can be read, should it be cut.
+
+        Raises:
+            GitHubError: GitHub cannot be reached, or refuses.
+        """
+        text = cut_markdown(mark.on(body), where=where)
+        what = f"comment on pull request {number} of {self._api.access.repo}"
+        created: dict[str, Any] | None = None
+        for last in (*[False] * (_ROUNDS_MAX - 1), True):
+            try:
+                comments = self._comments(number, mark, what)
+                if not comments and created is None:
+                    created = self._create(f"issues/{number}/comments", {"body": text}, what)
+                    # Whoever was as quick can be seen only now.
+                    comments = self._comments(number, mark, what)
+                if created is not None and created["id"] not in {one["id"] for one in comments}:
+                    comments.append(created)
+                return self._settle(number, text, comments, mark, what, created=created)
+            except GitHubError as error:
+                # Gone since it was listed, or written although no answer came.
+                if last or error.kind not in {"not-found", *_UNKNOWN}:
+                    raise
+                if error.kind == "not-found" and not self._exists(number):
+                    raise
+                created = None
+        raise AssertionError("the last round returns or raises")
+
+    def open_pull_request(
+        self,
+        *,
+        head: str,
+        base: str,
+        title: str,
+        body: str,
+        labels: Sequence[str] = (),
+        draft: bool = False,
+    ) -> Posted:
+        """Open a pull request, or renew the words of the open one of these branches.
+
+        Args:
+            head: A branch that is pushed; `owner:branch` where it is in a fork.
+            base: The branch it is to be merged into.
+            title: One line.
+            body: Markdown; cut where it is too long.
+            labels: Added to what is there.
+            draft: Whether a new one is a draft.
+
+        Raises:
+            GitHubError: GitHub cannot be reached, or refuses, as it does where the branches are
+                the same.
+        """
+        repo = self._api.access.repo
+        what = f"open a pull request of {head} into {base} of {repo}"
+        text = cut_markdown(body)
+        document = {"head": head, "base": base, "title": title, "body": text, "draft": draft}
+        try:
+            # A second one of the same branches is refused, so asking again does no harm.
+            made = self._create("pulls", document, what, permission=_PULL, again=True)
+            posted = _posted(made, "created")
+        except GitHubError as error:
+            there = self._pull_of(head, base, what) if error.kind == "invalid" else None
+            if there is None:
+                raise
+            posted = self._renewed(f"pulls/{there['number']}", there, title, text, what)
+        self._label(posted.number, labels)
+        return posted
+
+    def open_issue(
+        self, *, title: str, body: str, mark: Mark | None = None, labels: Sequence[str] = ()
+    ) -> Posted:
+        """Open an issue; with a mark, renew the open one of that mark.
+
+        Args:
+            title: One line.
+            body: Markdown; cut where it is too long.
+            mark: Finds the issue again.
+            labels: Of the issue; the earlier one is looked for among those of the first label.
+
+        Raises:
+            GitHubError: GitHub cannot be reached, or refuses.
+        """
+        what = f"open an issue in {self._api.access.repo}"
+        text = cut_markdown(mark.on(body) if mark is not None else body)
+        if mark is not None:
+            query = {"state": "open", **({"labels": labels[0]} if labels else {})}
+            listed = self._api.pages(
+                Request(method="GET", path="issues", what=what, permission=_ISSUE, query=query)
+            )
+            for issue in listed:
+                ours = mark.found_on(issue.get("body") or "") and self._author.wrote(issue)
+                if ours and "pull_request" not in issue:
+                    return self._renewed(f"issues/{issue['number']}", issue, title, text, what)
+        document = {"title": title, "body": text, "labels": list(labels)}
+        return _posted(self._create("issues", document, what, permission=_ISSUE), "created")
+
+    def pull_request_of(self, event: Event) -> int | None:
+        """The open pull request that an event is about; None where it was closed or pushed to.
+
+        GitHub does not name the pull request of a fork's run, so its branch is looked for.
+
+        Raises:
+            GitHubError: GitHub cannot be reached, or refuses.
+        """
+        if event.number is not None or not event.head_branch:
+            return event.number
+        what = f"find the pull request of {event.head_branch}"
+        for pull in self._pulls({"head": f"{event.head_owner}:{event.head_branch}"}, what):
+            if pull["head"]["sha"] == event.head_sha:
+                return int(pull["number"])
+        return None
+
+    def _settle(
+        self,
+        number: int,
+        text: str,
+        comments: list[dict[str, Any]],
+        mark: Mark,
+        what: str,
+        *,
+        created: dict[str, Any] | None,
+    ) -> Posted:
+        """Leave one comment of several, the oldest, with the newest text."""
+        first, *others = sorted(comments, key=lambda comment: comment["id"])
+        found = mark.found_on(first["body"])
+        outcome: Literal["created", "updated", "unchanged", "kept"]
+        if found is not None and found.made_at > mark.made_at:
+            outcome = "kept"
+        elif first["body"].replace("\r\n", "\n") == text:
+            outcome = "unchanged"
+        else:
+            outcome = "updated"
+            self._change(f"issues/comments/{first['id']}", {"body": text}, what, _COMMENT)
+        for other in others:
+            self._delete(f"issues/comments/{other['id']}", what)
+        if created is not None and created["id"] == first["id"] and outcome == "unchanged":
+            outcome = "created"
+        return Posted(number=number, url=str(first.get("html_url", "")), outcome=outcome)
+
+    def _comments(self, number: int, mark: Mark, what: str) -> list[dict[str, Any]]:
+        """The comments of a mark that this token wrote; anybody can write a mark."""
+        path = f"issues/{number}/comments"
+        listed = self._api.pages(Request(method="GET", path=path, what=what, permission=_COMMENT))
+        return [
+            comment
+            for comment in listed
+            if mark.found_on(comment.get("body") or "") is not None and self._author.wrote(comment)
+        ]
+
+    def _exists(self, number: int) -> bool:
+        try:
+            self._api.ask(
+                Request(
+                    method="GET",
+                    path=f"issues/{number}",
+                    what=f"read pull request {number}",
+                    permission=_COMMENT,
+                )
+            )
+        except GitHubError:
+            return False
+        return True
+
+    def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
+        request = Request(
+            method="GET",
+            path="pulls",
+            what=what,
+            permission="pull-requests: read",
+            query={"state": "open", **query},
+        )
+        return list(self._api.pages(request))
+
+    def _pull_of(self, head: str, base: str, what: str) -> dict[str, Any] | None:
+        owner = self._api.access.repo.partition("/")[0]
+        full = head if ":" in head else f"{owner}:{head}"
+        return next(iter(self._pulls({"head": full, "base": base}, what)), None)
+
+    def _renewed(
+        self, path: str, there: dict[str, Any], title: str, text: str, what: str
+    ) -> Posted:
+        if (there.get("title"), there.get("body")) == (title, text):
+            return _posted(there, "unchanged")
+        permission = _PULL if path.startswith("pulls") else _ISSUE
+        self._change(path, {"title": title, "body": text}, what, permission)
+        return _posted(there, "updated")
+
+    def _label(self, number: int, labels: Sequence[str]) -> None:
+        if labels:
+            self._create(
+                f"issues/{number}/labels",
+                {"labels": list(labels)},
+                f"label pull request {number}",
+                again=True,
+            )
+
+    def _create(
+        self,
+        path: str,
+        document: dict[str, Any],
+        what: str,
+        *,
+        permission: str = _COMMENT,
+        again: bool = False,
+    ) -> Any:
+        request = Request(
+            method="POST",
+            path=path,
+            what=what,
+            permission=permission,
+            again=again,
+            document=document,
+        )
+        return self._api.ask(request)
+
+    def _change(self, path: str, document: dict[str, Any], what: str, permission: str) -> None:
+        self._api.ask(
+            Request(method="PATCH", path=path, what=what, permission=permission, document=document)
+        )
+
+    def _delete(self, path: str, what: str) -> None:
+        try:
+            self._api.ask(Request(method="DELETE", path=path, what=what, permission=_COMMENT))
+        except GitHubError as error:
+            # Another run was quicker.
+            if error.kind != "not-found":
+                raise
+
+
+def _posted(made: dict[str, Any], outcome: Literal["created", "updated", "unchanged"]) -> Posted:
+    return Posted(number=int(made["number"]), url=str(made.get("html_url", "")), outcome=outcome)
