@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.refine._edits import Anchor, Edit, Insert, Replace
 from regauge.refine._text import content_words
+from regauge.refine.proposers._problem import Ideas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.refine._clusters import Check, Cluster
     from regauge.refine._edits import Op
+    from regauge.refine._state import Critique
     from regauge.refine._text import Line, PromptText
+    from regauge.refine.proposers._problem import Ask, Problem
 
-__all__ = ["propose_by_rules"]
+__all__ = ["RuleProposer", "propose_by_rules"]
 
 _REPLACED_MAX = 2
 _GARBLED = 0.85
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProposer:
+    """Puts what a check wants where the prompt says otherwise; it asks no model."""
+
+    name: str = "rules"
+    asks_model: bool = False
+
+    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
+        """Its edits need no critique."""
+        del problem, ask
+
+    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
+        """As `propose_by_rules`."""
+        del ask
+        edits = propose_by_rules(problem.text, problem.cluster, problem.checks, problem.released)
+        return Ideas(edits=edits)
 
 
 def propose_by_rules(
@@ -67,7 +89,9 @@ def _restored(text: PromptText, check: Check, released: Sequence[str]) -> Sequen
         above: str | None = None
         lost: list[str] = []
         for line in version.split("\n"):
-            if _plain(line) in there:
+            if not line.strip():
+                lost.append(line)
+            elif _plain(line) in there:
                 ops += _put_back(text, above, lost)
                 above, lost = line, []
             else:
@@ -90,6 +114,8 @@ def _restored(text: PromptText, check: Check, released: Sequence[str]) -> Sequen
 def _put_back(text: PromptText, above: str | None, lost: list[str]) -> list[Op]:
     if above is None or not any(line.strip() for line in lost):
         return []
+    while not lost[-1].strip():  # the space that follows is still there
+        lost.pop()
     places = [line for line in text.lines if _plain(line.text) == _plain(above)]
     return [Insert(_anchor(places[0]), "\n".join(lost))] if len(places) == 1 else []
 
