@@ -1,5 +1,33 @@
 """Who proposes edits: rules, a model, examples, other packages."""
 
+from regauge.refine.proposers._examples import load_examples
+from regauge.refine.proposers._problem import (
+    Ask,
+    Example,
+    Ideas,
+    Problem,
+    Proposer,
+    Shown,
+    criticised,
+    problem_of,
+    proposed,
+)
+from regauge.refine.proposers._registry import ProposerContext, load_proposers, proposer_names
 from regauge.refine.proposers._rules import propose_by_rules
 
-__all__ = ["propose_by_rules"]
+__all__ = [
+    "Ask",
+    "Example",
+    "Ideas",
+    "Problem",
+    "Proposer",
+    "ProposerContext",
+    "Shown",
+    "criticised",
+    "load_examples",
+    "load_proposers",
+    "problem_of",
+    "propose_by_rules",
+    "proposed",
+    "proposer_names",
+]

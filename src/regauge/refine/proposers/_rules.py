@@ -37,6 +37,7 @@ class RuleProposer:
     async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
         """Its edits need no critique."""
         del problem, ask
+        return None
 
     async def propose(self, problem: Problem, ask: Ask) -> Ideas:
         """As `propose_by_rules`."""

@@ -1,0 +1,209 @@
+"""gepa's search as one more proposer: what it finds is read as edits, guarded and tested as any."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regauge.errors import UsageError
+from regauge.judges.model._reply import ReplyFault
+from regauge.prompts import Message
+from regauge.refine._edits import EditError, apply
+from regauge.refine._state import TrialsDone
+from regauge.refine._text import PromptText
+from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.proposers._problem import Ideas
+from regauge.refine.proposers._replies import edit_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+    from regauge.refine._state import Critique
+    from regauge.refine._tally import Outcome
+    from regauge.refine.proposers._problem import Ask, Problem
+    from regauge.refine.proposers._registry import ProposerContext
+
+__all__ = ["GepaProposer", "gepa_proposer"]
+
+_COMPONENT = "prompt"
+_TRIALS_MAX = 60
+_MINIBATCH = 3
+
+
+def gepa_proposer(context: ProposerContext) -> GepaProposer:
+    """The proposer, where gepa is installed.
+
+    Raises:
+        UsageError: It is not.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("gepa") is None:
+        raise UsageError(
+            "the proposer 'gepa' needs the package gepa, which is not installed\n"
+            "  fix: pip install 'regauge[gepa]'"
+        )
+    return GepaProposer(model=ModelProposer(model=context.model), seed=context.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GepaProposer:
+    """Lets gepa choose which of the model's edits to build on, over a few trials.
+
+    Its cache and its state on disk are not used: the first takes noisy answers for fixed ones,
+    the second is pickled.
+
+    Attributes:
+        model: Proposes what gepa mutates a text with.
+    """
+
+    model: ModelProposer
+    seed: int = 0
+    name: str = "gepa"
+    asks_model: bool = True
+
+    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
+        """As the model's."""
+        return await self.model.criticise(problem, ask)
+
+    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
+        """What gepa ends with, as an edit of the prompt."""
+        if problem.draw is None or problem.calls < 2 * len(problem.cases):
+            return Ideas(refused=("gepa: there are no trials left to search with",))
+        loop = asyncio.get_running_loop()
+        search = _Search(self, problem, ask, loop)
+        found = await asyncio.to_thread(search.run)
+        refused = list(search.refused)
+        if found is None or found == search.seed_text:
+            return Ideas(refused=(*refused, "gepa: it found nothing better"))
+        try:
+            edit = edit_of_text(found, problem.text, by=self.name, rationale="found by gepa")
+        except ReplyFault as fault:
+            return Ideas(refused=(*refused, f"gepa: {fault}"))
+        return Ideas(edits=(edit,), refused=tuple(refused))
+
+
+class _Search:
+    """One search, in a thread of its own; model calls and trials go back to the event loop."""
+
+    def __init__(
+        self, proposer: GepaProposer, problem: Problem, ask: Ask, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._proposer = proposer
+        self._problem = problem
+        self._ask = ask
+        self._loop = loop
+        self._asked = 0
+        self.refused: list[str] = []
+        self.seed_text = problem.text.messages[0].content
+
+    def run(self) -> str | None:
+        """The best text; None where the search came to nothing."""
+        gepa = import_module("gepa")
+        cases = list(self._problem.cases)
+        # gepa looks for its budget between steps and passes it by up to one look at all cases.
+        calls = min(self._problem.calls, _TRIALS_MAX) - len(cases) - 2 * _MINIBATCH
+        if calls <= len(cases):
+            self.refused.append("gepa: there are too few trials left to search with")
+            return None
+        try:
+            result: Any = gepa.optimize(
+                seed_candidate={_COMPONENT: self.seed_text},
+                trainset=cases,
+                valset=cases,
+                adapter=self,
+                custom_candidate_proposer=self.propose_new_texts,
+                max_metric_calls=calls,
+                reflection_minibatch_size=min(_MINIBATCH, len(cases)),
+                seed=self._proposer.seed,
+                logger=_Silent(),
+                raise_on_exception=True,
+            )
+        except _StoppedError as error:
+            self.refused.append(f"gepa: {error}")
+            return None
+        best: str = result.best_candidate[_COMPONENT]
+        return best
+
+    def evaluate(
+        self,
+        batch: Sequence[str],
+        candidate: Mapping[str, str],
+        capture_traces: bool = False,  # noqa: FBT001, FBT002 - gepa calls it so
+    ) -> Any:
+        """Scores for cases under a text: the share of their checks that pass."""
+        batch_of = import_module("gepa.core.adapter").EvaluationBatch
+        draw = self._problem.draw
+        assert draw is not None
+        done = self._await(draw(self._text(candidate), tuple(batch)))
+        if not isinstance(done, TrialsDone):
+            raise _StoppedError(done.text or done.reason)
+        by_case = {outcome.case: outcome for outcome in done.outcomes}
+        outcomes = [by_case.get(case) for case in batch]
+        return batch_of(
+            outputs=[outcome.answer if outcome else "" for outcome in outcomes],
+            scores=[_score(outcome) for outcome in outcomes],
+            trajectories=list(outcomes) if capture_traces else None,
+        )
+
+    def make_reflective_dataset(
+        self, candidate: Mapping[str, str], eval_batch: Any, components_to_update: Sequence[str]
+    ) -> dict[str, list[dict[str, str]]]:
+        """What gepa asks for; what the model is shown is in the problem, masked."""
+        del candidate
+        rows = [{"score": str(score)} for score in eval_batch.scores] or [{"score": "0"}]
+        return dict.fromkeys(components_to_update, rows)
+
+    def propose_new_texts(
+        self,
+        candidate: Mapping[str, str],
+        reflective_dataset: Mapping[str, Any],
+        components_to_update: Sequence[str],
+    ) -> dict[str, str]:
+        """The text with the model's next edit; as it was where that cannot be applied."""
+        del reflective_dataset
+        text = self._text(candidate)
+        self._asked += 1
+        problem = replace(
+            self._problem, text=text, candidates=1, cycle=self._problem.cycle * 100 + self._asked
+        )
+        ideas = self._await(self._proposer.model.propose(problem, self._ask))
+        self.refused += ideas.refused
+        if any("used up" in refusal for refusal in ideas.refused):
+            raise _StoppedError("the model calls of this run are used up")
+        for edit in ideas.edits:
+            try:
+                after = apply(text, edit.ops)
+            except EditError as error:
+                self.refused.append(f"gepa: {error}")
+            else:
+                return dict.fromkeys(components_to_update, after.messages[0].content)
+        return {component: candidate[component] for component in components_to_update}
+
+    def _text(self, candidate: Mapping[str, str]) -> PromptText:
+        first, *rest = self._problem.text.messages
+        return PromptText(messages=(Message(role=first.role, content=candidate[_COMPONENT]), *rest))
+
+    def _await(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class _StoppedError(Exception):
+    """Nothing more can be drawn or asked."""
+
+
+class _Silent:
+    """gepa reports to standard output otherwise."""
+
+    def log(self, message: str) -> None:
+        """Keep it for those who debug."""
+        logging.getLogger("regauge.refine").debug("gepa: %s", message)
+
+
+def _score(outcome: Outcome | None) -> float:
+    if outcome is None or not outcome.checks:
+        return 0.0
+    return sum(said.passed for said in outcome.checks) / len(outcome.checks)

@@ -1,0 +1,92 @@
+"""Proposers by name: those of regauge, and those other packages register."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from regauge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.providers import ModelId
+    from regauge.refine.proposers._problem import Proposer
+
+__all__ = ["ENTRY_POINTS", "MakesProposer", "ProposerContext", "load_proposers", "proposer_names"]
+
+ENTRY_POINTS = "regauge.proposers"
+"""The entry point group in which other packages register what makes a proposer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposerContext:
+    """What a proposer is made with.
+
+    Attributes:
+        model: Who criticises and proposes, for proposers that ask a model.
+        verify: Let the model answer independent questions on each edit before it is tried.
+    """
+
+    model: ModelId
+    seed: int = 0
+    verify: bool = False
+
+
+MakesProposer: TypeAlias = "Callable[[ProposerContext], Proposer]"
+
+
+def proposer_names() -> tuple[str, ...]:
+    """All that can be asked for."""
+    return (*_own(), *sorted(set(_registered()) - set(_own())))
+
+
+def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
+    """Proposers by name, in the given order.
+
+    Raises:
+        UsageError: There is none of a name, or it cannot be loaded.
+    """
+    found: dict[str, Proposer] = {}
+    for name in names:
+        own = _own().get(name)
+        found[name] = own(context) if own is not None else _loaded(name)(context)
+    return found
+
+
+def _own() -> Mapping[str, MakesProposer]:
+    from regauge.refine.proposers._examples import ExampleProposer
+    from regauge.refine.proposers._gepa import gepa_proposer
+    from regauge.refine.proposers._model import ModelProposer
+    from regauge.refine.proposers._rules import RuleProposer
+
+    return {
+        "rules": lambda _: RuleProposer(),
+        "model": lambda context: ModelProposer(model=context.model, verify=context.verify),
+        "examples": lambda _: ExampleProposer(),
+        "gepa": gepa_proposer,
+    }
+
+
+def _registered() -> Mapping[str, object]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _loaded(name: str) -> MakesProposer:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == name:
+            try:
+                made: MakesProposer = point.load()
+            except (ImportError, AttributeError) as error:
+                raise UsageError(
+                    f"proposer {name!r} ({point.value}) cannot be loaded: {error}"
+                ) from error
+            return made
+    near = difflib.get_close_matches(name, proposer_names(), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(proposer_names())}"
+    raise UsageError(f"no proposer {name!r}; {hint}")
