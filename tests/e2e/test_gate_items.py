@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,10 @@ from tests.labelled import EVAL as JUDGED_BY_RUBRIC
 from tests.labelled import RUBRIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
 
 BODY = """\
 from regauge import golden
@@ -26,7 +30,11 @@ def test_triage(result):
 
 @pytest.fixture
 def gated(project: EvalProject) -> EvalProject:
-    """The small project, committed on `main`, with a new wording that is committed too."""
+    """The small project, committed on `main`."""
+    return committed(project)
+
+
+def committed(project: EvalProject) -> EvalProject:
     project.write(".gitignore", ".regauge/\n__pycache__/\nfixtures/recordings/\n")
     project.golden([project.case(number) for number in range(3)])
     project.eval(BODY)
@@ -119,3 +127,35 @@ def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: Eval
     judged = {(row["arm"], row["trial"]): len(row["verdicts"]) for row in gated.rows()}
     assert judged["candidate", 0] == 2
     assert judged["main", 1000] == 1
+
+
+def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice(
+    live: EvalProject, endpoint: Endpoint, wait_until: Callable[..., None]
+):
+    committed(live)
+    live.golden([live.case(number) for number in range(40)])
+    git(live, "commit", "-q", "-a", "-m", "More cases")
+    git(live, "branch", "-f", "main")
+    reword(live)
+    endpoint.latency_s = 0.2
+    run = live.start("--gate=main", "--concurrency=8")
+    wait_until(lambda: endpoint.total > 12, process=run)
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=30)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "gate: interrupted before it decided; what was answered is kept" in said
+    assert "Task was destroyed" not in said
+
+    endpoint.latency_s = 0.0
+    asked = endpoint.total
+    capped = live.command("gate", "main", "--budget-tokens=1000")
+    assert capped.returncode == 3, capped.stdout
+    assert "the budget of 1000 tokens is reached" in capped.stdout
+    assert asked < endpoint.total < 160
+    done = live.command("gate", "main")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Calls that were under way when it was interrupted may have reached the endpoint.
+    assert 160 <= endpoint.total <= 160 + 8
+    calls = endpoint.total
+    assert live.command("gate", "main").returncode == 0
+    assert endpoint.total == calls
