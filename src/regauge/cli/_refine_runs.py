@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,14 +14,21 @@ from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine import (
     apply_run,
+    commit_on_branch,
+    current_branch,
     find_refinement,
+    headline,
     list_refinements,
+    push,
     read_trail,
+    reject,
+    remote_address,
     roll_back,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from regauge.refine import Run
 
@@ -118,13 +126,22 @@ def applied(project: Project, run: Run, say: Callable[[str], None]) -> None:
 
 
 def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> bool:
-    """Ask a person for every edit; True when all are wanted."""
-    del project, run
-    wanted = True
-    for number, change in enumerate(result["changes"], 1):
-        words = f"{number}. {change['strategy']} for {change['check']}: take it?"
-        wanted = click.confirm(words, err=True) and wanted
-    return wanted
+    """Ask a person for every edit; True when all are wanted.
+
+    What was verified is all of them together, so one that is not wanted takes the rest along: it
+    is remembered, and the next run looks for another.
+    """
+    refused = [
+        number
+        for number, change in enumerate(result["changes"])
+        if not click.confirm(
+            f"{number + 1}. {change['strategy']} for {change['check']}: take it?", err=True
+        )
+    ]
+    if refused:
+        reject(project, run, refused)
+        click.echo("  not taken; the next run looks for another edit", err=True)
+    return not refused
 
 
 def branched(
@@ -136,8 +153,37 @@ def branched(
     pr: bool,
     say: Callable[[str], None],
 ) -> None:
-    """Commit a run's proposal on a branch of its own."""
-    raise NotImplementedError
+    """Commit a run's proposal on a branch of its own, and open a pull request where asked to."""
+    path = find_prompt(_prompt(run), root=project.root)
+    note = str(result["revision"]["note"]) or "Revise the prompt"
+    title = f"{result['prompt']}: {note[0].lower()}{note[1:]}"
+    branch = commit_on_branch(run, path, name=name, message=f"{title}\n\n{headline(result)}\n")
+    run.note(branch=branch.name, commit=branch.commit)
+    say(f"committed {branch.commit[:9]} on branch {branch.name}")
+    if not pr:
+        say(f"  push it: git push origin {branch.name}")
+        return
+    _pulled(project, run, path, branch.name, title=title, say=say)
+
+
+def _pulled(
+    project: Project, run: Run, path: Path, branch: str, *, title: str, say: Callable[[str], None]
+) -> None:
+    """Push a branch and open a pull request into the branch the run began on."""
+    from regauge.github import GitHub, repo_of_remote
+
+    repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
+    with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
+        push(path, branch)
+        base = (
+            current_branch(path)
+            or os.environ.get("GITHUB_HEAD_REF")
+            or project.settings.gate.ref.removeprefix("origin/")
+        )
+        body = run.markdown.read_text(encoding="utf-8")
+        posted = github.open_pull_request(head=branch, base=base, title=title, body=body)
+    run.note(pull_request=posted.url)
+    say(f"pull request {posted.url}")
 
 
 def _show_trail(run: Run, *, as_json: bool) -> None:

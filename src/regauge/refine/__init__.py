@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regauge.refine._apply import Revision, apply_run, revised, roll_back
+from regauge.refine._branch import Branch, commit_on_branch, current_branch, push, remote_address
 from regauge.refine._conduct import Estimate, Refinement
 from regauge.refine._report import headline, markdown_of
 from regauge.refine._result import result_of
@@ -14,6 +15,7 @@ from regauge.refine._runs import (
     list_refinements,
     only_one,
     recall,
+    reject,
     remember,
 )
 from regauge.refine._setting import RunOptions
@@ -22,6 +24,7 @@ from regauge.refine._trail import TrailError, read_trail
 from regauge.refine._variance import Variance, variance_of
 
 __all__ = [
+    "Branch",
     "BusyError",
     "Estimate",
     "Note",
@@ -34,14 +37,19 @@ __all__ = [
     "Variance",
     "apply_run",
     "begin_run",
+    "commit_on_branch",
+    "current_branch",
     "find_refinement",
     "headline",
     "list_refinements",
     "markdown_of",
     "only_one",
+    "push",
     "read_trail",
     "recall",
+    "reject",
     "remember",
+    "remote_address",
     "result_of",
     "revised",
     "roll_back",

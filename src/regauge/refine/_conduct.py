@@ -172,6 +172,9 @@ class Refinement:
         write_atomically(run.markdown, markdown_of(result).encode())
         if revision is not None:
             write_atomically(run.diff, diff_of(result).encode())
+            edits = [entry.to_json() for entry in _accepted(state)]
+            document = {"key": self.memory_key, "edits": edits}
+            write_atomically(run.directory / "accepted.json", json.dumps(document).encode())
         remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
         return result
 
@@ -198,6 +201,13 @@ class Refinement:
                 policy=policy_of(self._evals.project.settings.gate),
             )
             return await drive(self.setting, state, bench, trail)
+
+
+def _accepted(state: State) -> list[Tried]:
+    """What is remembered of the edits that are proposed, in their order."""
+    texts = [one.text.shape for one in state.accepted]
+    kept = {entry.after: entry for entry in state.memory.tried if entry.finding == "accepted"}
+    return [kept[shape] for shape in texts if shape in kept]
 
 
 class _Listening:

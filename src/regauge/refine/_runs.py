@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,7 +14,7 @@ from regauge.prompts import write_atomically
 from regauge.refine._memory import Memory, Tried
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
@@ -30,6 +30,7 @@ __all__ = [
     "list_refinements",
     "only_one",
     "recall",
+    "reject",
     "remember",
 ]
 
@@ -222,6 +223,16 @@ def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
     write_atomically(_memory_path(project, prompt), text.encode())
+
+
+def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
+    """Remember that a person does not want some of a run's changes, by their numbers from 0."""
+    prompt = str(run.facts()["prompt"])
+    path = run.directory / "accepted.json"
+    document: Any = json.loads(path.read_text(encoding="utf-8"))
+    entries = [Tried.from_json(document["edits"][number]) for number in changes]
+    refused = [replace(entry, finding="rejected-by-person") for entry in entries]
+    remember(project, prompt, document["key"], Memory(tuple(refused)))
 
 
 def now() -> str:
