@@ -152,10 +152,12 @@ def calls_line(document: DecisionDocument) -> str:
     """How many trials the decision took, of which kind, and what was paid."""
     calls = document.calls
     total = calls.first + calls.again + calls.main
-    parts = [f"{calls.first} first trials", f"{calls.again} further ones", f"{calls.main} of main"]
-    live = f"{calls.live} asked for now" if calls.live else "none asked for now"
+    kinds = f"{calls.first} first, {calls.again} further, {calls.main} of main"
+    live = (
+        f"{calls.live} {'call' if calls.live == 1 else 'calls'} now" if calls.live else "no calls"
+    )
     noun = "trial" if total == 1 else "trials"
-    return f"{total} {noun} ({', '.join(parts)}), {live}, {money(calls.cost_usd)}."
+    return f"{total} {noun} ({kinds}), {live}, {money(calls.cost_usd)}."
 
 
 def version_step(prompt: PromptDocument) -> str:

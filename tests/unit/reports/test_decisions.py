@@ -121,7 +121,7 @@ broken:
     +  "severity": "info"
      }
     field_equals: severity is wrong
-110 trials (100 first trials, 5 further ones, 5 of main), 110 asked for now, $0.
+110 trials (100 first, 5 further, 5 of main), 110 calls now, $0.
 With these 100 cases this gate finds one fully broken case.
 decide again: regauge gate origin/main\
 """)
@@ -168,7 +168,7 @@ decide again: regauge gate origin/main\
 
 </details>
 
-110 trials (100 first trials, 5 further ones, 5 of main), 110 asked for now, $0. With these 100 cases this gate finds one fully broken case.
+110 trials (100 first, 5 further, 5 of main), 110 calls now, $0. With these 100 cases this gate finds one fully broken case.
 
 Decide again: `regauge gate origin/main`
 """)
