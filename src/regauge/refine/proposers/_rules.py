@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._edits import Anchor, Edit, Insert, Replace
 from regauge.refine._text import content_words
+from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ __all__ = ["RuleProposer", "propose_by_rules"]
 
 _REPLACED_MAX = 2
 _GARBLED = 0.85
+_RESTORED_MAX = 4
+_MEASURE = re.compile(
+    r"(?:\b(?:at most|at least|exactly|no more than|not more than|up to|under|about|around|roughly"
+    r"|approximately|ideally|more than|fewer than|less than)\s+)?\b(?P<n>\d+)\s+"
+    r"(?P<unit>words|characters|sentences|lines|paragraphs|bullets|tokens)\b",
+    re.IGNORECASE,
+)
+_FIELD = re.compile(r"`[^`]+`")
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
 
 
@@ -51,9 +60,10 @@ def propose_by_rules(
 ) -> tuple[Edit, ...]:
     """Edits that would make the prompt say what a check wants.
 
-    In this order: put back lines that an earlier release had and that speak of the check; replace
-    a line that is garbled or says something else on the same subject; add the check's advice to
-    the section it belongs to; where the prompt says it already, say it last.
+    In this order: put back what an earlier release said, that on the check's subject first; say a
+    number as the check wants it ("about 80 words" becomes "at most 80 words"); replace a line that
+    is garbled or says something else on the same subject; add the check's advice to the section
+    it belongs to; where the prompt says it already, say it last.
 
     Args:
         text: The prompt.
@@ -64,13 +74,14 @@ def propose_by_rules(
     check = checks.get(cluster.check)
     advice = check.advice.strip() if check else ""
     others = [other.advice for name, other in checks.items() if name != cluster.check]
-    edits = list(_restored(text, check, released)) if check else []
+    edits = _restored(text, check, released) if check else []
     if not advice:
         return tuple(edits)
     rule = advice if _BULLET.match(advice) else f"- {advice}"
     present = [line for line in text.lines if _plain(line.text) == _plain(advice)]
     if present:
         return (*edits, *_moved(text, present[0]))
+    edits += _reworded(text, advice, cluster)
     edits += [
         _edit(Replace(_anchor(line), _indented(rule, line)), strategy, cluster)
         for line, strategy in _rivals(text, advice, others)
@@ -81,44 +92,50 @@ def propose_by_rules(
     return tuple(edits)
 
 
-def _restored(text: PromptText, check: Check, released: Sequence[str]) -> Sequence[Edit]:
-    """Lines on the check's subject that a release had, put back below the line they followed."""
+def _restored(text: PromptText, check: Check, released: Sequence[str]) -> list[Edit]:
+    """What earlier releases said and the prompt does not, that on the check's subject first."""
     about = content_words(f"{check.name} {check.advice} {check.description}")
-    there = {_plain(line.text) for line in text.lines}
+    found: dict[tuple[Op, ...], float] = {}
     for version in released:
-        ops: list[Op] = []
-        above: str | None = None
-        lost: list[str] = []
-        for line in version.split("\n"):
-            if not line.strip():
-                lost.append(line)
-            elif _plain(line) in there:
-                ops += _put_back(text, above, lost)
-                above, lost = line, []
-            else:
-                lost.append(line)
-        ops += _put_back(text, above, lost)
-        relevant = [op for op in ops if isinstance(op, Insert) and about & content_words(op.text)]
-        if relevant:
-            return [
-                Edit(
-                    ops=(op,),
-                    strategy="restore",
-                    proposer="rules",
-                    rationale=f"an earlier release said this on {check.name}",
-                )
-                for op in relevant
-            ]
-    return []
+        for lost in lost_blocks(text, version):
+            words = content_words(lost.text)
+            for ops in lost.ops():
+                found.setdefault(ops, len(about & words) / len(about) if about else 0.0)
+    ranked = sorted(found, key=lambda ops: -found[ops])
+    return [
+        Edit(
+            ops=ops,
+            strategy="restore",
+            proposer="rules",
+            rationale=f"an earlier release said this, and {check.name} passed then",
+        )
+        for ops in ranked[:_RESTORED_MAX]
+    ]
 
 
-def _put_back(text: PromptText, above: str | None, lost: list[str]) -> list[Op]:
-    if above is None or not any(line.strip() for line in lost):
+def _reworded(text: PromptText, advice: str, cluster: Cluster) -> list[Edit]:
+    """Lines that speak of the same measure with another number, or half-heartedly."""
+    measure = _MEASURE.search(advice)
+    if measure is None:
         return []
-    while not lost[-1].strip():  # the space that follows is still there
-        lost.pop()
-    places = [line for line in text.lines if _plain(line.text) == _plain(above)]
-    return [Insert(_anchor(places[0]), "\n".join(lost))] if len(places) == 1 else []
+    wanted = content_words(advice) - content_words(measure["unit"])
+    edits: list[Edit] = []
+    for line in text.lines:
+        if line.kind == "blank" or not (
+            wanted & content_words(line.text) or not _FIELD.search(advice)
+        ):
+            continue
+        for said in _MEASURE.finditer(line.text):
+            if (
+                said["unit"].casefold() != measure["unit"].casefold()
+                or line.text.count(said[0]) > 1
+            ):
+                continue
+            if said[0].casefold() == measure[0].casefold():
+                continue
+            strategy = "strengthen" if said["n"] == measure["n"] else "set-number"
+            edits.append(_edit(Replace(_anchor(line), measure[0], said[0]), strategy, cluster))
+    return edits[:_REPLACED_MAX]
 
 
 def _rivals(text: PromptText, advice: str, others: Sequence[str]) -> list[tuple[Line, str]]:
