@@ -35,7 +35,8 @@ from regauge.judges.calibration import (
 )
 from regauge.project import Project
 from regauge.reports import money, quantity
-from regauge.runner import LabelRun, resolve_options
+from regauge.runner import resolve_options
+from regauge.runner.calibrating import LabelRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

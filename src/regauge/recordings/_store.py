@@ -54,7 +54,8 @@ class LocalStore:
         self._redactor = redactor or Redactor()
         self._read_only = read_only
         self._database = open_database(path, read_only=read_only)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._depth = 0
         self._owner = this_process()
         # Two stores of one process hold claims of their own.
         self._holder = os.urandom(8).hex()
@@ -139,7 +140,10 @@ class LocalStore:
             database.execute("UPDATE sessions SET finished = 1 WHERE id = ?", (session,))
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, RecordingKey) and self.get(key) is not None
+        if not isinstance(key, RecordingKey):
+            return False
+        with self._lock, explained(self.path):
+            return self._database is not None and self._body(self._database, key) is not None
 
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
@@ -185,7 +189,7 @@ class LocalStore:
         """
         now = time.time()
         with self._writing() as database:
-            if self._get(database, key) is not None:
+            if self._body(database, key) is not None:
                 return "answered"
             row = database.execute(
                 "SELECT owner, holder, expires_at FROM claims"
@@ -211,7 +215,20 @@ class LocalStore:
         """The answers to those keys that have one, in the order of the keys."""
         return [found for key in keys if (found := self.get(key)) is not None]
 
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Make what is written in the block one transaction: it is kept when the block ends.
+
+        An error that leaves the block leaves nothing of it behind. Other threads wait meanwhile.
+        """
+        with self._writing():
+            yield
+
     def _get(self, database: sqlite3.Connection, key: RecordingKey) -> Recording | None:
+        body = self._body(database, key)
+        return None if body is None else Recording.from_json(json.loads(body))
+
+    def _body(self, database: sqlite3.Connection, key: RecordingKey) -> str | None:
         if self._fresh_only:
             row = database.execute(
                 "SELECT body FROM answers WHERE digest = ? AND trial = ? AND session = ?",
@@ -223,7 +240,7 @@ class LocalStore:
                 " LIMIT 1",
                 (key.digest, key.trial),
             ).fetchone()
-        return None if row is None else Recording.from_json(json.loads(row[0]))
+        return None if row is None else str(row[0])
 
     def _drop_claim(self, database: sqlite3.Connection, key: RecordingKey) -> None:
         database.execute(
@@ -236,7 +253,11 @@ class LocalStore:
         with self._lock, explained(self.path):
             if self._database is None or self._read_only:
                 raise RuntimeError("the local store is closed, or was opened for reading only")
+            if self._depth:  # part of a larger transaction
+                yield self._database
+                return
             self._database.execute("BEGIN IMMEDIATE")
+            self._depth = 1
             try:
                 yield self._database
             except BaseException:
@@ -244,4 +265,7 @@ class LocalStore:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
+            else:
+                self._database.execute("COMMIT")
+            finally:
+                self._depth = 0

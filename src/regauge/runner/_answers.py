@@ -19,6 +19,7 @@ from regauge.runner._trial import SourcedCompletion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from regauge.project import Project, RecordMode, Settings
@@ -109,9 +110,7 @@ class Answers:
         """Whether `find` would find an answer."""
         if self._mode != "all" and key in self.file(planned.suite.prompt.name):
             return True
-        return (self._mode != "all" or self._session is not None) and (
-            self._local().get(key) is not None
-        )
+        return (self._mode != "all" or self._session is not None) and (key in self._local())
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""
@@ -154,6 +153,10 @@ class Answers:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
         if self._mode == "all":
             self._session = self._local().begin(plan_digest, self._mode, owner=self._run_owner)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Keep what is kept in the block in one go, when it ends."""
+        return self._local().together()
 
     def claim(self, key: RecordingKey) -> Claim:
         """Ask to be the only one who asks the model for this answer."""

@@ -9,6 +9,7 @@ from regauge.errors import BudgetError
 from regauge.providers import estimate_requests
 from regauge.runner._providers import Providers, price_for
 from regauge.runner._trial import SourcedCompletion
+from regauge.runner._writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ class Drawing:
             project.settings, environ, concurrency=options.concurrency, workers=workers
         )
         self.paid: set[RecordingKey] = set()
+        self._writes = Writes(answers.together)
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
 
     def ahead(self) -> int:
@@ -92,7 +94,7 @@ class Drawing:
     async def _ask(self, question: Question) -> SourcedCompletion:
         key = question.key
         pause_s = _ASK_AGAIN_S
-        while (claim := self._answers.claim(key)) == "taken":
+        while (claim := await self._writes.do(lambda: self._answers.claim(key))) == "taken":
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
@@ -115,7 +117,7 @@ class Drawing:
             raise
         self.paid.add(key)
         # Judges see what a replay will show them, so that both come to the same verdicts.
-        kept = self._answers.keep(question, completion)
+        kept = await self._writes.do(lambda: self._answers.keep(question, completion))
         return SourcedCompletion(completion=kept, source="live")
 
     def _expected_tokens(self, request: CompletionRequest) -> int:

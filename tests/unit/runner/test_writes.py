@@ -1,0 +1,66 @@
+"""Writes of one moment share a transaction; one that fails does not take the others with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.errors import RecordingError
+from regauge.recordings import LocalStore, RecordingKey
+from regauge.runner._writes import Writes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_writes_that_are_asked_for_at_once_are_one_transaction(tmp_path: Path) -> None:
+    with LocalStore(tmp_path / "store.sqlite3") as store:
+        commits = 0
+
+        def counted() -> object:
+            nonlocal commits
+            commits += 1
+            return store.together()
+
+        async def claim_all() -> list[str]:
+            writes = Writes(counted)  # type: ignore[arg-type] # it is the context manager itself
+            keys = [RecordingKey(f"{number:064x}", 0) for number in range(20)]
+            return await asyncio.gather(
+                *[writes.do(lambda key=key: store.claim(key)) for key in keys]  # type: ignore[misc] # a default binds it
+            )
+
+        assert asyncio.run(claim_all()) == ["mine"] * 20
+        assert commits == 1
+
+
+def test_a_write_that_fails_leaves_the_others_kept(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite3"
+    key = RecordingKey("a" * 64, 0)
+    with LocalStore(path) as store, LocalStore(path) as other:
+
+        def refused() -> str:
+            raise RecordingError([])
+
+        async def both() -> list[str | BaseException]:
+            writes = Writes(store.together)
+            return await asyncio.gather(
+                writes.do(lambda: str(store.claim(key))),
+                writes.do(refused),
+                return_exceptions=True,
+            )
+
+        first, second = asyncio.run(both())
+        assert first == "mine"
+        assert isinstance(second, RecordingError)
+        assert other.claim(key) == "taken"
+
+
+def test_a_block_that_breaks_leaves_nothing_behind(tmp_path: Path) -> None:
+    key = RecordingKey("b" * 64, 0)
+    with LocalStore(tmp_path / "store.sqlite3") as store:
+        with pytest.raises(KeyError), store.together():
+            assert store.claim(key) == "mine"
+            raise KeyError
+        assert store.claim(key) == "mine"
