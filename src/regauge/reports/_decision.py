@@ -227,8 +227,8 @@ class CallsDocument(_Document):
         first: The first trials of the candidate.
         again: Further trials of the candidate.
         main: Trials of main, drawn for comparison.
-        live: Those of all that were asked for now; the rest was recorded or in the local store.
-        cost_usd: Of what was asked for now; null when a price is unknown.
+        live: Calls that were made now, of prompts and judges; all else was recorded or stored.
+        cost_usd: Of the calls that were made now; null when a price is unknown.
     """
 
     first: int
