@@ -23,6 +23,7 @@ from regauge.reports import (
     write_csv,
     write_parquet,
 )
+from regauge.reports.html import html_report, load_source
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -32,16 +33,18 @@ __all__ = ["command"]
 
 @click.command(
     name="report",
-    epilog="Examples: regauge report latest · regauge report 20260131 --format csv -o trials.csv",
+    epilog="Examples: regauge report latest · regauge report 20260131 --format csv -o trials.csv"
+    " · regauge report --format html -o report.html",
 )
 @click.argument("run", default="latest")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["md", "json", "csv", "parquet"]),
+    type=click.Choice(["md", "html", "json", "csv", "parquet"]),
     default="md",
     show_default=True,
-    help="md: for people; json: the whole record; csv, parquet: a table, one line per trial.",
+    help="md: for a comment; html: one page for a browser, every case and trial in it; json: the"
+    " whole record; csv, parquet: a table, one line per trial.",
 )
 @click.option(
     "-o",
@@ -49,12 +52,30 @@ __all__ = ["command"]
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to write; standard output when not given (not for parquet).",
 )
-def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Path | None) -> None:
-    """Write a run as Markdown, JSON, CSV or parquet; of a gate's run, its decision.
+@click.option(
+    "--against",
+    metavar="RUN",
+    help="Another run, whose answers stand beside those of this one; for html.",
+)
+def command(
+    run: str,
+    form: Literal["md", "html", "json", "csv", "parquet"],
+    output: Path | None,
+    against: str | None,
+) -> None:
+    """Write a run as Markdown, HTML, JSON, CSV or parquet; of a gate's run, its decision.
 
     RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
     """
-    directory = find_run(Project.find(), run)
+    project = Project.find()
+    directory = find_run(project, run)
+    if against is not None and form != "html":
+        raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
+    if form == "html":
+        other = find_run(project, against) if against else None
+        _write(html_report(load_source(directory, project=project, against=other)), output)
+        _wrote(output)
+        return
     record = read_record(directory)
     rows = list(read_rows(directory))
     match form:
@@ -80,6 +101,10 @@ def command(run: str, form: Literal["md", "json", "csv", "parquet"], output: Pat
                 raise UsageError("parquet is binary\n  fix: say where to write it with -o FILE")
             with _writing(output):
                 write_parquet(rows, output)
+    _wrote(output)
+
+
+def _wrote(output: Path | None) -> None:
     if output is not None:
         click.echo(f"wrote {output}", err=True)
 

@@ -1,0 +1,8 @@
+"""A run as one HTML file that asks nothing of any network, for a browser."""
+
+from __future__ import annotations
+
+from regauge.reports.html._page import html_report
+from regauge.reports.html._source import ReportSource, load_source
+
+__all__ = ["ReportSource", "html_report", "load_source"]

@@ -1,0 +1,162 @@
+"""What stands on the first page, and above the cases of each prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.reports._gate_console import VERDICTS, calls_line, headline, version_step
+from regauge.reports.html._plot import Plot, plot_of
+from regauge.stats import wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.reports._decision import DecisionDocument, PromptDocument
+    from regauge.reports._schema import RunRecord, SuiteSummary
+    from regauge.reports.html._source import ReportSource
+
+__all__ = ["Overview", "PromptPage", "overview_of"]
+
+# What is told of cases, the weightiest first; in a run that does not gate they pass or fail.
+_WORDS = ("failed", *(words.column for words in VERDICTS.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptPage:
+    """One prompt of a run.
+
+    Attributes:
+        step: From which version to which.
+        counts: How many cases have each verdict, in words, the weightiest first.
+        rate: The share of measured cases that passed, from 0 to 1; None where none was measured.
+        suites: Its suites, those of the candidate first.
+        decided: What the gate says of it; None in a run that does not gate.
+    """
+
+    name: str
+    step: str
+    simulated: bool
+    counts: tuple[tuple[str, int], ...]
+    passed: int
+    measured: int
+    rate: float | None
+    low: float
+    high: float
+    suites: tuple[SuiteSummary, ...]
+    plot: Plot | None
+    decided: PromptDocument | None
+
+    @property
+    def judges(self) -> list[tuple[str, list[str]]]:
+        """Judges that inform only, with why."""
+        return [
+            (judge.name, [judge.standing] if judge.standing else [])
+            for judge in self.suites[0].judges
+            if not judge.gates
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The first page.
+
+    Attributes:
+        title: What the run came to, in a few words.
+        tone: `good`, `bad` or `warn`.
+        calls: What the gate asked for; empty in a run that does not gate.
+    """
+
+    title: str
+    tone: str
+    decision: DecisionDocument | None
+    calls: str
+    prompts: tuple[PromptPage, ...]
+    columns: tuple[str, ...]
+
+
+def overview_of(
+    source: ReportSource, cases: Mapping[str, Sequence[Mapping[str, JSON]]]
+) -> Overview:
+    """The first page of a run whose cases are given by prompt."""
+    record = source.record
+    pages = [_page(name, source, cases.get(name, ())) for name in _names(record, cases)]
+    met = {word for page in pages for word, count in page.counts if count}
+    gate = record.decision
+    title, tone = _headline(record)
+    return Overview(
+        title=title,
+        tone=tone,
+        decision=gate,
+        calls=calls_line(gate) if gate else "",
+        prompts=tuple(pages),
+        columns=tuple(word for word in _WORDS if word in met),
+    )
+
+
+def _names(record: RunRecord, cases: Iterable[str]) -> list[str]:
+    decided = [prompt.prompt for prompt in record.decision.prompts] if record.decision else []
+    return list(dict.fromkeys([*decided, *(suite.prompt for suite in record.suites), *cases]))
+
+
+def _page(name: str, source: ReportSource, cases: Sequence[Mapping[str, JSON]]) -> PromptPage:
+    gate = source.record.decision
+    suites = sorted(
+        (suite for suite in source.record.suites if suite.prompt == name),
+        key=lambda suite: suite.arm == "main",
+    )
+    decided = next((one for one in gate.prompts if one.prompt == name), None) if gate else None
+    told: dict[str, int] = {}
+    for case in cases:
+        word = str(case["verdict"])
+        told[word] = told.get(word, 0) + 1
+    own = [suite for suite in suites if suite.arm != "main"]
+    passed = sum(suite.passed for suite in own)
+    measured = passed + sum(suite.failed + suite.tracked_failed for suite in own)
+    interval = wilson(passed, measured) if measured else None
+    points = source.history.get(name, ())
+    return PromptPage(
+        name=name,
+        step=version_step(decided) if decided else _version(suites),
+        simulated=any(suite.simulated for suite in suites),
+        counts=tuple((word, told[word]) for word in _WORDS if word in told),
+        passed=passed,
+        measured=measured,
+        rate=passed / measured if measured else None,
+        low=interval.low if interval else 0.0,
+        high=interval.high if interval else 1.0,
+        suites=tuple(suites),
+        plot=plot_of(points) if points else None,
+        decided=decided,
+    )
+
+
+def _version(suites: Sequence[SuiteSummary]) -> str:
+    if not suites:
+        return ""
+    version = suites[0].version or "unversioned"
+    return f"{version} (simulated)" if suites[0].simulated else version
+
+
+def _headline(record: RunRecord) -> tuple[str, str]:
+    if record.decision is not None:
+        tones = {"accept": "good", "reject": "bad"}
+        text = headline(record.decision)
+        return text[:1].upper() + text[1:], tones.get(record.decision.decision, "warn")
+    cases = sum(suite.cases for suite in record.suites)
+    failed = sum(suite.failed for suite in record.suites)
+    unmeasured = sum(suite.unmeasured for suite in record.suites)
+    tracked = sum(suite.tracked_failed for suite in record.suites)
+    noun = "case" if cases == 1 else "cases"
+    if not cases:
+        return "Nothing was measured", "warn"
+    text = f"{failed} of {cases} {noun} failed" if failed else f"{cases} {noun}, none failed"
+    if unmeasured:
+        text += f", {unmeasured} unmeasured"
+    if tracked:
+        text += f", {tracked} failed that are only watched"
+    if record.status == "interrupted":
+        text = f"Interrupted: {text}"
+    weak = unmeasured or record.status == "interrupted"
+    return text, "bad" if failed else "warn" if weak else "good"

@@ -1,0 +1,143 @@
+"""Puts the page together: one file, its own style and script, and a policy that allows no other."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from regauge.printable import printable
+from regauge.reports._console import duration, money, quantity
+from regauge.reports.html._cases import cases_by_prompt
+from regauge.reports.html._overview import overview_of
+
+if TYPE_CHECKING:
+    from regauge.reports.html._source import ReportSource
+
+__all__ = ["html_report"]
+
+_SCRIPTS = ("dom.js", "data.js", "diff.js", "table.js", "case.js", "main.js")
+# What ends a script element or a line of script has another spelling in JSON.
+_SPELT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+
+
+def html_report(source: ReportSource) -> str:
+    """One HTML file, readable offline; what models, judges and files say is text in it.
+
+    Nothing is loaded, and the page's own policy forbids it: scripts and styles run only with the
+    digests of those written here, and no text can become markup.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "money": money,
+        "duration": duration,
+        "quantity": quantity,
+        "percent": _percent,
+        "slug": _slug,
+        "when": _when,
+    }
+    assets = files("regauge.reports.html") / "assets"
+    style = (assets / "report.css").read_text(encoding="utf-8")
+    parts = "\n".join((assets / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}}})();\n'
+    cases = cases_by_prompt(source)
+    return environment.from_string((assets / "report.html.j2").read_text(encoding="utf-8")).render(
+        record=source.record,
+        overview=overview_of(source, cases),
+        refinement=source.refinement,
+        against=source.against,
+        style=_Verbatim(style),
+        script=_Verbatim(script),
+        policy=_policy(style, script),
+        data=_Verbatim(_json(_data(source, cases))),
+    )
+
+
+class _Verbatim(str):
+    """Text of our own that stands in the page as it is."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return str(self)
+
+
+def _data(source: ReportSource, cases: dict[str, Any]) -> dict[str, Any]:
+    gate = source.record.decision
+    base = gate.ref if gate else f"run {source.against.id}" if source.against else ""
+    return {
+        "gates": gate is not None,
+        "base": base,
+        "prompts": [{"name": name, "cases": met} for name, met in cases.items()],
+    }
+
+
+def _json(document: dict[str, Any]) -> str:
+    r"""JSON that can stand in a script element, whatever it says.
+
+    >>> _json({"a": "</script>"})
+    '{"a":"\\u003c/script\\u003e"}'
+    """
+    return json.dumps(document, separators=(",", ":")).translate(_SPELT)
+
+
+def _policy(style: str, script: str) -> str:
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _digest(text: str) -> str:
+    sha = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(sha).decode()}"
+
+
+def _finalized(value: object) -> object:
+    """Text as it is shown: without what reorders or hides it."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return printable(value)
+    return value
+
+
+def _percent(rate: float) -> str:
+    """A share for people.
+
+    >>> _percent(1), _percent(0.987), _percent(0.9999)
+    ('100 %', '98.7 %', '99.9 %')
+    """
+    shown = min(round(rate * 100, 1), 99.9) if rate < 1 else 100.0
+    return f"{shown:g} %"
+
+
+def _slug(name: str) -> str:
+    """The name as it stands in an address."""
+    from urllib.parse import quote
+
+    return quote(name, safe="", errors="backslashreplace")
+
+
+def _when(moment: str) -> str:
+    """A moment of ISO 8601 in UTC, for people.
+
+    >>> _when("2026-01-31T23:59:59+00:00")
+    '2026-01-31 23:59 UTC'
+    """
+    return f"{moment[:10]} {moment[11:16]} UTC"

@@ -1,0 +1,68 @@
+"""What a page is made from: a run, what it is shown against, its golden cases and its past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regauge.reports._runs import read_record, read_rows
+from regauge.reports.html._cycles import Refinement, read_refinement
+from regauge.reports.html._golden import GoldenFile, read_golden
+from regauge.reports.html._history import Point, read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.project import Project
+    from regauge.reports._schema import RunRecord
+
+__all__ = ["ReportSource", "load_source"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSource:
+    """All that a page shows, read from disk.
+
+    Attributes:
+        rows: The trials of the run, in the shape of `TrialRow`.
+        against: The run whose answers stand beside those of this one; None where it has a base
+            of its own, or none was named.
+        against_rows: Its trials.
+        golden: By dataset, the golden cases as they are now.
+        history: By prompt, how earlier runs went, the oldest first.
+        refinement: What was tried to repair a prompt in this run; None where nothing was.
+    """
+
+    record: RunRecord
+    rows: Sequence[Mapping[str, Any]]
+    against: RunRecord | None = None
+    against_rows: Sequence[Mapping[str, Any]] = ()
+    golden: Mapping[str, GoldenFile]
+    history: Mapping[str, Sequence[Point]]
+    refinement: Refinement | None = None
+
+
+def load_source(run: Path, *, project: Project, against: Path | None = None) -> ReportSource:
+    """Read what the page of a run needs.
+
+    Args:
+        run: The directory of the run.
+        project: Whose golden cases and earlier runs are shown.
+        against: The directory of a run to show beside it.
+
+    Raises:
+        FaultyFileError: A record cannot be read.
+        TrailError: The run has an audit trail that is not what it was when it was written.
+    """
+    record = read_record(run)
+    rows = list(read_rows(run))
+    return ReportSource(
+        record=record,
+        rows=rows,
+        against=read_record(against) if against else None,
+        against_rows=list(read_rows(against)) if against else (),
+        golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
+        history=read_history(project, record),
+        refinement=read_refinement(run),
+    )

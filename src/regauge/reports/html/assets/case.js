@@ -1,0 +1,188 @@
+// The page of one case: what it was given, what was answered, what each judge said, every trial.
+
+const ARMS = () => ({ base: REPORT.gates ? `Base (${REPORT.base})` : `Base (${REPORT.base || "earlier"})`, candidate: REPORT.gates || REPORT.base ? "Candidate" : "Answer" });
+const reading = { laid: true, marked: true };
+
+function caseView(prompt, one, place, rows, chosen) {
+  return [
+    crumbs(prompt, one, place, rows),
+    el("h1", { id: "case-title", tabindex: "-1" }, one.id),
+    el("div", { class: "badges" }, badge(one.verdict), badge(one.tier), one.split && badge(one.split),
+      one.state && one.state !== "changed" && badge(one.state), one.tags.map((tag) => badge(tag))),
+    one.message && el("p", { class: "message" }, one.message),
+    one.accepted && el("p", { class: "note" }, `Accepted by the changelog: ${one.accepted}`),
+    el("h2", {}, "Answers"), answersView(prompt, one, chosen),
+    goldenView(one), checksView(one), trialsView(prompt, one), originView(prompt, one),
+  ].flat().filter(Boolean);
+}
+
+function crumbs(prompt, one, place, rows) {
+  const back = promptHash(prompt.name, tables.get(prompt.name).filter);
+  const step = (to, words, rel) => to && el("a", { href: caseHash(prompt.name, to.id), rel }, words);
+  return el("div", { class: "crumbs" },
+    el("a", { href: "#/" }, "Overview"), el("span", { "aria-hidden": "true" }, "/"),
+    el("a", { href: back, id: "back" }, prompt.name), el("span", { "aria-hidden": "true" }, "/"), "Case",
+    el("span", { class: "steps" },
+      place >= 0 && el("span", {}, `${place + 1} of ${rows.length}`),
+      step(rows[place - 1], "Previous", "prev"), step(place >= 0 ? rows[place + 1] : null, "Next", "next")));
+}
+
+/** The draws of an arm that have an answer; those the gate shows where it drew none now. */
+function drawsOf(one, arm) {
+  const drawn = one.trials.filter((trial) => trial.arm === arm);
+  if (drawn.length) return drawn;
+  return (one.evidence || []).filter((shownAs) => shownAs.arm === arm).map((shownAs) => ({
+    arm, n: shownAs.n, answer: shownAs.answer, outcome: shownAs.judge ? "failed" : "passed", earlier: true,
+    verdicts: shownAs.judge ? [{ judge: shownAs.judge, outcome: "fail", score: 0, reason: shownAs.reason }] : [],
+  }));
+}
+
+/** The draw that tells most: a failing candidate beside a passing base. */
+function firstDraw(draws, wanted) {
+  return draws.find((trial) => trial.outcome === wanted) || draws[0];
+}
+
+function answersView(prompt, one, chosen) {
+  const draws = { base: drawsOf(one, "base"), candidate: drawsOf(one, "candidate") };
+  const box = el("div", {});
+  const pick = {};
+  for (const arm of ["base", "candidate"]) {
+    const better = one.verdict === "fixed" || one.verdict === "passed" ? "passed" : "failed";
+    const wanted = arm === "candidate" ? better : better === "failed" ? "passed" : "failed";
+    const named = draws[arm].find((trial) => String(trial.n) === chosen[arm]);
+    pick[arm] = named || firstDraw(draws[arm], one.verdict === "passed" ? "passed" : wanted);
+  }
+  const both = Boolean(pick.base && pick.candidate);
+  const draw = () => {
+    const arms = ["base", "candidate"].filter((arm) => pick[arm]);
+    if (!arms.length) { box.replaceChildren(el("p", { class: "note" }, "No trial of this case is in the run.")); return; }
+    const texts = Object.fromEntries(arms.map((arm) => [arm, readable(pick[arm].answer ?? "")]));
+    let pieces = Object.fromEntries(arms.map((arm) => [arm, [["same", texts[arm]]]]));
+    let note = null;
+    if (both && reading.marked) {
+      const found = wordDiff(texts.base, texts.candidate);
+      if (found) pieces = { base: found[0], candidate: found[1] };
+      else note = "These answers are too long to mark the words in which they differ.";
+    }
+    if (both && texts.base === texts.candidate) note = "Both answers are the same text.";
+    box.replaceChildren(...[
+      el("div", { class: "options" },
+        both && option("Mark what differs", "marked", draw), option("Lay out JSON", "laid", draw)),
+      note && el("p", { class: "note" }, note),
+      el("div", { class: both ? "sides" : "sides one" }, arms.map((arm) => pane(arm, pick[arm], draws[arm], pieces[arm], (trial) => {
+        pick[arm] = trial;
+        const named = { ...routeOf(location.hash).query, [arm]: String(trial.n) };
+        history.replaceState(null, "", caseHash(prompt.name, one.id, named));
+        draw();
+      }))),
+      verdictsView(arms, pick),
+    ].filter(Boolean));
+  };
+  draw();
+  return box;
+}
+
+function option(words, name, draw) {
+  const box = el("input", { type: "checkbox", onchange: () => { reading[name] = box.checked; draw(); } });
+  box.checked = reading[name];
+  return el("label", {}, box, words);
+}
+
+function readable(answer) {
+  if (!reading.laid || answer.length > DIFF_CHARS || !/^\s*[[{]/.test(answer)) return answer;
+  try { return JSON.stringify(JSON.parse(answer), null, 2); } catch { return answer; }
+}
+
+function pane(arm, trial, draws, pieces, onpick) {
+  const choose = draws.length > 1 && el("select", { "aria-label": `Trial of ${ARMS()[arm]}`, onchange: () => onpick(draws[choose.selectedIndex]) },
+    draws.map((one) => el("option", {}, `trial ${one.n}: ${one.outcome}`)));
+  if (choose) choose.selectedIndex = draws.indexOf(trial);
+  const nothing = trial.answer === undefined;
+  return el("section", { class: "pane", "aria-label": ARMS()[arm] },
+    el("header", {}, el("h3", {}, ARMS()[arm]), badge(trial.outcome),
+      choose || el("span", { class: "quiet" }, `trial ${trial.n}${trial.earlier ? ", drawn before this run" : ""}`)),
+    trial.refusal && el("p", { class: "text" }, `The model refused: ${trial.refusal}`),
+    trial.cause && el("p", { class: "text" }, trial.cause.message),
+    trial.cause && trial.cause.raw && textBlock([["same", trial.cause.raw]], "What the judge's model said"),
+    nothing ? !trial.cause && el("p", { class: "text" }, "There is no answer.")
+      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${ARMS()[arm]}`));
+}
+
+function verdictsView(arms, pick) {
+  const judges = [...new Set(arms.flatMap((arm) => pick[arm].verdicts.map((said) => said.judge)))];
+  if (!judges.length) return null;
+  const rows = judges.flatMap((judge) => arms.map((arm, place) => {
+    const said = pick[arm].verdicts.find((one) => one.judge === judge);
+    return el("tr", {},
+      place === 0 && el("th", { scope: "rowgroup", rowspan: arms.length }, judge),
+      arms.length > 1 && el("td", {}, arm === "base" ? "Base" : "Candidate"),
+      el("td", {}, said ? badge(said.outcome) : "–"),
+      el("td", { class: "num" }, said ? String(Math.round(said.score * 1000) / 1000) : "–"),
+      el("td", { class: "prose" }, said ? reasonOf(said) : ""));
+  }));
+  const heads = [["Judge"], arms.length > 1 && ["Of"], ["Verdict"], ["Score", "num"], ["Why"]].filter(Boolean);
+  return el("div", {}, el("h2", {}, "Judges"), table("What each judge said", heads, rows, { class: "verdicts" }));
+}
+
+function reasonOf(said) {
+  const parts = [el("div", {}, said.reason)];
+  const shownValue = (words, value) => el("div", { class: "note" }, `${words}: `, el("code", {}, asJson(value)));
+  if (said.outcome !== "pass" && said.expected !== undefined && said.expected !== null) parts.push(shownValue("Expected", said.expected));
+  if (said.outcome !== "pass" && said.actual !== undefined && said.actual !== null) parts.push(shownValue("Found", said.actual));
+  if (said.gates === false) parts.push(el("div", { class: "note" }, `Informs only${said.standing ? `: ${said.standing}` : ""}.`));
+  else if (said.standing) parts.push(el("div", { class: "note" }, said.standing));
+  if (said.calls) parts.push(el("div", { class: "note" }, `${said.calls} model calls, ${money(said.cost_usd)}, ${duration(said.latency_s)}`));
+  return parts;
+}
+
+function goldenView(one) {
+  const { golden } = one;
+  const inputs = Object.entries(golden.inputs || {});
+  const block = (words, value) => el("section", { class: "pane", "aria-label": words },
+    el("header", {}, el("h3", {}, words)), textBlock([["same", asJson(value)]], words));
+  return [
+    el("h2", {}, "Input and expected"),
+    golden.problem && el("p", { class: "warning" }, golden.problem),
+    (inputs.length || golden.expected !== undefined) && el("div", { class: golden.expected !== undefined ? "sides" : "sides one" },
+      el("div", { class: "inputs" }, inputs.map(([name, value]) => block(`Input: ${name}`, value))),
+      golden.expected !== undefined && el("div", { class: "inputs" }, block("Expected", golden.expected))),
+  ].filter(Boolean);
+}
+
+function checksView(one) {
+  if (!one.checks || !one.checks.length) return null;
+  const count = (given) => (given.trials ? `${given.passed} of ${given.trials}` : "–");
+  const number = (value) => (value === undefined || value === null ? "–" : value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(2));
+  return [el("h2", {}, "What the gate weighed"), table("What the gate weighed",
+    [["Check"], ["Verdict"], ["Base before", "num"], ["Base today", "num"], ["Candidate", "num"], ["E-value", "num"], ["Broken from", "num"]],
+    one.checks.map((check) => el("tr", {}, el("th", { scope: "row" }, check.check), el("td", {}, check.verdict),
+      [check.before, check.today, check.candidate].map((given) => el("td", { class: "num" }, count(given))),
+      el("td", { class: "num" }, number(check.e_value)), el("td", { class: "num" }, number(check.bound)))))];
+}
+
+function trialsView(prompt, one) {
+  if (!one.trials.length) return null;
+  const names = { recording: "recording", store: "local store", live: "asked for now" };
+  return [el("h2", {}, "All trials"), table("All trials",
+    [[REPORT.base ? "Of" : "Answer"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]],
+    one.trials.map((trial) => el("tr", {},
+      el("th", { scope: "row" }, trial.arm === "base" ? "Base" : "Candidate"),
+      el("td", { class: "num" }, String(trial.n)), el("td", {}, badge(trial.outcome)),
+      el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map((said) => said.judge).join(", ") || (trial.cause ? trial.cause.kind : "–")),
+      el("td", {}, names[trial.source] || "–"), el("td", { class: "num" }, duration(trial.latency_s)),
+      el("td", { class: "num" }, `${trial.input_tokens} + ${trial.output_tokens}`),
+      el("td", { class: "num" }, trial.source ? money(trial.cost_usd) : "–"),
+      el("td", {}, [trial.answered_by, trial.fingerprint].filter(Boolean).join(", ") || "–"),
+      el("td", {}, trial.finish_reason || "–"),
+      el("td", {}, el("code", { title: trial.request_digest }, trial.request_digest.slice(0, 12))))))];
+}
+
+function originView(prompt, one) {
+  const versions = [...new Set(one.trials.map((trial) => `${trial.arm === "base" ? "base" : "candidate"}: ${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${trial.model}${trial.model.startsWith("sim:") ? " (simulated)" : ""}`))];
+  const { golden } = one;
+  return [el("h2", {}, "Where it comes from"), pairs([
+    ["Prompt", `${prompt.name}${versions.length ? `, ${versions.join("; ")}` : ""}`],
+    ["Golden case", golden.at || (one.dataset && `${one.dataset}, ${one.id}`)],
+    ["Source", golden.source], ["Licence", golden.licence], ["Note", golden.note], ["Item", one.node && el("code", {}, one.node)],
+  ])];
+}

@@ -1,0 +1,131 @@
+// Addresses, keys, theme.
+
+const prompts = new Map(REPORT.prompts.map((prompt) => [prompt.name, prompt]));
+const tables = new Map();
+const views = [...document.querySelectorAll("section.view")];
+const caseSection = document.getElementById("view-case");
+const live = document.getElementById("live");
+let trail = null;
+
+function announce(words) { live.textContent = words; }
+
+function withQuery(path, query) {
+  const words = Object.entries(query || {}).filter(([, value]) => value)
+    .map(([name, value]) => `${encoded(name)}=${encoded(value)}`).join("&");
+  return words ? `${path}?${words}` : path;
+}
+
+const promptHash = (name, filter) => withQuery(`#/prompt/${encoded(name)}`, filter);
+const caseHash = (name, id, query) => withQuery(`#/case/${encoded(name)}/${encoded(id)}`, query);
+const navigate = (hash) => { location.hash = hash; };
+
+function routeOf(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const read = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+  return {
+    parts: path.split("/").map(read),
+    query: Object.fromEntries((query || "").split("&").filter(Boolean).map((pair) => {
+      const [name, ...value] = pair.split("=");
+      return [read(name), read(value.join("="))];
+    })),
+  };
+}
+
+function route() {
+  if (location.hash === "#main") return;
+  const { parts: [kind, name, id], query } = routeOf(location.hash);
+  const prompt = prompts.get(name);
+  const section = name !== undefined && views.find((view) => view.dataset.prompt === name);
+  const one = kind === "case" && prompt && prompt.byId.get(id);
+  if (!kind) show(document.getElementById("view-overview"), "");
+  else if (kind === "prompt" && section) {
+    show(section, name);
+    tableOf(name)?.apply(query);
+  } else if (one) {
+    const rows = tableOf(name).rows;
+    caseSection.replaceChildren(...caseView(prompt, one, rows.indexOf(one), rows, query));
+    show(caseSection, name);
+  } else show(document.getElementById("view-lost"), null);
+}
+
+function tableOf(name) {
+  const prompt = prompts.get(name);
+  if (!prompt || !prompt.cases.length) return null;
+  if (!tables.has(name)) {
+    const mount = views.find((view) => view.dataset.prompt === name).querySelector(".cases");
+    const made = new CaseTable(prompt, mount);
+    tables.set(name, made);
+    made.apply({});
+  }
+  return tables.get(name);
+}
+
+function show(section, nav) {
+  const key = location.hash.split("?")[0];
+  for (const view of views) view.hidden = view !== section;
+  for (const link of document.querySelectorAll("[data-nav]")) {
+    if (link.dataset.nav === nav) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (key === trail) return;
+  const first = trail === null;
+  trail = key;
+  scrollTo(0, 0);
+  if (!first) section.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+function stepTo(rel) {
+  const link = !caseSection.hidden && caseSection.querySelector(`a[rel=${rel}]`);
+  if (link) navigate(link.getAttribute("href"));
+}
+
+const help = document.getElementById("help");
+const KEYS = {
+  "/": () => {
+    const view = views.find((one) => !one.hidden && one.dataset.prompt);
+    const name = view ? view.dataset.prompt : routeOf(location.hash).parts[1] || REPORT.prompts[0]?.name;
+    if (!prompts.has(name)) return;
+    if (!view) { navigate(promptHash(name, tables.get(name)?.filter)); route(); }
+    tableOf(name)?.search.focus();
+  },
+  j: () => stepTo("next"),
+  k: () => stepTo("prev"),
+  o: () => navigate("#/"),
+  "?": () => help.showModal(),
+  Escape: () => { if (!caseSection.hidden) navigate(document.getElementById("back").getAttribute("href")); },
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+  if (event.target.closest("input, select, textarea") && event.key !== "Escape") return;
+  if (event.target.closest("input, select")) { event.target.blur(); return; }
+  if (Object.hasOwn(KEYS, event.key)) { event.preventDefault(); KEYS[event.key](); }
+});
+
+function themed() {
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const name = () => { button.textContent = dark() ? "Light" : "Dark"; };
+  try { const kept = localStorage.getItem("regauge-theme"); if (kept === "dark" || kept === "light") root.dataset.theme = kept; } catch { /* no storage: no memory */ }
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    try { localStorage.setItem("regauge-theme", root.dataset.theme); } catch { /* as above */ }
+    name();
+  });
+  name();
+}
+
+for (const prompt of REPORT.prompts) prepare(prompt);
+document.getElementById("help-open").hidden = false;
+document.getElementById("help-open").addEventListener("click", () => help.showModal());
+document.getElementById("help-close").addEventListener("click", () => help.close());
+themed();
+addEventListener("hashchange", route);
+addEventListener("beforeprint", () => { for (const made of tables.values()) made.paint(true); });
+addEventListener("afterprint", () => { for (const made of tables.values()) made.paint(); });
+route();
+(globalThis.requestIdleCallback || setTimeout)(() => {
+  for (const prompt of REPORT.prompts) for (const one of prompt.cases) haystack(one);
+});
