@@ -144,7 +144,7 @@ class RefineSettings(_Table):
     """
 
     model: str | None = None
-    proposers: list[str] = ["rules"]
+    proposers: list[str] = ["rules", "model"]
     max_cycles: int = Field(default=5, ge=1)
     max_calls: int | None = Field(default=None, ge=1)
     max_model_calls: int = Field(default=40, ge=0)
@@ -166,6 +166,8 @@ class Settings(_Table):
         timeout_s: How long one attempt of one request may take, in seconds.
         redact: Regular expressions of further secrets that never reach a file.
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
+        store: Where the history of runs is kept: the URL of a PostgreSQL database, or
+            `sqlite:///FILE`; None is `.regauge/history.sqlite3`.
         gate: What the gate holds a change to.
         calibration: When a judge that asks a model may gate.
         refine: What `regauge refine` may do.
@@ -180,6 +182,7 @@ class Settings(_Table):
     timeout_s: float = Field(default=60, gt=0)
     redact: list[Annotated[str, AfterValidator(_compilable)]] = []
     holdout: float = Field(default=0.3, ge=0, le=1)
+    store: str | None = None
     providers: dict[str, EndpointSettings] = {}
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)

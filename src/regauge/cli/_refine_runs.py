@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -172,14 +173,22 @@ def _pulled(
     """Push a branch and open a pull request into the branch the run began on."""
     from regauge.github import GitHub, repo_of_remote
 
+    base = (
+        current_branch(path)
+        or os.environ.get("GITHUB_HEAD_REF")
+        or project.settings.gate.ref.removeprefix("origin/")
+    )
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
-    with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
+    try:
+        github = GitHub.from_environ(os.environ, repo=repo, say=say)
+    except UsageError as error:
+        raise UsageError(
+            f"the branch is there, but no pull request: {str(error).splitlines()[0]}\n"
+            f"  fix: git push origin {branch} && gh pr create --head {branch} --base {base}"
+            f" --title {shlex.quote(title)} --body-file {short(run.markdown)}"
+        ) from error
+    with github:
         push(path, branch)
-        base = (
-            current_branch(path)
-            or os.environ.get("GITHUB_HEAD_REF")
-            or project.settings.gate.ref.removeprefix("origin/")
-        )
         body = run.markdown.read_text(encoding="utf-8")
         posted = github.open_pull_request(head=branch, base=base, title=title, body=body)
     run.note(pull_request=posted.url)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.gate import policy_of
 from regauge.prompts import write_atomically
+from regauge.providers import estimate_requests, parse_model_id
 from regauge.refine._apply import revised
 from regauge.refine._driver import drive
 from regauge.refine._loop import advance, begin
@@ -22,6 +23,7 @@ from regauge.refine._setting import RunOptions, about, setting_of, subject_of
 from regauge.refine._state import Interrupted
 from regauge.refine._trail import TrailError, TrailFile, cut_back, read_trail, retell
 from regauge.refine._workbench import SuiteBench
+from regauge.refine.proposers import ProposerContext, load_proposers
 from regauge.runner import price_for
 
 if TYPE_CHECKING:
@@ -87,7 +89,13 @@ class Refinement:
         self._evals = evals
         self.options = options
         self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
-        self.setting: Setting = setting_of(self.subject, options, critics=frozenset())
+        model = options.model or str(next(iter(self.subject.members.values())).suite.model)
+        self.refiner = parse_model_id(model)
+        self._proposers = load_proposers(
+            options.proposers, ProposerContext(model=self.refiner, seed=options.seed)
+        )
+        critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
+        self.setting: Setting = setting_of(self.subject, options, critics=critics)
         said = memory(self.memory_key) if callable(memory) else memory
         self.memory = said or Memory()
 
@@ -99,8 +107,6 @@ class Refinement:
 
     def estimate(self) -> Estimate:
         """What the run takes; nobody is asked."""
-        from regauge.providers import estimate_requests
-
         setting, members = self.setting, self.subject.members
         requests = [member.suite.request(member.case, 0) for member in members.values()]
         usd = estimate_requests(
@@ -198,6 +204,7 @@ class Refinement:
                 self.setting,
                 self.options,
                 trials=trials,
+                proposers=self._proposers,
                 policy=policy_of(self._evals.project.settings.gate),
             )
             return await drive(self.setting, state, bench, trail)

@@ -26,6 +26,7 @@ from regauge.refine._plan import floor_calls
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine._state import Setting
 from regauge.refine._text import PromptText
+from regauge.refine.proposers import load_examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.refine._memory import Memory
+    from regauge.refine.proposers import Example
     from regauge.runner import PlannedCase, Suite
 
 __all__ = ["Member", "RunOptions", "Subject", "about", "setting_of", "subject_of"]
@@ -59,7 +61,7 @@ class RunOptions:
         strategies: Only edits thought of in these ways; all when empty.
     """
 
-    proposers: tuple[str, ...] = ("rules",)
+    proposers: tuple[str, ...] = ("rules", "model")
     model: str = ""
     cycles: int = 5
     calls: int | None = None
@@ -100,12 +102,14 @@ class Subject:
         source: The whole text of its file.
         members: Its cases, by the names that the run gives them.
         released: What it said before: its releases and its base branch, the newest first.
+        examples: The pool that a prompt's examples may be taken from; never golden cases.
     """
 
     prompt: Prompt
     source: str
     members: Mapping[str, Member]
     released: tuple[str, ...]
+    examples: tuple[Example, ...] = ()
 
     @property
     def text(self) -> PromptText:
@@ -169,6 +173,10 @@ def subject_of(
         source=prompt.source,
         members=members,
         released=_released(project, prompt),
+        examples=load_examples(
+            project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
+            golden=[one.case.id for one in planned],
+        ),
     )
 
 
@@ -201,7 +209,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
     guard = Guard(
         base,
         [_case_text(member.case) for member in subject.members.values()],
-        (*said, *subject.released),
+        (*said, *subject.released, *(f"{e.input} {e.output}" for e in subject.examples)),
         policy.guard,
         frozen=options.frozen,
         released=subject.released,
@@ -243,6 +251,8 @@ def about(
         "holdout": len(setting.holdout),
         "calls_max": setting.policy.limits.calls,
         "options": options.to_json(),
+        "released": digest_of(list(subject.released)),
+        "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],
     }
 

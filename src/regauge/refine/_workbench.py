@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import BudgetError, PromptError, RegaugeError
+from regauge.errors import BudgetError, PromptError, RegaugeError, UnmeasuredError
 from regauge.refine._edits import EditError, apply
 from regauge.refine._state import (
     Critiqued,
@@ -17,14 +17,16 @@ from regauge.refine._state import (
 )
 from regauge.refine._suite import verify_by_gate
 from regauge.refine._tally import CheckOutcome, Outcome
-from regauge.refine.proposers._rules import propose_by_rules
-from regauge.runner import Draw, PlannedCase
+from regauge.refine.proposers import criticised, problem_of, proposed
+from regauge.refine.proposers._problem import NoCallsLeftError
+from regauge.runner import Draw, PlannedCase, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.gate import GatePolicy
     from regauge.gate._types import CaseTier
+    from regauge.providers import Completion, CompletionRequest
     from regauge.refine._edits import Edit
     from regauge.refine._setting import RunOptions, Subject
     from regauge.refine._state import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         SuiteSaid,
     )
     from regauge.refine._text import PromptText
+    from regauge.refine.proposers import Problem, Proposer
     from regauge.runner import Trial, Trials
 
 __all__ = ["SuiteBench"]
@@ -61,6 +64,7 @@ class SuiteBench:
         setting: What the run is about.
         options: Who proposes.
         trials: Makes trials; every answer is in the local store the moment it lands.
+        proposers: By name.
         policy: What the project holds its gate to.
     """
 
@@ -71,9 +75,11 @@ class SuiteBench:
         options: RunOptions,
         *,
         trials: Trials,
+        proposers: Mapping[str, Proposer],
         policy: GatePolicy,
     ) -> None:
         self._subject = subject
+        self._proposers = proposers
         self._setting = setting
         self._options = options
         self._trials = trials
@@ -89,9 +95,8 @@ class SuiteBench:
             return Interrupted(reason="interrupted", text=str(error))
         failed = [trial.error for trial in made if trial.error is not None]
         if failed and len(failed) > max(1, _UNMEASURED_MAX * len(made)):
-            is_budget = isinstance(failed[0], BudgetError)
             text = f"{len(failed)} of {len(made)} trials could not be measured: {failed[0]}"
-            return Interrupted(reason="usd" if is_budget else "provider-outage", text=text)
+            return _interrupted(failed[0], text)
         outcomes = [
             _outcome(text, case, number, trial)
             for (text, case, number), trial in zip(wanted, made, strict=True)
@@ -102,15 +107,32 @@ class SuiteBench:
 
     async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
         """Ask why a cluster fails."""
-        del state, action
-        return Critiqued(critique=None, spent=Spent())
+        try:
+            return await criticised(
+                self._proposers[action.proposer], self._problem(state, action), self._ask
+            )
+        except NoCallsLeftError:
+            return Critiqued(critique=None, spent=Spent())
+        except UnmeasuredError as error:
+            return _interrupted(error, str(error))
+        except Exception as error:  # noqa: BLE001 - proposers may be anybody's
+            text = f"{action.proposer} broke: {type(error).__name__}: {error}"
+            return Interrupted(reason="interrupted", text=text)
 
     async def propose(self, state: State, action: AskProposals) -> Proposed | Interrupted:
         """Ask for edits; those that would break the prompt's file are refused here."""
-        edits = propose_by_rules(
-            state.text, action.cluster, self._setting.checks, self._subject.released
-        )
-        return self._readable(state.text, Proposed(edits=edits, spent=Spent()))
+        try:
+            said = await proposed(
+                self._proposers[action.proposer], self._problem(state, action), self._ask
+            )
+        except NoCallsLeftError:
+            said = Proposed(edits=(), spent=Spent(), refused=("no calls of the model are left",))
+        except UnmeasuredError as error:
+            return _interrupted(error, str(error))
+        except Exception as error:  # noqa: BLE001 - proposers may be anybody's
+            text = f"{action.proposer} broke: {type(error).__name__}: {error}"
+            said = Proposed(edits=(), spent=Spent(), refused=(text,))
+        return self._readable(state.text, said)
 
     async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
@@ -142,6 +164,30 @@ class SuiteBench:
         for name, member in self._subject.members.items():
             self._planned[text.digest, name] = PlannedCase(suites[id(member.suite)], member.case)
         return self._planned[text.digest, wanted]
+
+    def _problem(self, state: State, action: AskCritique | AskProposals) -> Problem:
+        return problem_of(
+            self._setting,
+            state,
+            action,
+            {name: member.case for name, member in self._subject.members.items()},
+            released=self._subject.released,
+            examples=self._subject.examples,
+            show_goldens=self._options.show_goldens,
+        )
+
+    async def _ask(self, request: CompletionRequest) -> Completion:
+        """The reply of the model that criticises and proposes; the local store keeps it."""
+        prompt = self._subject.prompt
+        question = Question(
+            request=request,
+            file=f"refine/{prompt.name}",
+            prompt=prompt.name,
+            version=str(prompt.version) if prompt.version else None,
+            asker_digest=prompt.digest,
+            case="refine",
+        )
+        return (await self._trials.answer(question)).completion
 
     def _readable(self, text: PromptText, proposed: Proposed) -> Proposed:
         """Without edits whose text the prompt's file cannot hold."""
@@ -178,6 +224,11 @@ class _Drawer:
         if isinstance(done, Interrupted):
             raise _CannotGoOnError(done)
         return done
+
+
+def _interrupted(error: Exception, text: str) -> Interrupted:
+    is_budget = isinstance(error, BudgetError)
+    return Interrupted(reason="usd" if is_budget else "provider-outage", text=text)
 
 
 def _outcome(text: PromptText, case: str, number: int, trial: Trial) -> Outcome:
