@@ -30,6 +30,7 @@ __all__ = [
     "RecordingError",
     "RegaugeError",
     "RenderError",
+    "StoreError",
     "UnmeasuredError",
     "UsageError",
 ]
@@ -117,6 +118,18 @@ class GitHubError(RegaugeError):
         self.kind = kind
         self.status = status
         super().__init__(message)
+
+
+class StoreError(RegaugeError):
+    """The history of runs cannot be written or read; the runs themselves are files and safe.
+
+    Attributes:
+        place: Where it is kept, as people write it.
+    """
+
+    def __init__(self, place: str, message: str, fix: str) -> None:
+        self.place = place
+        super().__init__(f"history in {place}: {message}\n  fix: {fix}")
 
 
 class UnmeasuredError(RegaugeError):

@@ -1,0 +1,203 @@
+"""The history of a project: its database, and the runs on this machine that it may lack."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
+from regauge.history._entry import run_entry
+from regauge.history._place import StorePlace
+from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+    from pathlib import Path
+
+    from regauge.history._store import Store
+    from regauge.history._types import MeasuredSuite
+    from regauge.project import Project
+
+__all__ = ["History", "SyncReport", "add_finished_run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReport:
+    """What became of the runs on this machine that the history lacked.
+
+    Attributes:
+        unreadable: Name of the run, and what is wrong with it.
+    """
+
+    added: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+
+class History:
+    """All runs that are known of a project.
+
+    The project's own file is made from the runs beside it, so it is brought up to date whenever
+    it is opened. What a team shares is written at the end of a run, and by `sync`.
+
+    Args:
+        project: Whose runs.
+        environ: Of the process; `REGAUGE_STORE` names another store.
+    """
+
+    def __init__(self, project: Project, environ: Mapping[str, str]) -> None:
+        self._project = project
+        self._store: Store | None = None
+        self.place = StorePlace.of(project, environ)
+        self.caught_up = SyncReport()
+
+    @classmethod
+    @contextmanager
+    def opened(cls, project: Project, environ: Mapping[str, str]) -> Generator[History]:
+        """The history for the length of a block.
+
+        Raises:
+            UsageError: The store's URL makes no sense.
+            StoreError: The store cannot be used.
+        """
+        history = cls(project, environ)
+        try:
+            if history.place.own and not history.empty:
+                history.caught_up = history.sync()
+            yield history
+        finally:
+            history.close()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there can be nothing in it, which is known without a database."""
+        file = self.place.file
+        if file is None or file.exists():
+            return False
+        return not (self.place.own and list_runs(self._project))
+
+    def sync(self) -> SyncReport:
+        """Take in the runs on this machine that the store lacks, the oldest first.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+        runs = list_runs(self._project)
+        if not runs:
+            return SyncReport()
+        known = self._opened().ids()
+        added: list[str] = []
+        unreadable: list[tuple[str, str]] = []
+        for run in reversed(runs):
+            if run.name in known:
+                continue
+            try:
+                if self.add(run):
+                    added.append(run.name)
+            except FaultyFileError as error:
+                unreadable.append((run.name, str(error)))
+        return SyncReport(added=tuple(added), unreadable=tuple(unreadable))
+
+    def add(self, run: Path) -> bool:
+        """Take in one run from its directory.
+
+        Returns:
+            Whether it was new.
+
+        Raises:
+            FaultyFileError: The run cannot be read.
+            StoreError: The store cannot be used.
+        """
+        return self._opened().add(run_entry(read_record(run), read_rows(run)))
+
+    def records(self, *, limit: int) -> list[RunRecord | StoreError]:
+        """The newest runs, the newest first; an error in place of one that cannot be read."""
+        if self.empty:
+            return []
+        records: list[RunRecord | StoreError] = []
+        for document in self._opened().documents(limit=limit):
+            try:
+                records.append(self._record(document))
+            except StoreError as error:
+                records.append(error)
+        return records
+
+    def suites(self, prompt: str) -> list[MeasuredSuite]:
+        """How all runs measured a prompt, the oldest first."""
+        return [] if self.empty else self._opened().suites(prompt)
+
+    def run(self, name: str) -> tuple[RunRecord, Iterator[dict[str, Any]]]:
+        """The record and the rows of one run in the store.
+
+        Args:
+            name: A run's id, or the beginning of just one id.
+
+        Raises:
+            UsageError: There is no such run, or several begin so.
+        """
+        found = [] if self.empty else self._opened().matching(name)
+        if len(found) != 1 and name not in found:
+            several = f"{len(found)} runs begin with {name!r}: {', '.join(found)}"
+            none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.shown}"
+            raise UsageError(several if found else f"{none}\n  fix: `regauge runs` lists them")
+        run = name if name in found else found[0]
+        document = self._opened().document(run)
+        return self._record(document or {}), self._opened().rows(run)
+
+    def _record(self, document: Mapping[str, Any]) -> RunRecord:
+        found = document.get("schema_version")
+        try:
+            if found == SCHEMA_VERSION:
+                return RunRecord.model_validate(document)
+        except ValidationError as error:
+            raise self._unreadable(document, f"it is not a run record: {error}") from error
+        raise self._unreadable(
+            document, f"it has schema version {found!r}; this regauge reads {SCHEMA_VERSION}"
+        )
+
+    def _unreadable(self, document: Mapping[str, Any], problem: str) -> StoreError:
+        return StoreError(
+            self.place.shown,
+            f"run {document.get('id')!r}: {problem}",
+            "read it with the regauge that wrote it",
+        )
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            # SQLAlchemy takes longer to load than all the rest of the command line.
+            from regauge.history._store import Store
+
+            if self.place.own:
+                self._project.prepare_state_dir()
+            self._store = Store(self.place)
+        return self._store
+
+
+def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) -> str | None:
+    """Write a run that has just ended to the store that a team shares.
+
+    The project's own file is left alone: it is brought up to date when somebody reads it, so a
+    run does not wait for it.
+
+    Returns:
+        What to warn of, when it could not be written; the run itself is safe.
+    """
+    try:
+        history = History(project, environ)
+        if history.place.own:
+            return None
+        try:
+            history.add(run)
+        finally:
+            history.close()
+    except RegaugeError as error:
+        return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"
+    return None

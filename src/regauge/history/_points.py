@@ -1,0 +1,123 @@
+"""The pass rate of a prompt over time: one point per version, or one per run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.stats import Interval, wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from regauge.history._types import MeasuredSuite
+
+__all__ = ["Line", "Point", "lines_of", "main_line"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What one run measured of one version.
+
+    Attributes:
+        suite: The run's counts.
+        runs: How many runs there are of the version.
+        rate: The share of the measured cases whose first trial passed; None when none was.
+        interval: Wilson's, at 95 %, of the cases as a sample.
+        cost_per_answer_usd: None when the price is unknown or there was no answer.
+        changed: What differs from the point before beside the prompt, so that the rates are not
+            of one kind: `cases`, `judges`.
+    """
+
+    suite: MeasuredSuite
+    runs: int
+    rate: float | None
+    interval: Interval
+    cost_per_answer_usd: float | None
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The points of one prompt on one dataset with one model, the oldest first.
+
+    Attributes:
+        runs: How many runs there are of all of its versions.
+    """
+
+    dataset: str
+    model: str
+    runs: int
+    points: Sequence[Point]
+
+
+def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[Line]:
+    """The lines of one prompt, the one with most runs first.
+
+    A version is what has the same content: an edit without a new version number counts as a
+    version of its own. It stands where it was first run. Of its runs the fullest counts, which is
+    the one that measured most cases, and of those the newest: to add up runs would count a
+    replayed answer as often as it was replayed.
+
+    Args:
+        suites: Of one prompt, the oldest first. What a gate drew of main is left out: it draws
+            there again what failed.
+        every_run: A point for each run.
+    """
+    grouped: defaultdict[tuple[str, str], list[MeasuredSuite]] = defaultdict(list)
+    for suite in suites:
+        if suite.arm != "main":
+            grouped[suite.dataset, suite.model].append(suite)
+    lines = [
+        Line(
+            dataset=dataset,
+            model=model,
+            runs=len(members),
+            points=_points([[one] for one in members] if every_run else _versions(members)),
+        )
+        for (dataset, model), members in grouped.items()
+    ]
+    return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.model))
+
+
+def main_line(lines: Sequence[Line], *, model: str | None = None) -> Line | None:
+    """The line that stands for a prompt: of its own model where there is one."""
+    own = [line for line in lines if line.model == model]
+    return next(iter([*own, *lines]), None)
+
+
+def _versions(suites: Sequence[MeasuredSuite]) -> list[list[MeasuredSuite]]:
+    versions: defaultdict[tuple[str | None, str], list[MeasuredSuite]] = defaultdict(list)
+    for suite in suites:
+        versions[suite.version, suite.prompt_digest].append(suite)
+    return list(versions.values())
+
+
+def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[Point]:
+    points: list[Point] = []
+    before: MeasuredSuite | None = None
+    for group in groups:
+        # The last of equals is the newest.
+        suite = max(reversed(group), key=lambda one: one.measured)
+        points.append(_point(suite, runs=len(group), before=before))
+        before = suite
+    return points
+
+
+def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> Point:
+    changed: list[str] = []
+    if before is not None:
+        if before.cases_digest != suite.cases_digest:
+            changed.append("cases")
+        if before.judges_digest != suite.judges_digest:
+            changed.append("judges")
+    cost = suite.cost_usd
+    return Point(
+        suite=suite,
+        runs=runs,
+        rate=suite.passed / suite.measured if suite.measured else None,
+        interval=wilson(suite.passed, suite.measured),
+        cost_per_answer_usd=cost / suite.answers if cost is not None and suite.answers else None,
+        changed=tuple(changed),
+    )
