@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -159,3 +160,34 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     calls = endpoint.total
     assert live.command("gate", "main").returncode == 0
     assert endpoint.total == calls
+
+
+TWO_EVALS = """\
+from regauge import golden
+from regauge.judges import max_chars, min_chars
+
+@golden("triage", judges=[min_chars(1)])
+def test_triage(result):
+    result.check()
+
+@golden("triage", judges=[max_chars(5)])
+def test_short(result):
+    result.check()
+"""
+
+
+def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
+    gated.eval(TWO_EVALS)
+    git(gated, "commit", "-q", "-a", "-m", "Two evals")
+    git(gated, "branch", "-f", "main")
+    gated.prompt(system="Tell how severe it is. Answer with JSON: severity and reason.")
+    gated.run("--gate=main").assert_outcomes(passed=3, xfailed=3)
+    decision = gated.records()[-1]["decision"]
+    assert [prompt["prompt"] for prompt in decision["prompts"]] == [
+        "triage (triage)",
+        "triage (triage, 2)",
+    ]
+    assert [len(prompt["rules"]) for prompt in decision["prompts"]] == [1, 0]
+    again = gated.command("gate", "--from", "latest", "--json")
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["cases"] == decision["cases"]

@@ -60,11 +60,16 @@ class Decided:
         return EXIT_CODES[self.decision]
 
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
-        """What a suite breaks of the rules of versions and of its changelog, each with its name."""
-        for breach in suite.base.breaches:
-            yield breach.rule, breach.fault
-        for fault in suite.base.faults:
-            yield "changelog", fault
+        """What a suite breaks of the rules of versions and of its changelog, each with its name.
+
+        Of several suites of one prompt the first tells it; so does the first of all of the lock.
+        """
+        path = suite.suite.prompt.path
+        if suite is next(one for one in self.suites if one.suite.prompt.path == path):
+            for breach in suite.base.breaches:
+                yield breach.rule, breach.fault
+            for fault in suite.base.faults:
+                yield "changelog", fault
         if suite is self.suites[0]:
             for breach in self.locks:
                 yield breach.rule, breach.fault
