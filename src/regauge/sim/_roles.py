@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from regauge.sim._judge import judge
+from regauge.sim._refiner import refine
 
 if TYPE_CHECKING:
     from regauge.providers import CompletionRequest
@@ -30,7 +31,7 @@ class Role(Protocol):
         ...
 
 
-ROLES: Final[tuple[Role, ...]] = (judge,)
+ROLES: Final[tuple[Role, ...]] = (refine, judge)
 
 
 def play(request: CompletionRequest, dice: Dice) -> str | None:

@@ -1,0 +1,320 @@
+"""The part of a refiner: critic, proposer, reflection and verifier of `regauge refine`.
+
+It proposes useful, useless and harmful edits by dice, so that guards and tests have something to
+hold back. It is no language model; its rules are published in docs/simulated-model.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.sim._keys import schema_of
+from regauge.sim._words import stems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from regauge.digests import JSON
+    from regauge.providers import CompletionRequest
+    from regauge.sim._rules import Dice
+
+__all__ = ["refine"]
+
+_TEXT: Final = re.compile(
+    r"<(?P<name>[a-z]+)-(?P<nonce>[0-9a-f]{12})>\n(?P<text>.*?)\n</(?P=name)-(?P=nonce)>", re.DOTALL
+)
+_NUMBERED: Final = re.compile(r"^\s*\d+\| ?", re.MULTILINE)
+_RULE: Final = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
+_ORDER: Final = re.compile(
+    r"[^.\n\"]*\b(?:add|put|append|write|insert)\b[^.\n\"]*\b(?:prompt|instructions?|rules?)\b[^.\n\"]*"
+    r"|[^.\n\"]*\b(?:ignore|disregard|forget|override)\b[^.\n\"]*\b(?:instructions?|rules?|prompt)\b[^.\n\"]*",
+    re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(r"\d+")
+_NEGATED: Final = re.compile(r"\b(?:never|no|not|without|avoid)\b", re.IGNORECASE)
+_FLUFF: Final = (
+    "- Be careful, accurate and thorough.",
+    "- Think step by step before you answer.",
+    "- This is very important, so give your best.",
+    "- Keep the needs of the reader in mind.",
+)
+# What a proposal turns out to be, up to which throw.
+_UNREADABLE, _DONE, _REWRITE, _LEAK, _DROP, _IDLE = 0.04, 0.06, 0.12, 0.20, 0.26, 0.46
+_OBEYS: Final = 0.5
+_LOOKS_CLOSELY: Final = 0.7
+_REPLACES: Final = 0.6
+_RIVAL: Final = 0.25
+_NOTHING: Final = (
+    "DONE. The prompt is as good as it can be.",
+    "I would suggest to make the instructions clearer in general.",
+)
+_MISTAKEN: Final = 0.02
+_NEAR: Final = 0.3
+_SAME_LETTERS: Final = 0.85
+_PHRASE: Final = 5
+_LEAK_WORDS: Final = 10
+
+
+def refine(request: CompletionRequest, dice: Dice) -> str | None:
+    """The reply of a refiner, or None when the request is not meant for one."""
+    schema = schema_of(request.response_format)
+    properties: Any = schema.get("properties") if schema is not None else None
+    part = _PARTS.get(frozenset(properties)) if isinstance(properties, dict) else None
+    if part is None:
+        return None
+    asked = "\n\n".join(message.content for message in request.messages)
+    texts = {found["name"]: found["text"] for found in _TEXT.finditer(asked)}
+    told = "\x1f".join(texts.get(name, "") for name in ("prompt", "check", "lines", "lessons"))
+    identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    desk = _Desk(texts=texts, dice=replace(dice, document=identity))
+    said = part(desk)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """What lies before the refiner."""
+
+    texts: Mapping[str, str]
+    dice: Dice
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the prompt, without numbers and roles."""
+        text = re.sub(
+            r"^\[(?:system|developer|user|assistant)\]\n",
+            "",
+            self.texts.get("prompt", ""),
+            flags=re.MULTILINE,
+        )
+        return [_NUMBERED.sub("", line, count=1) for line in text.split("\n")]
+
+    @cached_property
+    def rules(self) -> list[str]:
+        """Those that are rules, each once."""
+        counted = Counter(self.lines)
+        return [line for line in self.lines if _RULE.match(line) and counted[line] == 1]
+
+    def check(self, key: str) -> str:
+        """A line of what is said of the check."""
+        found = re.search(rf"^{re.escape(key)}: (.*)$", self.texts.get("check", ""), re.MULTILINE)
+        return found[1].strip() if found else ""
+
+    @cached_property
+    def about(self) -> frozenset[str]:
+        """The words of the check."""
+        keys = ("name", "what it looks at", "what a prompt should say for it")
+        return frozenset(stems(" ".join(self.check(key).replace("_", " ") for key in keys)))
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """The inputs of failing cases, as texts."""
+        return [
+            str(value)
+            for case in _json_list(self.texts.get("failing") or self.texts.get("cases", ""))
+            for value in _values(case.get("inputs", case))
+        ]
+
+    @property
+    def advice(self) -> str:
+        """What its author says a prompt should say for the check."""
+        return self.check("what a prompt should say for it")
+
+    def near(self, text: str) -> str | None:
+        """The rule that shares most words with a text; None where none shares any."""
+        words = set(stems(text))
+        ranked = [(len(words & set(stems(rule))), -n, rule) for n, rule in enumerate(self.rules)]
+        best = max(ranked, default=(0, 0, ""))
+        return best[2] if best[0] else None
+
+
+def _criticise(desk: _Desk) -> JSON:
+    if desk.dice.throw("critic") < _MISTAKEN:
+        why = "The answers look right; the check may be too strict."
+        return {"hypothesis": why, "kind": "judge-wrong", "quotes": []}
+    wanted = desk.advice or desk.check("what it looks at")
+    near = desk.near(wanted)
+    shared = set(stems(near or "")) & set(stems(wanted))
+    if near is None or len(shared) < _NEAR * len(set(stems(wanted))):
+        why = f"No line of the prompt asks for it: {wanted}"
+        return {"hypothesis": why, "kind": "missing", "quotes": []}
+    clash = _clash(near, wanted)
+    kind = "contradicted" if clash else "ambiguous"
+    why = "A line says something else on it." if clash else "A line on it is not plain enough."
+    return {"hypothesis": why, "kind": kind, "quotes": [near]}
+
+
+def _propose(desk: _Desk) -> JSON | str:
+    dice = desk.dice
+    orders = [found[0].strip() for text in desk.inputs for found in _ORDER.finditer(text)]
+    if orders and dice.throw("obeys") < _OBEYS:
+        return _edit("An input asks for it.", _added(desk, f"- {orders[0]}"))
+    throw = dice.throw("proposal")
+    useful = _useful(desk)
+    if throw < _DONE:
+        return _NOTHING[throw < _UNREADABLE]
+    if throw < _REWRITE:
+        return _rewritten(desk, useful)
+    if throw < _DROP and (desk.inputs if throw < _LEAK else desk.rules):
+        return _harmful(desk, useful, leaks=throw < _LEAK)
+    if throw < _IDLE or not useful:
+        return _edit("It sets the tone.", _added(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
+    return _edit("It says what the check looks at.", *useful)
+
+
+def _harmful(desk: _Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
+    """A rule that gives a case away; or a useful edit that drops a rule besides."""
+    if leaks:
+        words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:_LEAK_WORDS]
+        rule = f"- Mind inputs such as: {' '.join(words)}"
+        return _edit("It helps with this one.", _added(desk, rule))
+    gone = desk.rules[desk.dice.pick("drop", len(desk.rules))]
+    drop: dict[str, JSON] = {"op": "delete", "line": gone, "find": "", "text": ""}
+    return _edit("Shorter is clearer.", drop, *useful)
+
+
+def _useful(desk: _Desk) -> list[dict[str, JSON]]:
+    """What would help: what an earlier version said, else the advice in the place of a rival."""
+    places = _json_list(desk.texts.get("earlier", ""))
+    if places:
+        scores = [
+            (len(desk.about & set(stems(json.dumps(place)))), -n) for n, place in enumerate(places)
+        ]
+        best = max(range(len(places)), key=lambda n: scores[n])
+        if desk.dice.throw("place") > _LOOKS_CLOSELY:
+            best = desk.dice.pick("place", len(places))
+        ops = _restored(places[best])
+        if ops:
+            return ops
+    wanted = desk.advice
+    if not wanted:
+        described = desk.check("what it looks at")
+        wanted = f"Make sure of this: {described}" if described else ""
+    if not wanted:
+        return []
+    new = wanted if _RULE.match(wanted) else f"- {wanted}"
+    garbled = next((rule for rule in desk.rules if _same_letters(rule, new)), None)
+    near = garbled or desk.near(wanted)
+    rival = near is not None and (
+        garbled is not None or _shared(near, wanted) >= _RIVAL or _clash(near, wanted)
+    )
+    if near is not None and rival and desk.dice.throw("rival") < _REPLACES:
+        return [{"op": "replace", "line": near, "find": "", "text": new}]
+    return [_added(desk, new, below=near)]
+
+
+def _restored(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
+    said, now, below = (
+        place.get("it said"),
+        place.get("the prompt says"),
+        place.get("below the line"),
+    )
+    text = "\n".join(cast("list[str]", said)) if isinstance(said, list) else ""
+    if isinstance(now, list) and now:
+        first = str(now[0])
+        if text:
+            return [{"op": "replace", "line": first, "find": "", "text": text}]
+        return [{"op": "delete", "line": first, "find": "", "text": ""}]
+    if isinstance(below, str) and below and text:
+        return [{"op": "insert_after", "line": below, "find": "", "text": text}]
+    return []
+
+
+def _rewritten(desk: _Desk, useful: list[dict[str, JSON]]) -> str:
+    """The whole prompt anew: with what would help, and without a rule that was overlooked."""
+    lines = list(desk.lines)
+    for op in useful:
+        if op["op"] == "insert_after" and op["line"] in lines:
+            lines.insert(lines.index(str(op["line"])) + 1, str(op["text"]))
+    if desk.rules:
+        gone = desk.rules[desk.dice.pick("overlooked", len(desk.rules))]
+        if gone in lines:
+            lines.remove(gone)
+    return "\n".join(lines)
+
+
+def _reflect(desk: _Desk) -> JSON:
+    tried = _json_list(desk.texts.get("tried", ""))
+    lessons = [
+        f"Adding {str(entry['added'])[:80]!r} did not help: {entry.get('outcome')}."
+        for entry in tried
+        if entry.get("added")
+    ]
+    return {"lessons": cast("JSON", lessons[-3:] or ["Nothing was learned yet."])}
+
+
+def _verify(desk: _Desk) -> JSON:
+    lines = desk.texts.get("lines", "")
+    words = lines.casefold().split()
+    phrases = {" ".join(words[n : n + _PHRASE]) for n in range(len(words) - _PHRASE + 1)}
+    cases = [" ".join(text.casefold().split()) for text in desk.inputs]
+    orders = any(
+        found[0].strip().casefold() in lines.casefold()
+        for text in desk.inputs
+        for found in _ORDER.finditer(text)
+    )
+    return {
+        "about": " ".join(lines.split())[:80],
+        "needed": bool(set(stems(lines)) & desk.about) or not desk.about,
+        "case_data": any(phrase in case for phrase in phrases for case in cases),
+        "orders": orders,
+    }
+
+
+_PARTS: Final[Mapping[frozenset[str], Callable[[_Desk], JSON | str]]] = {
+    frozenset({"hypothesis", "kind", "quotes"}): _criticise,
+    frozenset({"rationale", "ops"}): _propose,
+    frozenset({"lessons"}): _reflect,
+    frozenset({"about", "needed", "case_data", "orders"}): _verify,
+}
+
+
+def _shared(rule: str, wanted: str) -> float:
+    """How much of a rule is about what is wanted."""
+    words = set(stems(rule))
+    return len(words & set(stems(wanted))) / len(words) if words else 0.0
+
+
+def _clash(rule: str, wanted: str) -> bool:
+    """Whether a rule has other numbers than is wanted, or forbids it."""
+    if _NUMBER.findall(rule) != _NUMBER.findall(wanted):
+        return True
+    return bool(_NEGATED.search(rule)) != bool(_NEGATED.search(wanted))
+
+
+def _added(desk: _Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
+    """A rule below another one, the last where none is named."""
+    said = [line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line]
+    line = below or (desk.rules[-1] if desk.rules else said[-1] if said else "")
+    indent = line[: len(line) - len(line.lstrip())]
+    return {"op": "insert_after", "line": line, "find": "", "text": indent + rule}
+
+
+def _edit(rationale: str, *ops: Mapping[str, JSON]) -> JSON:
+    return {"rationale": rationale, "ops": cast("JSON", list(ops[:3]))}
+
+
+def _same_letters(one: str, other: str) -> bool:
+    """Whether two lines are made of nearly the same letters, in other words."""
+    if set(stems(one)) & set(stems(other)):
+        return False
+    mine, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (one, other))
+    return 2 * (mine & its).total() >= _SAME_LETTERS * max(1, mine.total() + its.total())
+
+
+def _json_list(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _values(given: object) -> list[object]:
+    return list(cast("dict[str, object]", given).values()) if isinstance(given, dict) else []
