@@ -163,6 +163,7 @@ def _case_change(
     change = _change(old, new)
     if change is None:
         return None
+    shown: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
     if change == "answer":
         shown = next((a, b) for a, b in zip(old, new, strict=False) if _text(a) != _text(b))
     else:

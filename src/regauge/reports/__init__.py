@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regauge.reports._annotations import decision_annotations
-from regauge.reports._answer_diff import answer_diff
+from regauge.reports._answer_diff import answer_diff, answer_lines
 from regauge.reports._console import (
     Line,
     cause_lines,
@@ -28,6 +28,12 @@ from regauge.reports._export import trials_table, write_csv, write_parquet
 from regauge.reports._gate_console import decision_lines, gate_progress_line, verdict_words
 from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._git import git_state
+from regauge.reports._github_actions import (
+    failure_annotations,
+    gate_annotations,
+    in_github_actions,
+    write_job_summary,
+)
 from regauge.reports._junit import junit_properties
 from regauge.reports._markdown import escape_markdown, run_markdown
 from regauge.reports._rows import rows_of
@@ -64,15 +70,19 @@ __all__ = [
     "TrialRow",
     "VerdictRow",
     "answer_diff",
+    "answer_lines",
     "cause_lines",
     "decision_annotations",
     "decision_lines",
     "decision_markdown",
     "duration",
     "escape_markdown",
+    "failure_annotations",
     "find_run",
+    "gate_annotations",
     "gate_progress_line",
     "git_state",
+    "in_github_actions",
     "judge_lines",
     "junit_properties",
     "list_runs",
@@ -90,5 +100,6 @@ __all__ = [
     "trials_table",
     "verdict_words",
     "write_csv",
+    "write_job_summary",
     "write_parquet",
 ]

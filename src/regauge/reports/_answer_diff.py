@@ -12,7 +12,7 @@ from regauge.printable import printable
 if TYPE_CHECKING:
     from regauge.reports._decision import AnswerDocument, CaseDocument
 
-__all__ = ["answer_diff"]
+__all__ = ["answer_diff", "answer_lines"]
 
 _ANSWER_CHARS_MAX = 2000
 _CONTEXT_LINES = 2
@@ -29,13 +29,13 @@ def answer_diff(case: CaseDocument) -> list[str]:
         if only is None:
             return []
         label = "passed" if only is passing else "failed"
-        return [f"{label} ({_who(only)}):", *_lines(only.text), *_reason(only)]
+        return [f"{label} ({_who(only)}):", *answer_lines(only.text), *_reason(only)]
     first, second = (failing, passing) if case.verdict == "improved" else (passing, failing)
     labels = ("failed", "passed") if case.verdict == "improved" else ("passed", "failed")
     lines = list(
         unified_diff(
-            _lines(first.text),
-            _lines(second.text),
+            answer_lines(first.text),
+            answer_lines(second.text),
             f"{labels[0]} ({_who(first)})",
             f"{labels[1]} ({_who(second)})",
             lineterm="",
@@ -56,7 +56,7 @@ def _reason(answer: AnswerDocument) -> list[str]:
     return [f"{answer.judge}: {printable(' '.join(answer.reason.split()))}"]
 
 
-def _lines(text: str) -> list[str]:
+def answer_lines(text: str) -> list[str]:
     """The lines of an answer; JSON with a line per value, so that a diff shows which differ."""
     if len(text) <= _ANSWER_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
         with suppress(ValueError, RecursionError):
