@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "runs": "List the runs of evals.",
     "show": "Show a prompt as it is, or as it was in a version.",
     "sim": "Serve the simulated model as an OpenAI-compatible endpoint.",
+    "variance": "Say how much a prompt's answers and verdicts vary.",
 }
 
 _EPILOG = """\

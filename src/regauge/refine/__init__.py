@@ -22,6 +22,7 @@ from regauge.refine._setting import RunOptions
 from regauge.refine._state import Note, State
 from regauge.refine._trail import TrailError, read_trail
 from regauge.refine._variance import Variance, variance_of
+from regauge.refine._workbench import outcomes_of
 
 __all__ = [
     "Branch",
@@ -44,6 +45,7 @@ __all__ = [
     "list_refinements",
     "markdown_of",
     "only_one",
+    "outcomes_of",
     "push",
     "read_trail",
     "recall",

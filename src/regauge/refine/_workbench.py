@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     )
     from regauge.refine._text import PromptText
     from regauge.refine.proposers import Problem, Proposer
-    from regauge.runner import Trial, Trials
+    from regauge.runner import EvalSession, Trial, Trials
 
-__all__ = ["SuiteBench"]
+__all__ = ["SuiteBench", "outcome_of", "outcomes_of"]
 
 # Up to this share of a batch may be unmeasured before a provider counts as down.
 _UNMEASURED_MAX = 0.1
@@ -98,7 +98,7 @@ class SuiteBench:
             text = f"{len(failed)} of {len(made)} trials could not be measured: {failed[0]}"
             return _interrupted(failed[0], text)
         outcomes = [
-            _outcome(text, case, number, trial)
+            outcome_of(text.digest, case, number, trial)
             for (text, case, number), trial in zip(wanted, made, strict=True)
             if trial.error is None
         ]
@@ -208,6 +208,22 @@ class SuiteBench:
         return Proposed(edits=tuple(kept), spent=proposed.spent, refused=tuple(refused))
 
 
+async def outcomes_of(
+    evals: EvalSession, planned: Sequence[PlannedCase], trials: int
+) -> tuple[list[Outcome], list[UnmeasuredError]]:
+    """So many trials of every planned case, and why some could not be measured."""
+    async with evals.making() as made_by:
+        draws = [Draw(case, number) for case in planned for number in range(trials)]
+        made = await asyncio.gather(*(made_by.make(draw) for draw in draws))
+    found: list[Outcome] = []
+    for draw, trial in zip(draws, made, strict=True):
+        if trial.error is None:
+            suite = draw.planned.suite
+            case = f"{suite.dataset.name}/{draw.planned.case.id}"
+            found.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
+    return found, [trial.error for trial in made if trial.error is not None]
+
+
 class _Drawer:
     """Draws for the gate, which knows no outages."""
 
@@ -231,10 +247,18 @@ def _interrupted(error: Exception, text: str) -> Interrupted:
     return Interrupted(reason="usd" if is_budget else "provider-outage", text=text)
 
 
-def _outcome(text: PromptText, case: str, number: int, trial: Trial) -> Outcome:
+def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
+    """A measured trial as the loop counts it.
+
+    Args:
+        text: The digest of the prompt's text.
+        case: The name of the case.
+        number: Of the trial.
+        trial: With an answer and verdicts.
+    """
     assert trial.answer is not None
     return Outcome(
-        text=text.digest,
+        text=text,
         case=case,
         trial=number,
         answer=trial.answer.completion.text or "",

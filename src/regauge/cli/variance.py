@@ -1,0 +1,98 @@
+"""`regauge variance`: how much a prompt's answers and verdicts vary."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regauge.cli._evals import with_evals
+from regauge.cli._terminal import echo
+from regauge.errors import UnmeasuredError
+from regauge.project import Project
+from regauge.refine import outcomes_of, variance_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.refine import Variance
+    from regauge.runner import EvalSession
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
+
+\b
+Examples:
+  regauge variance alert-severity
+  regauge variance alert-severity --trials 10 --json
+"""
+_CASES_SHOWN = 8
+
+
+@click.command(name="variance", epilog=_EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.option("--trials", type=click.IntRange(min=2), default=5, show_default=True, help="Per case")
+@click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
+@click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--evals", "path", type=click.Path(path_type=Path), help="Where evals are.")
+def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **options: Any) -> None:
+    """Ask the prompt NAME the same several times, and say how often it says the same.
+
+    Trials that are recorded or in the local store are taken from there; new ones stay in the
+    local store.
+    """
+    project = Project.find()
+    found: list[Variance | None] = []
+    missing: list[UnmeasuredError] = []
+
+    def act(evals: EvalSession) -> None:
+        try:
+            outcomes, errors = asyncio.run(outcomes_of(evals, evals.plan.cases, trials))
+        finally:
+            evals.close()
+        missing.extend(errors)
+        found.append(variance_of(outcomes))
+
+    words = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in options.items()
+        if value is not None
+    ]
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=[prompt],
+        options=words,
+        draw=False,
+    )
+    variance = found[0]
+    if as_json:
+        said = variance.to_json() if variance is not None else None
+        click.echo(json.dumps({"prompt": prompt, "unmeasured": len(missing), "variance": said}))
+    elif variance is not None:
+        _say(prompt, variance.to_json(), variance)
+    if missing:
+        raise UnmeasuredError(f"{len(missing)} trials could not be measured: {missing[0]}")
+
+
+def _say(prompt: str, said: Mapping[str, Any], variance: Variance) -> None:
+    echo(f"{prompt}: {variance.cases} cases, {variance.trials} trials", bold=True)
+    echo("of two trials of one case")
+    echo(f"  {said['answers']:4.0%} give the same answer")
+    echo(f"  {said['verdicts']:4.0%} get the same verdicts")
+    for name, check in variance.checks.items():
+        line = f"  {check.agreement:4.0%} {name}: passed {check.passed} of {check.trials}"
+        shown = ", ".join(check.unsteady[:_CASES_SHOWN])
+        more = len(check.unsteady) - _CASES_SHOWN
+        unsteady = f"; unsteady: {shown}{f' and {more} more' if more > 0 else ''}"
+        echo(line + (unsteady if shown else ""))
