@@ -59,9 +59,9 @@ class Document:
         return next((f.value for f in self.fields if f.key.lower() == name.lower()), "")
 
 
-_LINK: Final = re.compile(r"!?\[(?P<text>[^\]\n]*)\]\((?P<to>[^)\n]*)\)")
+_LINK: Final = re.compile(r"!?\[(?P<text>[^\]\n]{0,400})\]\((?P<to>[^)\n]{0,2000})\)")
 _MARKS: Final = re.compile(
-    r"(?<!\w)(?P<mark>[*_]{1,3})(?=\S)(?P<inner>[^*\n]+?)(?<=\S)(?P=mark)(?!\w)"
+    r"(?<!\w)(?P<mark>[*_]{1,3})(?=\S)(?P<inner>[^*\n]{1,400}?)(?<=\S)(?P=mark)(?!\w)"
 )
 _FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_TITLE: Final = re.compile(r"^title:[ \t]*[\"']?(?P<title>.*?)[\"']?[ \t]*$", re.MULTILINE)

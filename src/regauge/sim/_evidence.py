@@ -50,8 +50,7 @@ _NAME: Final = re.compile(
 _ADDRESS: Final = re.compile(r"https?://\S+")
 _HEADING: Final = re.compile(r"^#{1,4}[ \t]+(?P<name>.+?)[ \t#]*$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
-# A JSON object on lines of its own, whatever is said around it.
-_OBJECT: Final = re.compile(r"^\{[ \t]*\n.*\n\}[ \t]*$", re.DOTALL | re.MULTILINE)
+_LINES_MAX: Final = 4_000
 _STATEMENTS_MAX: Final = 30
 _STATEMENT_WORDS: Final = 2
 _BEST_PASSAGES: Final = 3
@@ -164,8 +163,9 @@ def statements_of(text: str) -> tuple[str, ...]:
     ('title: Door stuck',)
     """
     body = text.strip()
-    inner = _OBJECT.search(body)
-    body = inner[0] if inner is not None else body
+    # A JSON object on lines of its own, whatever is said around it.
+    begin, end = f"\n{body}".find("\n{\n"), f"{body}\n".rfind("\n}\n")
+    body = body[begin : end + 2] if 0 <= begin < end else body
     if body.startswith(("{", "[")):
         try:
             value: Any = json.loads(body)
@@ -189,6 +189,8 @@ def _lines(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
     for line in source.split("\n"):
         told = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
         lines += sentences(told)
+        if len(lines) > _LINES_MAX:
+            break
     return tuple((line, words_of(line)) for line in lines)
 
 

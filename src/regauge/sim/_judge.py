@@ -59,6 +59,7 @@ _SILENT: Final = re.compile(r"\bnot (?:stated|mentioned|found|given)\b", re.IGNO
 _STATED: Final = re.compile(r"^What does the source state as ", re.IGNORECASE)
 _ASKED: Final = re.compile(r"^What does the source (?:say of this:|state as) ", re.IGNORECASE)
 _ANSWERS: Final = 0.3
+_EDGE_CHARS: Final = 8_000
 _SHORT: Final = 3
 
 
@@ -92,6 +93,15 @@ class _Bench:
     sheet: Sheet
     dice: Dice
     text: str
+
+    @cached_property
+    def edges(self) -> str:
+        """Where a prompt says how to answer: its beginning and its end."""
+        return (
+            self.text
+            if len(self.text) < 2 * _EDGE_CHARS
+            else (f"{self.text[:_EDGE_CHARS]}\n{self.text[-_EDGE_CHARS:]}")
+        )
 
     @cached_property
     def grade(self) -> Grade:
@@ -133,11 +143,11 @@ class _Bench:
         options = [o for o in spread(schema, root) if isinstance(o, str)]
         match name:
             case "score":
-                return graded(schema, root, self.grade.score, self.text)
+                return graded(schema, root, self.grade.score, self.edges)
             case "verdict" | "choice" | "supported":
                 if frozenset(options) == _TOPIC:
                     return self._topic()
-                return choose(schema, root, self.decision[0], self.text)
+                return choose(schema, root, self.decision[0], self.edges)
             case "verdicts":
                 return self._verdicts(schema, root)
             case "winner":
@@ -225,8 +235,8 @@ class _Bench:
                 silent = [o for o in spread(schema, root) if _SILENT.search(str(o))]
                 if ruling.borderline and silent:
                     return silent[0]
-                doubt = 0.5 if ruling.borderline and "borderline" in self.text else ruling.score
-                return choose(schema, root, doubt, self.text)
+                doubt = 0.5 if ruling.borderline and "borderline" in self.edges else ruling.score
+                return choose(schema, root, doubt, self.edges)
             case "statement" | "claim" | "expected_output" | "entry":
                 return ruling.entry
             case "number" | "index":

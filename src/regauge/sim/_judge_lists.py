@@ -55,6 +55,7 @@ _RELEVANT: Final = 0.08
 _DOUBTFUL: Final = 0.3
 _FOREIGN: Final = 0.15
 _KEY_WORDS: Final = 4
+_ENTRIES_MAX: Final = 1_000
 _STEPS_MAX: Final = 4
 _QUESTIONS: Final = 5
 
@@ -193,7 +194,7 @@ def rulings(  # noqa: PLR0911 - one line for each kind of list
         dice: The chance of this judgement.
         head: The words of the prompt that say what is asked.
     """
-    items = listed(sheet.text("items"))
+    items = listed(sheet.text("items"))[:_ENTRIES_MAX]
     answer = sheet.text("answer")
     findings = [_finding(entry) for entry in items if entry.startswith("{")]
     if findings and len(findings) == len(items) and all("claim" in one for one in findings):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -74,10 +75,8 @@ _HEADING: Final = re.compile(
     + r")[ \t]*(?:\([^)\n]*\))?[*_]*:[*_]*[ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_TAGGED: Final = re.compile(
-    r"<(?P<tag>[A-Za-z]\w*?)(?P<mark>[-_:][0-9A-Za-z]{6,}|[ \t][^<>\n]*)?>\n?(?P<body>.*?)\n?"
-    r"</(?P=tag)(?P<end>[-_: \t][^<>\n]*)?>",
-    re.DOTALL,
+_TAG: Final = re.compile(
+    r"<(?P<close>/?)(?P<name>[A-Za-z]\w*?)(?P<mark>[-_:][0-9A-Za-z]{6,}|[ \t][^<>\n]*)?>"
 )
 _EXAMPLES_END: Final = re.compile(r"=+ ?END OF EXAMPLES? ?=+|Now complete the task below:")
 _TAIL: Final = re.compile(
@@ -119,26 +118,44 @@ class Sheet:
         return joined(self.text("source")) or others or self.text("input", "task", "tools")
 
 
+def _pieces(text: str) -> list[tuple[str, str]]:
+    """The text in order: between tags under their name, and outside them under no name."""
+    tags = list(_TAG.finditer(text))
+    closing: dict[tuple[str, str], list[int]] = {}
+    for index, tag in enumerate(tags):
+        if tag["close"]:
+            closing.setdefault((tag["name"], tag["mark"] or ""), []).append(index)
+    pieces: list[tuple[str, str]] = []
+    index = end = 0
+    while index < len(tags):
+        tag = tags[index]
+        # A tag with attributes is closed by its bare name.
+        mark = tag["mark"] or ""
+        places = closing.get((tag["name"], "" if mark[:1].isspace() else mark), [])
+        place = bisect_right(places, index)
+        if tag["close"] or tag["name"] == _ANY_NAME or place == len(places):
+            index += 1
+            continue
+        close = tags[places[place]]
+        pieces += [("", text[end : tag.start()]), (tag["name"], text[tag.end() : close.start()])]
+        index, end = places[place] + 1, close.end()
+    return [*pieces, ("", text[end:])]
+
+
 def _tagged(messages: Sequence[Message]) -> Sheet | None:
     parts: dict[Part, str] = {}
     others: list[tuple[str, str]] = []
     outside: list[str] = []
     for message in messages:
-        end = 0
-        for match in _TAGGED.finditer(message.content):
-            if match["tag"] == _ANY_NAME:
-                continue
-            if (match["mark"] or "").strip() != (match["end"] or "").strip() and match["end"]:
-                continue
-            outside.append(message.content[end : match.start()])
-            end = match.end()
-            name = match["tag"].lower()
+        for tag, body in _pieces(message.content):
+            name = tag.lower()
             part = _TAGS.get(name)
-            if part is None or part in parts:
-                others.append((name, match["body"]))
+            if not name:
+                outside.append(body)
+            elif part is None or part in parts:
+                others.append((name, body))
             else:
-                parts[part] = match["body"].strip()
-        outside.append(message.content[end:])
+                parts[part] = body.strip()
     if not parts.keys() & {"answer", "first", "source", "items"}:
         return None
     told = "\n".join(outside).split("\n\n")
