@@ -82,6 +82,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="with --gate: N more trials for cases that stay undecided",
     )
+    group.addoption(
+        "--suggest",
+        action="store_true",
+        help="when cases fail, look for a small revision of their prompt that repairs them, and "
+        "show it with its evidence; no file is changed",
+    )
+    group.addoption(
+        "--max-cycles",
+        type=int,
+        metavar="N",
+        help="with --suggest: rounds of edit and test for each prompt (default 2)",
+    )
     group.addoption("--report", metavar="DIR", help="copy the run record to DIR, for CI to keep")
 
 
@@ -97,6 +109,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--gate") is not None and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError(
             "--gate asks models side by side in one process, and does not share its run with"
+            " xdist's workers\n  fix: leave out -n, or add -n 0"
+        )
+    if config.getoption("--suggest") and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError(
+            "--suggest asks models side by side in one process, and does not share its run with"
             " xdist's workers\n  fix: leave out -n, or add -n 0"
         )
     given = getattr(config, "workerinput", {}).get(_WORKER_INPUT)

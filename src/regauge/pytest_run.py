@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import RegaugeError, UnmeasuredError
+from regauge.history import add_finished_run
 from regauge.project import Project
 from regauge.pytest_prompt_file import PromptCase
 from regauge.recordings import describe_process
@@ -20,14 +21,19 @@ from regauge.reports import (
     RunEnd,
     RunWriter,
     cause_lines,
+    failure_annotations,
+    gate_annotations,
     git_state,
+    in_github_actions,
     judge_lines,
     junit_properties,
     missing_judgement_lines,
     missing_lines,
     progress_line,
+    read_rows,
     recorded_lines,
     suite_lines,
+    write_job_summary,
 )
 from regauge.runner import (
     CaseFailed,
@@ -40,11 +46,12 @@ from regauge.runner import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from regauge.pytest_gate import PytestGate
-    from regauge.reports import RunRecord
-    from regauge.runner import Progress
+    from regauge.pytest_suggest import Suggesting
+    from regauge.reports import Line, RunRecord, Suggestion
+    from regauge.runner import Progress, Suite
 
 __all__ = ["PytestRun"]
 
@@ -111,6 +118,9 @@ class PytestRun:
         self._trouble: list[str] = []
         self._nodes: dict[int, str] = {}
         self._gate = self._asked_to_gate()
+        self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
+        self._suggesting = self._asked_to_suggest()
+        self._suggestions: list[Suggestion] = []
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Make one item per golden case of an eval.
@@ -129,6 +139,8 @@ class PytestRun:
                 f"{metafunc.definition.nodeid}: an eval takes the argument `result`\n"
                 f"  fix: def {metafunc.function.__name__}(result): result.check()"
             )
+        function = metafunc.function
+        self._declared[id(suite)] = lambda session: session.bind(spec, function)
         planned = [PlannedCase(suite, case) for case in suite.dataset.cases]
         self._collected += len(planned)
         ids = [case.id for case in suite.dataset.cases]
@@ -144,6 +156,7 @@ class PytestRun:
             suite = self._session.bind_prompt_file(path)
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
+        self._declared[id(suite)] = lambda session: session.bind_prompt_file(path)
         self._collected += len(suite.dataset)
         return [PlannedCase(suite, case) for case in suite.dataset]
 
@@ -188,6 +201,8 @@ class PytestRun:
         else:
             result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
             self._writer.add(result)
+        if self._suggesting is not None:
+            self._suggesting.note(result)
         item.user_properties.extend(junit_properties(result))
         self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
         return result
@@ -207,6 +222,11 @@ class PytestRun:
                 self._gate.amend(item, report)
             return
         error = call.excinfo.value
+        planned = _planned_case(item)
+        # What the gate says of a case is said with its decision.
+        if planned is not None and self._gate is None:
+            words = error.short if isinstance(error, CaseFailed) else str(error)
+            vars(report).update(regauge_at=planned.case.at, regauge_short=words)
         if self._gate is not None and self._gate.failed(error):
             report.longrepr = _words(call.excinfo, error.short)
         elif isinstance(error, CaseFailed):
@@ -249,6 +269,8 @@ class PytestRun:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         if self._writer.empty and decision is None:
             return None
+        if self._suggesting is not None and complete:
+            self._suggestions = self._suggesting.made(self._say)
         self._record = self._writer.finish(
             started_at=self._started_at,
             interrupted=interrupted,
@@ -256,7 +278,9 @@ class PytestRun:
             options=asdict(self._session.options),
             git=git_state(self._project.root),
             decision=decision,
+            suggestions=self._suggestions,
         )
+        self._tell(self._record)
         target = self._config.getoption("--report")
         if target:
             try:
@@ -265,6 +289,19 @@ class PytestRun:
                 self._trouble.append(f"--report {target}: {error.strerror or error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
         return None
+
+    def _tell(self, record: RunRecord) -> None:
+        """Let others know of the record: a workflow's job, the team's history, and plugins."""
+        directory = self._writer.directory
+        for trouble in (
+            write_job_summary(record, read_rows(directory), os.environ),
+            add_finished_run(self._project, os.environ, directory),
+        ):
+            if trouble:
+                self._trouble.append(trouble)
+        self._config.hook.pytest_regauge_recorded(
+            config=self._config, record=record, directory=directory
+        )
 
     def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
         """Publish this process's recordings, and join what workers said of theirs."""
@@ -327,12 +364,30 @@ class PytestRun:
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self._end.written),
+            *self._suggestion_lines(),
         ]
         for line in lines:
             terminal.write_line(line.text, **_MARKUP[line.tone])
         for text in self._trouble:
             terminal.write_line(text, red=True)
+        if in_github_actions(os.environ):
+            for command in self._annotations(terminal):
+                terminal.write_line(command)
         terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
+
+    def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:
+        """Marks on lines of prompts and cases, for whoever reads the pull request."""
+        root = self._project.root
+        reports = [*terminal.stats.get("failed", ()), *terminal.stats.get("unmeasured", ())]
+        failures = [
+            (str(report.regauge_at), report.nodeid, str(report.regauge_short))
+            for report in reports
+            if hasattr(report, "regauge_at")
+        ]
+        marks = failure_annotations(failures, root, os.environ)
+        if self._gate is not None and self._gate.document is not None:
+            marks += gate_annotations(self._gate.document, root, os.environ)
+        return marks
 
     def _say_progress(self, progress: Progress) -> None:
         """A line on the terminal now and then, while an answer is awaited."""
@@ -343,6 +398,25 @@ class PytestRun:
         if terminal is not None and self._worker_id is None:
             terminal.ensure_newline()
             terminal.write_line(line)
+
+    def _asked_to_suggest(self) -> Suggesting | None:
+        """What looks for repairs, where the run is to suggest some."""
+        if not self._config.getoption("--suggest") or self._config.option.collectonly:
+            return None
+        from regauge.pytest_suggest import Suggesting
+
+        return Suggesting(
+            self._session,
+            cycles=self._config.getoption("--max-cycles"),
+            again=lambda session, suite: self._declared[id(suite)](session),
+        )
+
+    def _suggestion_lines(self) -> list[Line]:
+        if not self._suggestions:
+            return []
+        from regauge.pytest_suggest import suggestion_lines
+
+        return suggestion_lines(self._suggestions)
 
     def _asked_to_gate(self) -> PytestGate | None:
         """The gate, where the run is to compare with a base version."""

@@ -18,6 +18,7 @@ from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.refine import (
+    CUT_OFF,
     Refinement,
     RunOptions,
     begin_run,
@@ -25,6 +26,7 @@ from regauge.refine import (
     headline,
     only_one,
     recall,
+    remember_status,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +50,6 @@ Examples:
   regauge refine alert-severity --branch   commit the proposal on a branch of its own
   regauge refine show latest
 """
-_UNMEASURED = {"provider-outage", "usd", "seconds"}
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
 _FREE = "cost unknown (no price declared)"
 
@@ -239,17 +240,9 @@ def _conducted(
         state = perform(run, listen)
     finally:
         evals.close()
-    stop = state.stop
-    assert stop is not None
     today = datetime.now(UTC).date().isoformat()
     result = refinement.finish(run, state, date=today)
-    cut_off = stop.reason == "interrupted" or stop.reason in _UNMEASURED
-    status = "proposed" if stop.proposal else "interrupted" if cut_off else "no-change"
-    run.note(
-        status=status,
-        stop=stop.reason,
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    remember_status(run, state)
     return result
 
 
@@ -308,7 +301,7 @@ def _leave(run: Run, reason: str) -> None:
             "the budget does not pay for one repair, so nothing was asked\n"
             "  fix: raise --max-calls; `--estimate` says what it takes"
         )
-    if reason == "interrupted" or reason in _UNMEASURED:
+    if reason in CUT_OFF:
         click.echo(f"  go on: regauge refine resume {run.id}", err=True)
         click.get_current_context().exit(130 if reason == "interrupted" else 3)
 

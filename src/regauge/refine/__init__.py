@@ -8,6 +8,7 @@ from regauge.refine._conduct import Estimate, Refinement
 from regauge.refine._report import headline, markdown_of
 from regauge.refine._result import result_of
 from regauge.refine._runs import (
+    CUT_OFF,
     BusyError,
     Run,
     begin_run,
@@ -17,6 +18,7 @@ from regauge.refine._runs import (
     recall,
     reject,
     remember,
+    remember_status,
 )
 from regauge.refine._setting import RunOptions
 from regauge.refine._state import Note, State
@@ -25,6 +27,7 @@ from regauge.refine._variance import Variance, variance_of
 from regauge.refine._workbench import outcomes_of
 
 __all__ = [
+    "CUT_OFF",
     "Branch",
     "BusyError",
     "Estimate",
@@ -51,6 +54,7 @@ __all__ = [
     "recall",
     "reject",
     "remember",
+    "remember_status",
     "remote_address",
     "result_of",
     "revised",

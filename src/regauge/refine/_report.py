@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["headline", "markdown_of"]
 
 _SHOWN = 12
+# What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
+# underscore inside a word means nothing.
+_SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def headline(result: Mapping[str, Any]) -> str:
@@ -181,8 +184,13 @@ def _words_of(entry: Mapping[str, Any]) -> str:
 def _plain(text: object) -> str:
     """Text of others as words: no markup, no mention, no second line."""
     line = " ".join(printable(str(text)).split())
-    line = re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", line)
-    return line.replace("@", "@\u200d")
+    return _SPECIAL.sub(_escaped, line)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    first, rest = found[0][0], found[0][1:]
+    # Mentions are looked for after entities are read: a space without width parts them.
+    return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
 
 
 def _code(text: object) -> str:

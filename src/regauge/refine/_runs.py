@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.project import Project
+    from regauge.refine._state import State
 
 __all__ = [
+    "CUT_OFF",
     "BusyError",
     "Run",
     "RunStatus",
@@ -32,11 +34,16 @@ __all__ = [
     "recall",
     "reject",
     "remember",
+    "remember_status",
 ]
 
 RunStatus = Literal["running", "interrupted", "no-change", "proposed", "applied", "rolled-back"]
 
 _SCHEMA_VERSION = 1
+
+CUT_OFF = frozenset({"interrupted", "provider-outage", "usd", "seconds"})
+"""Why a run may have ended before it was over, so that it can go on."""
+
 # What a later run is told: what speaks against an edit as such. That one was accepted or met bad
 # luck says nothing against it.
 _REMEMBERED = frozenset({"refuted", "overfit", "suite-refused", "redundant", "rejected-by-person"})
@@ -223,6 +230,16 @@ def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
     write_atomically(_memory_path(project, prompt), text.encode())
+
+
+def remember_status(run: Run, state: State) -> None:
+    """Write into `run.json` how a run ended."""
+    stop = state.stop
+    if stop is None:
+        return
+    cut_off = stop.reason in CUT_OFF
+    status: RunStatus = "proposed" if stop.proposal else "interrupted" if cut_off else "no-change"
+    run.note(status=status, stop=stop.reason, finished=now())
 
 
 def reject(project: Project, run: Run, changes: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "GitState",
     "JudgeName",
     "RunRecord",
+    "Suggestion",
     "SuiteSummary",
     "TrialRow",
     "VerdictRow",
@@ -194,6 +195,32 @@ class SuiteSummary(_Document):
     arm: Literal["candidate", "main"] | None = None
 
 
+class Suggestion(_Document):
+    """What the refinement loop found after a failed run.
+
+    Attributes:
+        run: The refinement run; empty where there was none.
+        stop: Why it ended.
+        headline: What came of it, in one sentence.
+        diff: Of the prompt's file; empty where nothing is proposed.
+        evidence: A line per changed check: how often it failed before and after.
+        markdown: The whole rationale.
+        calls: Of the prompt's model.
+        usd: What it cost, in US dollars.
+    """
+
+    prompt: str
+    run: str = ""
+    stop: str
+    headline: str
+    diff: str = ""
+    evidence: list[str] = []
+    markdown: str = ""
+    calls: int = 0
+    usd: float = 0.0
+    simulated: bool = False
+
+
 class GitState(_Document):
     """The commit that was checked out, and whether the work tree differed from it."""
 
@@ -209,6 +236,7 @@ class RunRecord(_Document):
         status: `interrupted` when it did not reach its end; what is there is right all the same.
         options: How it was told to run.
         decision: What a run that gates has come to; None of any other.
+        suggestions: What `--suggest` found for prompts that failed.
     """
 
     schema_version: Literal[1] = 1
@@ -223,3 +251,4 @@ class RunRecord(_Document):
     options: dict[str, Any]
     suites: list[SuiteSummary]
     decision: DecisionDocument | None = None
+    suggestions: list[Suggestion] = []

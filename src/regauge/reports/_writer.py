@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.reports._decision import DecisionDocument
-    from regauge.reports._schema import GitState
+    from regauge.reports._schema import GitState, Suggestion
     from regauge.runner import EvalResult
 
 __all__ = ["RunWriter"]
@@ -114,6 +114,7 @@ class RunWriter:
         options: Mapping[str, Any],
         git: GitState | None,
         decision: DecisionDocument | None = None,
+        suggestions: Sequence[Suggestion] = (),
     ) -> RunRecord:
         """Close the run with its record; `decision` is what a run that gates has come to."""
         self.close()
@@ -129,6 +130,10 @@ class RunWriter:
             options=dict(options),
             suites=self.tally.suites(),
             decision=self._clean_decision(decision),
+            suggestions=[
+                type(one).model_validate(map_texts(one.model_dump(mode="json"), self._redact))
+                for one in suggestions
+            ],
         )
         self.directory.mkdir(parents=True, exist_ok=True)
         text = record.model_dump_json(indent=2)
