@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "baseline": "Fill and show what main is known for, case by case.",
     "bump": "Give a prompt its next version, with a line in its changelog.",
     "calibrate": "Compare a judge that asks a model with labels of people.",
+    "compare": "Show what changed between two runs, case by case.",
     "diff": "Show what changed between two versions of a prompt.",
     "gate": "Accept or reject a change of prompts on evidence.",
     "judge": "Let one judge say its verdict on an answer in a file.",
@@ -34,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "show": "Show a prompt as it is, or as it was in a version.",
     "sim": "Serve the simulated model as an OpenAI-compatible endpoint.",
     "variance": "Say how much a prompt's answers and verdicts vary.",
+    "trend": "Show the pass rate of a prompt over time.",
 }
 
 _EPILOG = """\

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._history_text import cost_text, point_document, rate_text, simulated
 from regauge.cli._terminal import echo, short
-from regauge.errors import PromptError
+from regauge.errors import PromptError, RegaugeError
+from regauge.history import History, lines_of
+from regauge.printable import printable
+from regauge.project import Project
 from regauge.prompts import (
     Repository,
     find_prompt,
@@ -21,6 +26,7 @@ from regauge.prompts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from regauge.history import Point
     from regauge.prompts import VersionRecord
 
 __all__ = ["command"]
@@ -37,21 +43,23 @@ Examples:
 @click.argument("prompt", metavar="NAME")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(prompt: str, *, as_json: bool) -> None:
-    """List the versions of a prompt, the newest first: day, digest, commit and changelog.
+    """List the versions of a prompt, the newest first.
 
-    Versions come from prompts.lock and from git. The day and the commit are those of the first
-    commit with the released content.
+    Each with its day, digest, commit, pass rate, cost of an answer, and changelog. Versions come
+    from prompts.lock and from git; the day and the commit are those of the first commit with the
+    released content. Pass rates come from the history of runs: `regauge trend` shows more of it.
     """
     path = find_prompt(prompt)
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
     state = _state_of_file(path)
+    points = _points(prompt_name(path))
     if as_json:
         document = {
             "name": prompt_name(path),
             "path": str(short(path)),
             "file": state,
-            "versions": [_row(record) for record in records],
+            "versions": [_row(record, points) for record in records],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
@@ -64,12 +72,39 @@ def command(prompt: str, *, as_json: bool) -> None:
         digest = (record.digest or "")[:12]
         commit = record.commit[:9] or "-"
         line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
+        if points:
+            line += _measured(points.get(record.digest or ""))
         echo(f"{line}{record.text}{released}".rstrip())
+    models = sorted({point.suite.model for point in points.values()})
+    if models:
+        click.echo(f"pass rates are those of {', '.join(map(simulated, models))}", err=True)
     if state != "released":
         echo(f"{short(path)}: {state}", style="yellow")
 
 
-def _row(record: VersionRecord) -> dict[str, object]:
+def _points(name: str) -> dict[str, Point]:
+    """What is known of each version by its digest; of the line with most runs where it has it."""
+    try:
+        with History.opened(Project.find(), os.environ) as history:
+            lines = lines_of(history.suites(name))
+    except RegaugeError as error:
+        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+        return {}
+    return {
+        point.suite.prompt_digest: point
+        for line in reversed(lines)
+        for point in line.points
+        if point.rate is not None
+    }
+
+
+def _measured(point: Point | None) -> str:
+    rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
+    return f"{rate:<20}{cost:<10}"
+
+
+def _row(record: VersionRecord, points: dict[str, Point]) -> dict[str, object]:
+    point = points.get(record.digest or "")
     return {
         "version": str(record.version),
         "released": record.released,
@@ -78,6 +113,9 @@ def _row(record: VersionRecord) -> dict[str, object]:
         "digest": record.digest,
         "contract_digest": record.contract_digest,
         "changelog": record.text or None,
+        "measured": None
+        if point is None
+        else {**point_document(point), "model": point.suite.model},
     }
 
 

@@ -12,7 +12,7 @@ from regauge.history._comparison import (
 from regauge.history._entry import run_entry
 from regauge.history._history import History, SyncReport, add_finished_run
 from regauge.history._place import StorePlace
-from regauge.history._points import Line, Point, lines_of, main_line
+from regauge.history._points import Line, Point, lines_of
 from regauge.history._types import MeasuredSuite, RunEntry, TrialEntry
 
 __all__ = [
@@ -31,6 +31,5 @@ __all__ = [
     "add_finished_run",
     "compare_rows",
     "lines_of",
-    "main_line",
     "run_entry",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
@@ -52,11 +52,15 @@ def _suite(
     record: RunRecord, suite: SuiteSummary, rows: Sequence[Mapping[str, Any]]
 ) -> MeasuredSuite:
     first: dict[str, Mapping[str, Any]] = {}
+    drawn: Counter[str] = Counter()
     for row in rows:
+        drawn[row["node"]] += 1
         known = first.get(row["node"])
         if known is None or row["trial"] < known["trial"]:
             first[row["node"]] = row
-    outcomes = [row["outcome"] for row in first.values()]
+    # A gate draws again what failed, so there the first trials are what is like other runs.
+    outcome = "case_outcome" if suite.arm is None else "outcome"
+    outcomes = [row[outcome] for row in first.values()]
     return MeasuredSuite(
         run=record.id,
         started_at=record.started_at,
@@ -71,6 +75,7 @@ def _suite(
         cases=len(outcomes),
         measured=len(outcomes) - outcomes.count("unmeasured"),
         passed=outcomes.count("passed"),
+        trials=max(drawn.values(), default=0) if suite.arm is None else 1,
         answers=suite.replayed + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from regauge.history._types import MeasuredSuite
 
-__all__ = ["Line", "Point", "lines_of", "main_line"]
+__all__ = ["Line", "Point", "lines_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +23,11 @@ class Point:
     Attributes:
         suite: The run's counts.
         runs: How many runs there are of the version.
-        rate: The share of the measured cases whose first trial passed; None when none was.
+        rate: The share of the measured cases that passed; None when none was measured.
         interval: Wilson's, at 95 %, of the cases as a sample.
         cost_per_answer_usd: None when the price is unknown or there was no answer.
         changed: What differs from the point before beside the prompt, so that the rates are not
-            of one kind: `cases`, `judges`.
+            of one kind: `cases`, `judges`, `trials`.
     """
 
     suite: MeasuredSuite
@@ -81,12 +81,6 @@ def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> lis
     return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.model))
 
 
-def main_line(lines: Sequence[Line], *, model: str | None = None) -> Line | None:
-    """The line that stands for a prompt: of its own model where there is one."""
-    own = [line for line in lines if line.model == model]
-    return next(iter([*own, *lines]), None)
-
-
 def _versions(suites: Sequence[MeasuredSuite]) -> list[list[MeasuredSuite]]:
     versions: defaultdict[tuple[str | None, str], list[MeasuredSuite]] = defaultdict(list)
     for suite in suites:
@@ -112,6 +106,8 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
             changed.append("cases")
         if before.judges_digest != suite.judges_digest:
             changed.append("judges")
+        if before.trials != suite.trials:
+            changed.append("trials")
     cost = suite.cost_usd
     return Point(
         suite=suite,

@@ -40,6 +40,7 @@ STEPS: Final[tuple[Step, ...]] = (
             cases INTEGER NOT NULL,
             measured INTEGER NOT NULL,
             passed INTEGER NOT NULL,
+            trials INTEGER NOT NULL,
             answers INTEGER NOT NULL,
             cost_usd DOUBLE PRECISION,
             latency_p50_s DOUBLE PRECISION,

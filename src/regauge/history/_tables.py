@@ -40,6 +40,7 @@ SUITES: Final = Table(
     Column("cases", Integer),
     Column("measured", Integer),
     Column("passed", Integer),
+    Column("trials", Integer),
     Column("answers", Integer),
     Column("cost_usd", Float),
     Column("latency_p50_s", Float),

@@ -21,9 +21,10 @@ class MeasuredSuite:
         commit: That was checked out; None outside of a repository.
         dirty: Whether the work tree differed from it.
         arm: In a run that gates, whose trials these are; None in any other.
-        cases: How many there were; `measured` of them have a first trial with an outcome.
-        passed: Of the measured, those whose first trial passed. Further trials of a case do not
-            count: a gate draws again what failed, which would bias a rate.
+        cases: How many there were; `measured` of them have an outcome.
+        passed: Of the measured. A gate draws again what failed, so of its runs the first trial of
+            each case counts alone.
+        trials: What an outcome rests on: draws of each case.
         answers: How many the cost is of.
         cost_usd: Of all answers, when they were made; None when the price is unknown.
         judges_digest: Of the judges that decide.
@@ -43,6 +44,7 @@ class MeasuredSuite:
     cases: int
     measured: int
     passed: int
+    trials: int
     answers: int
     cost_usd: float | None
     latency_p50_s: float | None

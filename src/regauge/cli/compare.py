@@ -1,0 +1,157 @@
+"""`regauge compare`: what changed between two runs, case by case."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regauge.cli._history_text import simulated
+from regauge.cli._terminal import echo
+from regauge.errors import UsageError
+from regauge.history import History, compare_rows
+from regauge.project import Project
+from regauge.reports import answer_lines, find_run, list_runs, read_record, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
+    from regauge.reports import RunRecord
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge compare 20261120-1015 latest
+  regauge compare 20261120-1015 latest --prompt alert-severity --answers
+  regauge compare main-run/ pr-run/ --json      two directories that --report made
+"""
+_WORDS: dict[Change, tuple[str, str]] = {
+    "worse": ("worse", "red"),
+    "unmeasured": ("no longer measured", "yellow"),
+    "better": ("better", "green"),
+    "measured": ("now measured", "green"),
+    "removed": ("only in A", "yellow"),
+    "added": ("only in B", "yellow"),
+    "answer": ("other answer", ""),
+}
+_STYLES = {"+": "green", "-": "red"}
+_CONTEXT_LINES = 2
+
+
+@click.command(name="compare", epilog=_EPILOG)
+@click.argument("run_a", metavar="RUN_A")
+@click.argument("run_b", metavar="RUN_B")
+@click.option("--prompt", metavar="NAME", help="Only this prompt.")
+@click.option("--answers", is_flag=True, help="Show other answers with the same outcome, too.")
+@click.option("--no-diff", is_flag=True, help="Cases alone, without their answers.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    run_a: str, run_b: str, *, prompt: str | None, answers: bool, no_diff: bool, as_json: bool
+) -> None:
+    """Show which cases fare otherwise in RUN_B than in RUN_A, with the diff of their answers.
+
+    A run is an id, the beginning of just one id, `latest`, or a directory that --report made; ids
+    are looked up on this machine, then in the history. Counts are trials that passed. A model
+    may answer otherwise by chance: whether a change is to blame says the gate.
+
+    The exit code is 0 whether or not something changed.
+    """
+    project = Project.find()
+    (a, rows_a), (b, rows_b) = _run(project, run_a), _run(project, run_b)
+    suites = [
+        suite for suite in compare_rows(rows_a, rows_b) if prompt is None or suite.prompt == prompt
+    ]
+    if prompt is not None and not suites:
+        raise UsageError(
+            f"neither run has the prompt {prompt!r}\n  fix: `regauge runs` names those of each run"
+        )
+    if as_json:
+        document = {"a": a.id, "b": b.id, "suites": [asdict(suite) for suite in suites]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    click.echo(f"A  {_about(a)}\nB  {_about(b)}")
+    for suite in suites:
+        click.echo()
+        echo(_headline(suite), bold=True)
+        for change in suite.changes:
+            if answers or change.change != "answer":
+                word, style = _WORDS[change.change]
+                echo(f"{word:<20}{_counts(change):<14}{change.case}", style=style)
+                for line in () if no_diff else _diff(change):
+                    echo(f"    {line}", style=_STYLES.get(line[:1], ""))
+    hidden = sum(suite.count("answer") for suite in suites)
+    if hidden and not answers:
+        click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
+
+
+def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """A run on this machine, else in the history."""
+    begun = [run for run in list_runs(project) if run.name.startswith(name)]
+    try:
+        directory = find_run(project, name)
+    except UsageError:
+        if begun or name == "latest":
+            raise
+    else:
+        return read_record(directory), list(read_rows(directory))
+    with History.opened(project, os.environ) as history:
+        record, rows = history.run(name)
+        return record, list(rows)
+
+
+def _about(run: RunRecord) -> str:
+    commit = run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
+    return f"{run.id}  {commit}"
+
+
+def _headline(suite: SuiteComparison) -> str:
+    on = "" if suite.dataset == suite.prompt else f" on {suite.dataset}"
+    counts = [
+        f"{suite.count(change)} {words}"
+        for change, (words, _) in _WORDS.items()
+        if suite.count(change)
+    ]
+    counts.append(f"{suite.same} the same")
+    return f"{suite.prompt}{on}  {_versions(suite)}  {', '.join(counts)}"
+
+
+def _versions(suite: SuiteComparison) -> str:
+    before, after = _version(suite.before), _version(suite.after)
+    return before if before == after else f"{before} -> {after}"
+
+
+def _version(facts: Mapping[str, Any] | None) -> str:
+    if facts is None:
+        return "nothing"
+    digest = facts["prompt_digest"][:12]
+    return f"{facts['version'] or '-'} ({digest}) {simulated(facts['model'])}"
+
+
+def _counts(change: CaseChange) -> str:
+    return f"{_passed(change.before)} -> {_passed(change.after)}"
+
+
+def _passed(side: CaseSide | None) -> str:
+    if side is None:
+        return "-"
+    return f"{side.passed}/{side.measured}" if side.measured else "?"
+
+
+def _diff(change: CaseChange) -> Iterator[str]:
+    before, after = change.before, change.after
+    old = answer_lines(before.answer) if before and before.answer is not None else []
+    new = answer_lines(after.answer) if after and after.answer is not None else []
+    lines = list(unified_diff(old, new, lineterm="", n=_CONTEXT_LINES))
+    yield from (line for line in lines[2:] if not line.startswith("@@ "))
+    if old == new and old:
+        yield "  both answers are the same text"
+    for label, side in (("A", before), ("B", after)):
+        if side and side.judge:
+            yield f"{label}  {side.judge}: {' '.join(side.reason.split())}"
