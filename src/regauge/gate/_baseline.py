@@ -118,24 +118,26 @@ class CaseTrials:
 
     Attributes:
         digest: The first 16 digits of the case's digest.
-        drawn: The numbers of the trials that count, rising.
-        passed: How many of them every judge let pass.
+        drawn: The numbers of the trials that were made, rising.
+        passed: How many of them every judge let pass that had an opinion.
+        silent: In how many no judge had an opinion: those count neither way.
         checks: Per judge, in how many it had an opinion and how many of these it let pass.
         scores: What each judge gave, lowest first: one score for each trial it had an opinion of.
-        answers: The first digits of the digests of the answers, each once, sorted.
+        answers: The first digits of the digests of the judged answers, each once, sorted.
     """
 
     digest: str
     drawn: tuple[int, ...] = ()
     passed: int = 0
+    silent: int = 0
     checks: Mapping[str, Count] = field(default_factory=dict[str, Count])
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
     answers: tuple[str, ...] = ()
 
     @property
     def whole(self) -> Count:
-        """How many trials passed every judge."""
-        return Count(passed=self.passed, trials=len(self.drawn))
+        """How many trials passed, of those that any judge had an opinion of."""
+        return Count(passed=self.passed, trials=len(self.drawn) - self.silent)
 
     def add(self, number: int, facts: TrialFacts) -> CaseTrials:
         """The case with one more trial; a number that counts already changes nothing."""
@@ -151,13 +153,17 @@ class CaseTrials:
                 score = round(facts.scores.get(name, float(outcome)), _SCORE_DIGITS)
                 scores[name] = tuple(sorted((*scores.get(name, ()), score)))
             checks[name] = known
+        answers = {*self.answers}
+        if facts.passed is not None:
+            answers.add(facts.answer[:_ANSWER_DIGITS])
         return replace(
             self,
             drawn=(*self.drawn, number),
             passed=self.passed + bool(facts.passed),
+            silent=self.silent + (facts.passed is None),
             checks=checks,
             scores=scores,
-            answers=tuple(sorted({*self.answers, facts.answer[:_ANSWER_DIGITS]})),
+            answers=tuple(sorted(answers)),
         )
 
 

@@ -45,6 +45,7 @@ class _CaseDocument(_Document):
     digest: str = Field(pattern=rf"^[0-9a-f]{{{CASE_DIGITS}}}$")
     trials: int
     passed: int
+    silent: int = 0
     drawn: str
     answers: list[str] = []
     failed: dict[str, int] = {}
@@ -56,8 +57,11 @@ class _CaseDocument(_Document):
         drawn = len(numbers_of(self.drawn))
         if self.trials != drawn:
             raise ValueError(f"trials is {self.trials}, but {drawn} numbers were drawn")
-        if not 0 <= self.passed <= self.trials:
-            raise ValueError(f"{self.passed} of {self.trials} trials cannot have passed")
+        if not 0 <= self.silent <= self.trials:
+            raise ValueError(f"{self.silent} of {self.trials} trials cannot be without an opinion")
+        if not 0 <= self.passed <= self.trials - self.silent:
+            judged = self.trials - self.silent
+            raise ValueError(f"{self.passed} of {judged} trials cannot have passed")
         for name in {*self.failed, *self.abstained}:
             failed, abstained = self.failed.get(name, 0), self.abstained.get(name, 0)
             if min(failed, abstained) < 0 or failed + abstained > self.trials:
@@ -85,6 +89,7 @@ class _CaseDocument(_Document):
             digest=self.digest,
             drawn=numbers_of(self.drawn),
             passed=self.passed,
+            silent=self.silent,
             checks=checks,
             scores=scores,
             answers=tuple(sorted(self.answers)),
@@ -121,6 +126,9 @@ class _HistoryDocument(_Document):
             unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
             if unknown:
                 told = f"case {name!r} names {min(unknown)!r}, which is no judge here"
+                raise _contradiction(told, key=name)
+            if any(case.abstained.get(judge, 0) < case.silent for judge in self.judges):
+                told = f"case {name!r} has {case.silent} silent trials, and a judge spoke in some"
                 raise _contradiction(told, key=name)
         return self
 

@@ -118,6 +118,7 @@ def _case_text(case: CaseTrials) -> str:
         "answers": list(case.answers),
     }
     names = sorted(case.checks)
+    document |= {"silent": case.silent} if case.silent else {}
     failed = {name: case.checks[name].failed for name in names if case.checks[name].failed}
     silent = {name: trials - case.checks[name].trials for name in names}
     document |= {"failed": failed} if failed else {}

@@ -119,6 +119,16 @@ def test_a_trial_counts_once():
     assert case.add(100, facts(length=False)) == case
 
 
+def test_a_trial_that_no_judge_has_an_opinion_of_is_neither_a_pass_nor_a_failure():
+    """The gate does not count such a trial of the candidate either."""
+    case = CaseTrials(digest="2" * 16).add(100, facts()).add(101, facts(length=None, tone=None))
+    history = StoredHistory(key=KEY, cases={"bob": case}).history("bob", "2" * 64)
+    assert history is not None
+    assert history.whole == Count(passed=1, trials=1)
+    assert set(history.checks.values()) == {Count(passed=1, trials=1)}
+    assert case.drawn == (100, 101)
+
+
 def test_keys_tell_in_what_they_differ():
     other = HistoryKey(
         prompt="a" * 64,
@@ -167,6 +177,7 @@ def broken(edit: Any) -> str:
             lambda h: h["cases"]["bob"].update(passed=3),
             "a trial that a judge failed has not passed",
         ),
+        (lambda h: h["cases"]["bob"].update(silent=4), "4 of 3 trials cannot be without"),
         (lambda h: h["cases"]["bob"].update(drawn="100,x"), "are no trial numbers"),
         (lambda h: h["cases"]["bob"].update(drawn="103,100-101"), "do not rise"),
         (lambda h: h["cases"]["bob"].update(word=1), "Extra inputs are not permitted"),
@@ -186,6 +197,7 @@ def test_a_case_that_does_not_add_up_is_a_fault_on_its_line(edit: Any, told: str
     [
         (lambda h: h["cases"]["bob"].update(drawn="100,103,108"), "trials that no session drew"),
         (lambda h: h["cases"]["bob"]["failed"].update(odd=1), "names 'odd', which is no judge"),
+        (lambda h: h["cases"]["bob"].update(silent=1), "1 silent trials, and a judge spoke"),
         (lambda h: h["sessions"][1].update(trials="101-103"), "do not follow those before"),
         (lambda h: h["sessions"][1].update(trials="1000-1003"), "from 100 to 999"),
         (lambda h: h["sessions"][0].update(id="monday"), "String should match pattern"),
