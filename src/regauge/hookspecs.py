@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from regauge.gate import Comparison, GatePolicy
-    from regauge.reports import DecisionDocument
+    from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalResult, EvalSession
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "pytest_regauge_compared",
     "pytest_regauge_decided",
     "pytest_regauge_planned",
+    "pytest_regauge_recorded",
 ]
 
 
@@ -39,3 +42,8 @@ def pytest_regauge_compared(
 @pytest.hookspec
 def pytest_regauge_decided(config: pytest.Config, decision: DecisionDocument) -> None:
     """Called once a gate has decided, before the items report."""
+
+
+@pytest.hookspec
+def pytest_regauge_recorded(config: pytest.Config, record: RunRecord, directory: Path) -> None:
+    """Called once per run, when its record is written to a directory."""

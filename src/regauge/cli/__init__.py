@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "baseline": "Fill and show what main is known for, case by case.",
     "bump": "Give a prompt its next version, with a line in its changelog.",
     "calibrate": "Compare a judge that asks a model with labels of people.",
+    "comment": "Write a run into one comment on its pull request.",
     "compare": "Show what changed between two runs, case by case.",
     "diff": "Show what changed between two versions of a prompt.",
     "gate": "Accept or reject a change of prompts on evidence.",

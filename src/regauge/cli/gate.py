@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,22 +20,24 @@ from regauge.gate.baselines import load_baseline
 from regauge.project import Project
 from regauge.pytest_gate import GateRequest, request_key
 from regauge.reports import (
-    decision_annotations,
     decision_lines,
     decision_markdown,
     find_run,
+    gate_annotations,
+    in_github_actions,
     money,
     quantity,
     read_record,
     read_rows,
+    write_job_summary,
 )
 from regauge.reports.decide_again import decide_again, policy_of_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
 
     from regauge.gate import Baseline, Comparison, GatePolicy
-    from regauge.reports import DecisionDocument
+    from regauge.reports import DecisionDocument, RunRecord, SuiteSummary
     from regauge.runner import EvalSession
 
 __all__ = ["command"]
@@ -81,19 +84,21 @@ class _Output:
     as_json: bool
     markdown: Path | None
     annotations: bool
+    root: Path
 
-    def write(self, document: DecisionDocument) -> None:
+    def write(self, document: DecisionDocument, suites: Sequence[SuiteSummary]) -> None:
         """Write the decision everywhere it was asked for."""
         if self.as_json:
             click.echo(document.model_dump_json(indent=1))
         else:
             for line in decision_lines(document):
                 echo(line.text, style=_STYLES[line.tone])
-        if self.annotations:
-            for command_ in decision_annotations(document):
-                click.echo(command_)
+        if self.annotations or in_github_actions(os.environ):
+            for command_ in gate_annotations(document, self.root, os.environ):
+                # A workflow reads both; JSON is to be read by itself.
+                click.echo(command_, err=self.as_json)
         if self.markdown is not None:
-            text = decision_markdown(document)
+            text = decision_markdown(document, suites=suites)
             try:
                 self.markdown.write_text(text, encoding="utf-8")
             except OSError as error:
@@ -109,6 +114,7 @@ class _GatePlugin:
 
     request: GateRequest
     decision: DecisionDocument | None = None
+    suites: Sequence[SuiteSummary] = ()
     compared: tuple[Comparison, GatePolicy] | None = None
     error: BaseException | None = field(default=None)
 
@@ -124,6 +130,10 @@ class _GatePlugin:
     def pytest_regauge_decided(self, decision: DecisionDocument) -> None:
         """Remember the decision."""
         self.decision = decision
+
+    def pytest_regauge_recorded(self, record: RunRecord) -> None:
+        """Remember what answers cost and how long they took."""
+        self.suites = record.suites
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -202,11 +212,11 @@ def command(
     overrides = _Overrides(
         case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted, more=more
     )
-    output = _Output(as_json=as_json, markdown=markdown, annotations=annotations)
+    output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:
         _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
-        document = _again(project, run, overrides, stored)
+        document, suites = _again(project, run, overrides, stored)
     else:
         request = GateRequest(
             ref=ref or project.settings.gate.ref,
@@ -219,8 +229,8 @@ def command(
         decided = _gate(project, request, path, prompts=prompts, options=options, as_json=as_json)
         if decided is None:
             return
-        document = decided
-    output.write(document)
+        document, suites = decided
+    output.write(document, suites)
     click.get_current_context().exit(document.exit_code)
 
 
@@ -232,7 +242,7 @@ def _gate(
     prompts: tuple[str, ...],
     options: Mapping[str, object],
     as_json: bool,
-) -> DecisionDocument | None:
+) -> tuple[DecisionDocument, Sequence[SuiteSummary]] | None:
     """Run the gate; None when it was only to say what it would do."""
     plugin = _GatePlugin(request=request)
     given = {"gate": request.ref, **options}
@@ -256,7 +266,7 @@ def _gate(
         raise plugin.error
     if plugin.error is not None:
         raise UsageError(str(plugin.error))
-    return plugin.decision
+    return (plugin.decision, plugin.suites) if plugin.decision is not None else None
 
 
 def _say_estimate(
@@ -280,7 +290,7 @@ def _say_estimate(
 
 def _again(
     project: Project, run: str, overrides: _Overrides, baseline: Baseline | None
-) -> DecisionDocument:
+) -> tuple[DecisionDocument, Sequence[SuiteSummary]]:
     directory = find_run(project, run)
     record = read_record(directory)
     if record.decision is None:
@@ -288,13 +298,18 @@ def _again(
             f"run {record.id} did not gate, so there is nothing to decide again\n"
             "  fix: name a run of `regauge gate` or `pytest evals --gate`; `regauge runs` lists all"
         )
-    return decide_again(
+    document = decide_again(
         record.decision,
         read_rows(directory),
         overrides.applied(policy_of_decision(record.decision)),
         baseline=baseline,
         again=" ".join(_words(sys.argv[1:])),
     )
+    decided = record.model_copy(update={"decision": document})
+    trouble = write_job_summary(decided, (), os.environ)
+    if trouble:
+        click.echo(trouble, err=True)
+    return document, record.suites
 
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:

@@ -81,7 +81,7 @@ def command(
     match form:
         case "md":
             if record.decision is not None:
-                _write(decision_markdown(record.decision), output)
+                _write(decision_markdown(record.decision, suites=record.suites), output)
             else:
                 _write(run_markdown(record, rows), output)
         case "json":

@@ -24,12 +24,14 @@ class Event:
         head_owner: Who owns the head branch, where only the branch is named.
         head_branch: Of a `workflow_run` whose pull request GitHub leaves out, as for all forks.
         head_sha: The commit that the run was for.
+        run_url: Of a `workflow_run`, the page of the run that it is about.
     """
 
     number: int | None = None
     head_owner: str = ""
     head_branch: str = ""
     head_sha: str = ""
+    run_url: str = ""
 
 
 def read_event(environ: Mapping[str, str]) -> Event:
@@ -80,6 +82,7 @@ def _event(document: Mapping[str, Any]) -> Event:
         head_owner=str(owner or ""),
         head_branch=str(run.get("head_branch") or ""),
         head_sha=str(run.get("head_sha") or ""),
+        run_url=str(run.get("html_url") or ""),
     )
 
 

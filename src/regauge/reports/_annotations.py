@@ -10,9 +10,9 @@ from regauge.reports._gate_console import headline
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from regauge.reports._decision import DecisionDocument
+    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
 
-__all__ = ["decision_annotations"]
+__all__ = ["decision_annotations", "mark_line"]
 
 # GitHub shows ten errors and ten warnings of a step.
 _EACH_MAX = 10
@@ -24,44 +24,62 @@ _LEVELS = {
 }
 
 
-def decision_annotations(document: DecisionDocument) -> list[str]:
+def decision_annotations(document: DecisionDocument, *, below: str = "") -> list[str]:
     """One workflow command per broken rule and per case that matters.
 
     Nothing a model, a file or a judge says can begin another command or end this one.
+
+    Args:
+        document: What was decided.
+        below: Where the project is in the repository, with a slash at the end; empty at its top.
     """
     counts = {"error": 0, "warning": 0}
     kept: list[str] = []
-    for level, command in _commands(document):
+    for level, command in _commands(document, below):
         counts[level] += 1
         if counts[level] <= _EACH_MAX:
             kept.append(command)
     return kept
 
 
-def _commands(document: DecisionDocument) -> Iterator[tuple[str, str]]:
+def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
     prompts = {prompt.prompt: prompt for prompt in document.prompts}
     for prompt in document.prompts:
         for rule in prompt.rules:
             fix = f"\nfix: {rule.fix}" if rule.fix else ""
             title = f"regauge: {prompt.prompt}"
-            place = (rule.path, rule.line or 1)
-            yield "error", _command("error", place, title, f"{rule.message}{fix}")
+            place = (below + rule.path, rule.line or 1)
+            yield "error", mark_line("error", place, title, f"{rule.message}{fix}")
     for case in document.cases:
-        level = _LEVELS.get(case.verdict)
+        blocking_new = case.verdict == "new" and case.blocks
+        level = "error" if blocking_new else _LEVELS.get(case.verdict)
         about = prompts.get(case.prompt)
         if level is not None and about is not None:
             title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
-            place = (about.path, about.line)
-            yield level, _command(level, place, title, case.message)
+            place = _place(case, about, below)
+            yield level, mark_line(level, place, title, case.message)
     if document.decision != "accept" and not any(p.rules for p in document.prompts):
         first = document.prompts[0] if document.prompts else None
         if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
-            place = (first.path, first.line)
+            place = (below + first.path, first.line)
             words = "\n".join([headline(document), *document.reasons])
-            yield "error", _command("error", place, "regauge gate", words)
+            yield "error", mark_line("error", place, "regauge gate", words)
 
 
-def _command(level: str, place: tuple[str, int], title: str, message: str) -> str:
+def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
+    """The line to look at: of a new case its own, else what changed in the prompt."""
+    path, _, line = case.at.rpartition(":")
+    if case.verdict == "new" and path and line.isdigit():
+        return below + path, int(line)
+    return below + prompt.path, prompt.line
+
+
+def mark_line(level: str, place: tuple[str, int], title: str, message: str) -> str:
+    r"""A workflow command that marks a line of a file.
+
+    >>> mark_line("error", ("a,b.yml", 3), "no", "50 % of\nall")
+    '::error file=a%2Cb.yml,line=3,title=no::50 %25 of%0Aall'
+    """
     path, line = place
     head = f"file={_property(path)},line={line},title={_property(title)}"
     return f"::{level} {head}::{_data(message)}"

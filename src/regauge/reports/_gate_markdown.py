@@ -3,129 +3,154 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
 from regauge.reports._answer_diff import answer_diff
-from regauge.reports._gate_console import VERDICTS, calls_line, headline, version_step
-from regauge.reports._markdown import escape_markdown
+from regauge.reports._gate_console import VERDICTS, calls_line, headline
+from regauge.reports._gate_table import prompt_table, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
+    from regauge.reports._schema import SuiteSummary
 
 __all__ = ["decision_markdown"]
 
 # What finds the comment of an earlier run, to write over it.
 _MARK = "<!-- regauge gate -->"
-# GitHub takes 65,536 characters of a comment.
-_CASES_MAX = 30
-_DIFFS_MAX = 8
-_DIFF_LINES_MAX = 60
-_DIFF_CHARS_MAX = 4000
-_PROMPT_DIFFS_MAX = 4
+# GitHub takes 65,536 characters of a comment; some are left for what else is in it.
+_CHARS_MAX = 60_000
+_MESSAGE_CHARS_MAX = 1000
 _MARKS = {"accept": "✅", "reject": "❌", "undecided": "❔", "unmeasured": "⚠️"}
 
 
-def decision_markdown(document: DecisionDocument) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """How much of each thing is shown.
+
+    Attributes:
+        cases: Of each verdict.
+        answers: How many cases show their answers.
+        prompts: How many prompts show what changed in them.
+        lines: Of each folded block; `chars` alike.
+    """
+
+    cases: int
+    answers: int
+    prompts: int
+    lines: int
+    chars: int
+
+
+# Where the first would be too long for a comment, the next is tried.
+_LIMITS = (
+    _Limits(cases=30, answers=8, prompts=4, lines=60, chars=4000),
+    _Limits(cases=15, answers=4, prompts=2, lines=40, chars=2000),
+    _Limits(cases=5, answers=2, prompts=1, lines=20, chars=800),
+)
+
+
+def decision_markdown(document: DecisionDocument, *, suites: Sequence[SuiteSummary] = ()) -> str:
     """The decision, a table of prompts, each case that matters, and how to decide again.
 
     Everything a model, a judge or a file says is escaped.
+
+    Args:
+        document: What was decided.
+        suites: Of the run, for what answers cost and how long they took.
     """
-    return "\n".join(_parts(document)) + "\n"
+    text = ""
+    for limits in _LIMITS:
+        text = "\n".join(_parts(document, suites, limits)) + "\n"
+        if len(text) <= _CHARS_MAX:
+            break
+    return text
 
 
-def _parts(document: DecisionDocument) -> Iterator[str]:
+def _parts(
+    document: DecisionDocument, suites: Sequence[SuiteSummary], limits: _Limits
+) -> Iterator[str]:
     yield _MARK
-    yield f"### {_MARKS[document.decision]} regauge gate: {_text(headline(document))}"
+    yield f"### {_MARKS[document.decision]} regauge gate: {shown_text(headline(document))}"
     yield ""
     for reason in document.reasons:
-        yield f"- {_text(reason)}"
+        yield f"- {shown_text(reason)}"
     if document.prompts:
         yield ""
-        yield from _table(document)
+        yield from prompt_table(document, suites)
     for prompt in document.prompts:
         yield from _rules(prompt)
-    yield from _cases(document)
-    for prompt in document.prompts[:_PROMPT_DIFFS_MAX]:
-        yield from _prompt_diff(prompt)
+    yield from _cases(document, limits)
+    for prompt in document.prompts[: limits.prompts]:
+        yield from _prompt_diff(prompt, limits)
+    if any(prompt.diff for prompt in document.prompts[limits.prompts :]):
+        yield ""
+        yield f"… and what changed in {len(document.prompts) - limits.prompts} more prompts"
     yield ""
     if document.notes:
-        yield from (f"- {_text(note)}" for note in document.notes)
+        yield from (f"- {shown_text(note)}" for note in document.notes)
         yield ""
-    yield f"{calls_line(document)} {_text(document.operating_line)}".rstrip()
+    yield f"{calls_line(document)} {shown_text(document.operating_line)}".rstrip()
     yield ""
     yield f"Decide again: {_code(document.again)}"
     if document.go_on:
         yield f"<br>Go on: {_code(document.go_on)}"
 
 
-def _cases(document: DecisionDocument) -> Iterator[str]:
-    diffs_left = _DIFFS_MAX
+def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
+    diffs_left = limits.answers
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
         if words.shown and cases:
             yield ""
             yield f"**{words.title}**"
             yield ""
-            for case in cases[:_CASES_MAX]:
-                yield f"- {_text(case.message)}{_accepted(case)}"
+            for case in cases[: limits.cases]:
+                yield f"- {shown_text(_short(case.message))}{_accepted(case)}"
                 if words.diff and diffs_left:
                     diffs_left -= 1
-                    yield from _answers(case)
-            if len(cases) > _CASES_MAX:
-                yield f"- … and {len(cases) - _CASES_MAX} more"
-
-
-def _table(document: DecisionDocument) -> Iterator[str]:
-    met = [
-        verdict
-        for verdict in VERDICTS
-        if any(prompt.counts.get(verdict) for prompt in document.prompts)
-    ]
-    yield f"| prompt | version | {' | '.join(VERDICTS[one].column for one in met)} |"
-    yield f"|---|---|{'--:|' * len(met)}"
-    for prompt in document.prompts:
-        cells = [
-            _text(prompt.prompt),
-            _text(version_step(prompt)),
-            *(str(prompt.counts.get(verdict, 0)) for verdict in met),
-        ]
-        yield f"| {' | '.join(cells)} |"
+                    yield from _answers(case, limits)
+            if len(cases) > limits.cases:
+                yield f"- … and {len(cases) - limits.cases} more"
 
 
 def _rules(prompt: PromptDocument) -> Iterator[str]:
     if prompt.rules:
         yield ""
-        yield f"**Versions of {_text(prompt.prompt)}**"
+        yield f"**Versions of {shown_text(prompt.prompt)}**"
         yield ""
         for rule in prompt.rules:
             fix = f". Fix: {_code(rule.fix)}" if rule.fix else ""
-            yield f"- {_text(rule.message)}{fix}"
+            yield f"- {shown_text(rule.message)}{fix}"
 
 
 def _accepted(case: CaseDocument) -> str:
-    return f" Accepted by the changelog: {_text(case.accepted)}" if case.accepted else ""
+    return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
 
 
-def _answers(case: CaseDocument) -> Iterator[str]:
+def _answers(case: CaseDocument, limits: _Limits) -> Iterator[str]:
     lines = answer_diff(case)
     if lines:
-        yield from _folded("answers", lines, indent="  ")
+        yield from _folded("answers", lines, limits, indent="  ")
 
 
-def _prompt_diff(prompt: PromptDocument) -> Iterator[str]:
+def _prompt_diff(prompt: PromptDocument, limits: _Limits) -> Iterator[str]:
     if prompt.diff:
         yield ""
-        yield from _folded(f"diff of {prompt.path}", printable(prompt.diff).splitlines())
+        lines = printable(prompt.diff).splitlines()
+        yield from _folded(f"diff of {prompt.path}", lines, limits)
 
 
-def _folded(title: str, lines: Sequence[str], *, indent: str = "") -> Iterator[str]:
+def _folded(
+    title: str, lines: Sequence[str], limits: _Limits, *, indent: str = ""
+) -> Iterator[str]:
     """A block that opens on a click; nothing in it can end it, however it is made."""
     shown: list[str] = []
-    chars_left = _DIFF_CHARS_MAX
-    for line in lines[:_DIFF_LINES_MAX]:
+    chars_left = limits.chars
+    for line in lines[: limits.lines]:
         if chars_left <= 0:
             break
         shown.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
@@ -134,7 +159,7 @@ def _folded(title: str, lines: Sequence[str], *, indent: str = "") -> Iterator[s
         shown.append(f"… {len(lines) - len(shown)} more lines")
     runs = (len(run) for line in shown for run in re.findall("`+", line))
     fence = "`" * max(3, 1 + max(runs, default=0))
-    yield f"{indent}<details><summary>{_text(title)}</summary>"
+    yield f"{indent}<details><summary>{shown_text(title)}</summary>"
     yield ""
     yield f"{indent}{fence}diff"
     yield from (f"{indent}{line}" for line in shown)
@@ -143,9 +168,8 @@ def _folded(title: str, lines: Sequence[str], *, indent: str = "") -> Iterator[s
     yield f"{indent}</details>"
 
 
-def _text(text: str) -> str:
-    """Text of others that is shown as it is, and moves no cursor where it is printed."""
-    return escape_markdown(printable(text))
+def _short(text: str) -> str:
+    return text if len(text) <= _MESSAGE_CHARS_MAX else f"{text[:_MESSAGE_CHARS_MAX]}…"
 
 
 def _code(text: str) -> str:

@@ -130,9 +130,9 @@ decide again: regauge gate origin/main\
 ### ❌ regauge gate: rejected against origin/main (1a2b3c4d5): 1 broken
 
 
-| prompt | version | broken | passed |
-|---|---|--:|--:|
-| alert-severity | 1.0.0 → 1.1.0 (simulated) | 1 | 99 |
+| prompt | version | cases | broken | passed | pass rate |
+|---|---|--:|--:|--:|--:|
+| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 0% (0% to 66%) |
 
 **Versions of alert-severity**
 

@@ -1,0 +1,93 @@
+"""The table of a decision in Markdown: a line per prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.printable import printable
+from regauge.reports._console import duration, money
+from regauge.reports._gate_console import VERDICTS, version_step
+from regauge.reports._markdown import escape_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from regauge.reports._decision import DecisionDocument, PromptDocument
+    from regauge.reports._schema import SuiteSummary
+
+__all__ = ["prompt_table", "shown_text"]
+
+
+def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:
+    """What became of each prompt's cases, and what its answers cost and take.
+
+    Args:
+        document: What was decided.
+        suites: Of the run; without them nothing is said of cost and time.
+    """
+    met = [
+        verdict
+        for verdict in VERDICTS
+        if any(prompt.counts.get(verdict) for prompt in document.prompts)
+    ]
+    drawn = any(case.candidate.trials for case in document.cases)
+    columns = ["cases", *(VERDICTS[one].column for one in met), *(["pass rate"] if drawn else [])]
+    if suites:
+        columns += ["cost per 1000", "p50"]
+    yield f"| prompt | version | {' | '.join(columns)} |"
+    yield f"|---|---|{'--:|' * len(columns)}"
+    for prompt in document.prompts:
+        cells = [shown_text(prompt.prompt), shown_text(version_step(prompt))]
+        cells += [str(sum(prompt.counts.values()))]
+        cells += [str(prompt.counts.get(verdict, 0)) for verdict in met]
+        cells += [_pass_rate(document, prompt)] if drawn else []
+        if suites:
+            cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
+        yield f"| {' | '.join(cells)} |"
+
+
+def shown_text(text: str) -> str:
+    """Text of others that is shown as it is, and moves no cursor where it is printed."""
+    return escape_markdown(printable(text))
+
+
+def _pass_rate(document: DecisionDocument, prompt: PromptDocument) -> str:
+    """Of the candidate: the mean of its cases, whose trials are not alike in number.
+
+    The interval takes each case for one trial, which makes it wide rather than narrow.
+    """
+    from regauge.stats import wilson
+
+    counts = [
+        case.candidate
+        for case in document.cases
+        if case.prompt == prompt.prompt and case.candidate.trials
+    ]
+    if not counts:
+        return "-"
+    rate = sum(count.passed / count.trials for count in counts) / len(counts)
+    bounds = wilson(round(rate * len(counts)), len(counts))
+    return f"{rate:.0%} ({min(bounds.low, rate):.0%} to {max(bounds.high, rate):.0%})"
+
+
+def _step(
+    prompt: PromptDocument,
+    suites: Sequence[SuiteSummary],
+    shown: Callable[[SuiteSummary], str],
+) -> str:
+    """Main's value and the candidate's, where both were drawn and differ."""
+    of_arms = {
+        suite.arm: shown(suite)
+        for suite in suites
+        if suite.prompt == prompt.prompt and suite.trials > suite.unmeasured
+    }
+    candidate, main = of_arms.get("candidate", "-"), of_arms.get("main")
+    return candidate if main in {None, candidate} else f"{main} → {candidate}"
+
+
+def _cost(suite: SuiteSummary) -> str:
+    return "-" if suite.cost_usd is None else money(1000 * suite.cost_usd / max(suite.trials, 1))
+
+
+def _latency(suite: SuiteSummary) -> str:
+    return duration(suite.latency_p50_s)
