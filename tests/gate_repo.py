@@ -46,7 +46,9 @@ class GateRepo:
         self._environ = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("PYTEST_", "COV_CORE", "GIT_", "OPENAI_", "CI", "COLUMNS"))
+            if not name.startswith(
+                ("PYTEST_", "COV_CORE", "GIT_", "GITHUB_", "OPENAI_", "CI", "COLUMNS")
+            )
         } | {
             "COLUMNS": "200",
             "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",

@@ -200,7 +200,8 @@ class Page:
         inherited = {
             name: value
             for name, value in os.environ.items()
-            if name not in _DROPPED and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT_"))
+            if name not in _DROPPED
+            and not name.startswith(("PYTEST", "OPENAI_", "COV_", "GIT_", "GITHUB_"))
         }
         assert self._here != ROOT, f"no project to run {command!r} in"
         if _GIT.search(command):
