@@ -213,7 +213,7 @@ def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the environment of the outer run decide nothing."""
     for name in tuple(os.environ):
         if name in {"CI", "PYTEST_ADDOPTS", "COLUMNS"} or name.startswith(
-            ("PYTEST_XDIST", "OPENAI_", "COV_CORE", "REGAUGE_")
+            ("PYTEST_XDIST", "OPENAI_", "COV_CORE", "GITHUB_", "REGAUGE_")
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "200")

@@ -1,0 +1,288 @@
+"""`regauge comment`: one comment on a pull request, whoever made the run that it shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from regauge.cli import group
+from regauge.errors import RegaugeError
+from regauge.reports import DecisionDocument, RunRecord
+from tests.github_server import ACTIONS, GitHubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTILE = (
+    "x @all <script>alert(1)</script> ](http://evil.test) <!-- regauge gate --> ```\n::error::"
+)
+
+
+def decision(**more: Any) -> dict[str, Any]:
+    """What a gate decided of one prompt with one broken case."""
+    count = {"passed": 0, "trials": 6}
+    case = {
+        "prompt": "alert",
+        "case": "disk-full",
+        "tier": "required",
+        "state": "changed",
+        "verdict": "regressed",
+        "blocks": True,
+        "message": "alert/disk-full: failed 6 of 6 new trials.",
+        "before": {"passed": 12, "trials": 12},
+        "today": {"passed": 5, "trials": 5},
+        "candidate": count,
+    }
+    prompt = {
+        "prompt": "alert",
+        "path": "prompts/alert.prompt.yml",
+        "state": "changed",
+        "version": "1.1.0",
+        "base_version": "1.0.0",
+        "digest": "a",
+        "base_digest": "b",
+        "model": "sim:clerk-1",
+        "base_model": "sim:clerk-1",
+        "simulated": True,
+        "diff": "-one\n+two",
+        "counts": {"regressed": 1},
+    }
+    document = {
+        "decision": "reject",
+        "exit_code": 1,
+        "ref": "origin/main",
+        "base_commit": "1a2b3c4d5e6f",
+        "reasons": [],
+        "prompts": [prompt],
+        "cases": [case],
+        "calls": {
+            "first": 1,
+            "again": 5,
+            "main": 5,
+            "live": 11,
+            "input_tokens": 1,
+            "output_tokens": 1,
+            "cost_usd": 0.0,
+        },
+        "operating_line": "With these cases this gate finds one fully broken case.",
+        "again": "regauge gate origin/main",
+        "policy": {},
+    }
+    return document | more
+
+
+class Workflow:
+    """A project with runs in it, in a job of a workflow."""
+
+    def __init__(self, root: Path, server: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.server = server
+        self.monkeypatch = monkeypatch
+        (root / "pyproject.toml").write_text("[tool.regauge]\n", encoding="utf-8")
+        monkeypatch.chdir(root)
+        for name, value in {
+            "GITHUB_TOKEN": "workflow",
+            "GITHUB_REPOSITORY": server.repo,
+            "GITHUB_API_URL": server.api_url,
+            "GITHUB_SERVER_URL": "https://github.test",
+            "GITHUB_RUN_ID": "42",
+        }.items():
+            monkeypatch.setenv(name, value)
+        self.event({"pull_request": {"number": 7}})
+
+    def event(self, document: Any) -> None:
+        path = self.root / "event.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        self.monkeypatch.setenv("GITHUB_EVENT_PATH", str(path))
+
+    def run(self, name: str = "20260131-100000-aaaa", **more: Any) -> str:
+        """A run, as its record says; the name of its directory."""
+        second = datetime.strptime(name[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).isoformat()
+        values: dict[str, Any] = {
+            "id": name,
+            "started_at": second,
+            "finished_at": second,
+            "status": "finished",
+            "regauge_version": "0",
+            "python_version": "3",
+            "command": [],
+            "git": {"commit": "c0ffee" * 6, "branch": None, "dirty": False},
+            "options": {},
+            "suites": [],
+            "decision": DecisionDocument.model_validate(decision()),
+        }
+        directory = self.root / ".regauge" / "runs" / name
+        directory.mkdir(parents=True)
+        record = RunRecord(**(values | more))
+        (directory / "run.json").write_text(record.model_dump_json(), encoding="utf-8")
+        return name
+
+    def comment(self, *arguments: str) -> Result:
+        return CliRunner().invoke(group, ["comment", *arguments])
+
+
+@pytest.fixture
+def server(socket_enabled: None) -> Iterator[GitHubServer]:
+    with GitHubServer() as served:
+        served.pull(7)
+        yield served
+
+
+@pytest.fixture
+def workflow(tmp_path: Path, server: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> Workflow:
+    return Workflow(tmp_path, server, monkeypatch)
+
+
+def test_a_comment_posted_twice_is_one_comment_and_says_what_broke(workflow: Workflow):
+    first, second = workflow.run(), workflow.run("20260131-110000-bbbb")
+    done = workflow.comment(first)
+    assert done.output == "created: https://github.test/acme/prompts/pull/7#c101\n"
+    assert workflow.comment().output == done.output.replace("created", "updated")
+    assert workflow.comment(second).output == done.output.replace("created", "unchanged")
+    assert workflow.comment(first).output == done.output.replace("created", "kept")
+    (body,) = workflow.server.said(7)
+    lines = body.splitlines()
+    assert lines[:2] == [
+        "<!-- regauge gate 2026-01-31T11:00:00+00:00 -->",
+        "### ❌ regauge gate: rejected against origin/main (1a2b3c4d5): 1 broken",
+    ]
+    assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 0% (0% to 79%) |" in lines
+    assert "- alert/disk-full: failed 6 of 6 new trials." in lines
+    assert "Decide again: `regauge gate origin/main`" in lines
+    assert lines[-1] == (
+        "<sub>run 20260131-110000-bbbb · commit c0ffeec0f ·"
+        " [log](https://github.test/acme/prompts/actions/runs/42)</sub>"
+    )
+
+
+def test_a_run_without_a_gate_has_a_comment_of_a_name_of_its_own(workflow: Workflow):
+    workflow.run(decision=None)
+    assert workflow.comment("--marker", "evals", "--pr", "7").exit_code == 0
+    assert workflow.comment().exit_code == 0
+    evals, gate = workflow.server.said(7)
+    assert evals.startswith(
+        "<!-- regauge evals 2026-01-31T10:00:00+00:00 -->\n### regauge: 0 cases"
+    )
+    assert gate.startswith("<!-- regauge gate ")
+
+
+def test_a_forks_run_is_written_to_the_pull_request_of_its_branch(workflow: Workflow):
+    workflow.server.pull(8, head="fork:change", sha="b" * 40)
+    run = {
+        "pull_requests": [],
+        "head_branch": "change",
+        "head_sha": "b" * 40,
+        "head_repository": {"owner": {"login": "fork"}},
+        "html_url": "https://github.test/acme/prompts/actions/runs/41",
+    }
+    workflow.event({"workflow_run": run})
+    workflow.run()
+    assert workflow.comment().exit_code == 0
+    assert "/actions/runs/41)" in workflow.server.said(8)[0]
+    workflow.event({"workflow_run": run | {"head_sha": "c" * 40}})
+    done = workflow.comment()
+    assert (done.exit_code, done.output) == (
+        0,
+        "no open pull request has change as it was: nothing to write to\n",
+    )
+
+
+def test_a_record_from_a_fork_can_forge_no_markup_no_mention_and_no_future(workflow: Workflow):
+    evil = decision(ref=HOSTILE, reasons=[HOSTILE], notes=[HOSTILE], operating_line=HOSTILE)
+    evil |= {"again": HOSTILE, "go_on": HOSTILE}
+    evil["cases"][0] |= {
+        "message": HOSTILE,
+        "accepted": HOSTILE,
+        "passing": {"arm": "main", "trial": 0, "text": HOSTILE},
+        "failing": {"arm": "candidate", "trial": 0, "text": HOSTILE, "reason": HOSTILE},
+    }
+    evil["prompts"][0] |= {"path": HOSTILE, "version": HOSTILE, "diff": HOSTILE}
+    workflow.run(
+        decision=DecisionDocument.model_validate(evil),
+        started_at="9999-01-01T00:00:00+00:00",
+        git={"commit": HOSTILE, "branch": HOSTILE, "dirty": True},
+    )
+    assert workflow.comment().exit_code == 0
+    (body,) = workflow.server.said(7)
+    assert "9999" not in body
+    outside = re.sub(r"(?ms)^( *)(`{3,})diff$.*?^\1\2$", "", body)
+    outside = re.sub(r"(`+) .*? \1(?!`)", "", outside)
+    assert outside.count("<!--") == outside.count("<!-- regauge gate 20") == 1
+    assert not re.search(r"<script|@all|\]\(http://evil", outside)
+    later = workflow.run("20260131-100001-bbbb", started_at=datetime.now(UTC).isoformat())
+    assert workflow.comment(later).output.startswith("updated: ")
+
+
+def test_a_run_that_is_too_long_for_a_comment_is_shortened_and_keeps_its_end(workflow: Workflow):
+    long = decision()
+    text = "\n".join(f"word {n}" for n in range(2000))
+    long["cases"] = [
+        long["cases"][0]
+        | {
+            "case": f"case-{n}",
+            "verdict": verdict,
+            "message": f"{n} {'m' * 900}",
+            "passing": {"arm": "main", "trial": 0, "text": text},
+            "failing": {"arm": "candidate", "trial": 0, "text": text.upper()},
+        }
+        for verdict in ("regressed", "undecided", "flaky", "improved")
+        for n in range(40)
+    ]
+    workflow.run(decision=DecisionDocument.model_validate(long))
+    assert workflow.comment().exit_code == 0
+    (body,) = workflow.server.said(7)
+    assert len(body) < 65_536
+    assert "… and 25 more" in body
+    assert "Decide again: `regauge gate origin/main`" in body
+
+
+def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
+    workflow.run()
+    workflow.monkeypatch.delenv("GITHUB_TOKEN")
+    done = workflow.comment("--dry-run")
+    assert done.exit_code == 0
+    assert done.output.startswith("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\n### ❌")
+    assert not workflow.server.asked
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "words"),
+    [
+        ("token", (), "there is no token for GitHub\n  fix: set GITHUB_TOKEN"),
+        (
+            "",
+            ("--pr", "9"),
+            "cannot comment on pull request 9 of acme/prompts: GitHub answered 404",
+        ),
+        ("", ("--marker", "a b"), "'a b' does not name a comment"),
+        ("push", (), "there is no pull request to comment on\n  fix: name it with --pr NUMBER"),
+        ("began", (), "does not say when it began: 'yesterday'"),
+    ],
+)
+def test_what_keeps_a_comment_from_being_written_is_said(
+    workflow: Workflow, change: str, arguments: tuple[str, ...], words: str
+):
+    workflow.run(**({"started_at": "yesterday"} if change == "began" else {}))
+    if change == "token":
+        workflow.monkeypatch.delenv("GITHUB_TOKEN")
+    if change == "push":
+        workflow.event({"ref": "refs/heads/main"})
+    done = workflow.comment(*arguments)
+    assert isinstance(done.exception, RegaugeError)
+    assert done.exception.exit_code == 2
+    assert words in str(done.exception)
+    assert not workflow.server.comments
+
+
+def test_comments_of_other_bots_and_people_are_left_alone(workflow: Workflow):
+    workflow.server.say(7, "<!-- regauge gate -->\nall is well", by={"login": "m", "type": "User"})
+    workflow.server.say(7, "<!-- regauge other -->\nx", by=ACTIONS)
+    workflow.run()
+    assert workflow.comment().output.startswith("created: ")
+    assert workflow.server.said(7)[0].endswith("all is well")
