@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Anchor, Edit, Insert, Replace
+from regauge.refine._edits import Anchor, Edit, EditError, Insert, Replace, apply
 from regauge.refine._text import content_words
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from regauge.refine._clusters import Check, Cluster
     from regauge.refine._edits import Op
+    from regauge.refine._memory import Tried
     from regauge.refine._state import Critique
     from regauge.refine._text import Line, PromptText
     from regauge.refine.proposers._problem import Ask, Problem
@@ -51,31 +52,43 @@ class RuleProposer:
     async def propose(self, problem: Problem, ask: Ask) -> Ideas:
         """As `propose_by_rules`."""
         del ask
-        edits = propose_by_rules(problem.text, problem.cluster, problem.checks, problem.released)
+        edits = propose_by_rules(
+            problem.text, problem.cluster, problem.checks, problem.released, problem.lessons
+        )
         return Ideas(edits=edits)
 
 
 def propose_by_rules(
-    text: PromptText, cluster: Cluster, checks: Mapping[str, Check], released: Sequence[str] = ()
+    text: PromptText,
+    cluster: Cluster,
+    checks: Mapping[str, Check],
+    released: Sequence[str] = (),
+    tried: Sequence[Tried] = (),
 ) -> tuple[Edit, ...]:
     """Edits that would make the prompt say what a check wants.
 
     In this order: put back what an earlier release said, that on the check's subject first; say a
     number as the check wants it ("about 80 words" becomes "at most 80 words"); replace a line that
     is garbled or says something else on the same subject; add the check's advice to the section
-    it belongs to; where the prompt says it already, say it last.
+    it belongs to; where the prompt says it already, say it last. As long as there is an earlier
+    wording on the check's subject that was not tried, nothing else is proposed: it worked once.
 
     Args:
         text: The prompt.
         cluster: What fails.
         checks: By name, with their advice.
         released: Texts of earlier versions of the prompt, the newest first.
+        tried: What was tried for the same failures.
     """
     check = checks.get(cluster.check)
     advice = check.advice.strip() if check else ""
     others = [other.advice for name, other in checks.items() if name != cluster.check]
     edits = _restored(text, check, released) if check else []
-    if not advice:
+    known = {entry.after for entry in tried}
+    about = _subject(check) if check else frozenset[str]()
+    if not advice or any(
+        about & content_words(_said(edit)) and _result(text, edit) not in known for edit in edits
+    ):
         return tuple(edits)
     rule = advice if _BULLET.match(advice) else f"- {advice}"
     present = [line for line in text.lines if _plain(line.text) == _plain(advice)]
@@ -92,9 +105,27 @@ def propose_by_rules(
     return tuple(edits)
 
 
+def _subject(check: Check) -> frozenset[str]:
+    return content_words(f"{check.name} {check.advice} {check.description}")
+
+
+def _said(edit: Edit) -> str:
+    """Everything an edit is about: what it brings and what it takes."""
+    return "\n".join(
+        (edit.added, *(op.anchor.line for op in edit.ops if not isinstance(op, Insert)))
+    )
+
+
+def _result(text: PromptText, edit: Edit) -> str:
+    try:
+        return apply(text, edit.ops).shape
+    except EditError:
+        return ""
+
+
 def _restored(text: PromptText, check: Check, released: Sequence[str]) -> list[Edit]:
     """What earlier releases said and the prompt does not, that on the check's subject first."""
-    about = content_words(f"{check.name} {check.advice} {check.description}")
+    about = _subject(check)
     found: dict[tuple[Op, ...], float] = {}
     for version in released:
         for lost in lost_blocks(text, version):
