@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parents[1]
 NAME = "alert-severity"
 PROMPT = f"prompts/{NAME}.prompt.yml"
+BASELINE = f"fixtures/baselines/{NAME}.json"
 GOLDEN = f"fixtures/golden/{NAME}.jsonl"
 EVAL = f"evals/test_{NAME.replace('-', '_')}.py"
 # With this line gone from main, alerts of these certificates fail there, every time.

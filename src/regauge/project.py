@@ -104,6 +104,9 @@ class GateSettings(_Table):
             accepts and says so.
         on_drifted: The same, when the model or a judge changed and not the prompt.
         on_new: What a new case does that misses its bar: `block` rejects, `warn` only says so.
+        on_judge_change: What a change does that judges otherwise than main and changes no prompt:
+            `refuse` exits with 2 unless somebody accepts it (`--judge-change-accepted`), `note`
+            only says so. A change of both is refused always.
         first_draws: Trials of every case in the first wave.
         history: Trials of main that a case's history holds when it is complete.
         alpha_case: The nominal error rate of calling cases broken, over all cases of a run.
@@ -119,6 +122,7 @@ class GateSettings(_Table):
     on_undecided: Literal["block", "warn"] = "block"
     on_drifted: Literal["block", "warn"] = "warn"
     on_new: Literal["block", "warn"] = "block"
+    on_judge_change: Literal["refuse", "note"] = "refuse"
     first_draws: int = Field(default=1, ge=1, le=3)
     history: int = Field(default=12, ge=3, le=100)
     alpha_case: float = Field(default=0.05, gt=0, lt=1)

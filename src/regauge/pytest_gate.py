@@ -58,6 +58,8 @@ class GateRequest:
         policy: What to hold the change to; None is what the project says.
         baseline: Taken in place of the one that is committed.
         more: Trials that a suspect may have beyond the last look.
+        judge_change_accepted: Why judges may change, where no prompt does.
+        narrowed: Whether only some of the evals were asked for, beside what pytest was told.
         dry_run: Whether to stop before anything is drawn.
         again: The words of the command that decides again.
         say: Shows a line while models answer; None leaves that to pytest's terminal.
@@ -67,6 +69,8 @@ class GateRequest:
     policy: GatePolicy | None = None
     baseline: Baseline | None = None
     more: int = 0
+    judge_change_accepted: str = ""
+    narrowed: bool = False
     dry_run: bool = False
     again: Sequence[str] = ()
     say: Callable[[str], None] | None = None
@@ -159,7 +163,11 @@ class PytestGate:
         self._config = config
         self._session = session
         self._request = request = config.stash.get(request_key, None) or GateRequest(
-            ref=str(config.getoption("--gate")), more=config.getoption("--gate-more") or 0
+            ref=str(config.getoption("--gate")),
+            more=config.getoption("--gate-more") or 0,
+            judge_change_accepted=" ".join(
+                (config.getoption("--judge-change-accepted") or "").split()
+            ),
         )
         self._writer = writer
         policy = request.policy or policy_of(session.project.settings.gate)
@@ -182,7 +190,13 @@ class PytestGate:
         if not self._session.plan.cases:
             return
         try:
-            comparison = compare(self._session, self._request.ref, baseline=self._request.baseline)
+            comparison = compare(
+                self._session,
+                self._request.ref,
+                baseline=self._request.baseline,
+                judge_change_accepted=self._request.judge_change_accepted,
+                narrowed=self._request.narrowed or _narrowed(self._config),
+            )
             if self._request.dry_run:
                 self._config.hook.pytest_regauge_compared(
                     config=self._config, comparison=comparison, policy=self._policy
@@ -295,6 +309,14 @@ class PytestGate:
 
     def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
         return lambda progress: say(gate_progress_line(progress))
+
+
+def _narrowed(config: pytest.Config) -> bool:
+    """Whether pytest was told to run some of the evals only."""
+    option = config.option
+    if any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf")):
+        return True
+    return any("::" in word or word.endswith(".py") for word in config.args)
 
 
 def _go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:

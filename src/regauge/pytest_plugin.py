@@ -83,6 +83,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --gate: N more trials for cases that stay undecided",
     )
     group.addoption(
+        "--judge-change-accepted",
+        metavar="REASON",
+        help="with --gate: why judges may change, where no prompt does; it stands in the decision",
+    )
+    group.addoption(
         "--suggest",
         action="store_true",
         help="when cases fail, look for a small revision of their prompt that repairs them, and "

@@ -12,6 +12,7 @@ import pytest
 from regauge.sim import Rules
 from regauge.sim.server import SimServer, SimServerOptions
 from tests.gate_repo import (
+    BASELINE,
     CERTIFICATE_LINE,
     EVAL,
     FIXABLE,
@@ -148,13 +149,48 @@ def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_o
 def test_a_change_that_is_judged_otherwise_is_not_compared(repo: GateRepo):
     repo.edit(EVAL, 'field_equals("severity")', 'field_equals("severity", ignore_case=True)')
     repo.commit("Judge otherwise")
-    said = repo.gate(code=0)
-    assert "main was judged otherwise than this change would be" in said
-    assert set(repo.verdicts().values()) == {"unchanged"}
-    repo.release("minor", REWORDED)
     said = repo.gate(code=2)
     assert "judge 'field_equals(severity)' is gone" in said
+    assert (
+        "fix: if the judges are meant to change: regauge gate main --judge-change-accepted" in said
+    )
+    assert "judge 'field_equals(severity)' is gone" in repo.pytest("--gate", "main", code=4)
+
+    why = "The field may be written as models like."
+    said = repo.gate("--judge-change-accepted", why, code=0)
+    assert f"note: the change of judges was accepted: {why}" in said
+    assert "is judged otherwise than main was (judge 'field_equals(severity" in said
+    assert set(repo.verdicts().values()) == {"unchanged"}
+    assert repo.decision()["judge_change_accepted"] == why
+    repo.pytest("--gate", "main", "--judge-change-accepted", why, code=0)
+    assert repo.decision()["judge_change_accepted"] == why
+    assert "says nothing" in repo.gate("--judge-change-accepted", " ", code=2)
+
+    repo.settings(None, '[tool.regauge.gate]\non_judge_change = "note"\n')
+    assert "is judged otherwise than main was (judge" in repo.gate(code=0)
+    assert repo.decision()["judge_change_accepted"] == ""
+
+    repo.release("minor", REWORDED)
+    said = repo.gate("--judge-change-accepted", why, code=2)
     assert "fix: merge the change of the judges on its own" in said
+
+
+def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: GateRepo):
+    repo.write("prompts/other.prompt.yml", OTHER)
+    repo.write("fixtures/golden/other.jsonl", '{"id": "one", "inputs": {"text": "disk is full"}}\n')
+    repo.write("evals/test_other.py", EVAL_OF_OTHER)
+    repo.regauge("bump", "other")
+    repo.git("rm", "-q", EVAL)
+    repo.commit("Measure something else")
+    said = repo.gate(code=1)
+    assert "1 dataset of main is measured by no eval any more" in said
+    assert "main has a baseline of alert-severity (dataset alert-severity), and no eval" in said
+    assert f"fix: put the eval back; or, if it is given up on purpose, git rm {BASELINE}" in said
+    assert json.loads(repo.regauge("gate", "--from", "latest", "--json", code=1))["exit_code"] == 1
+    assert "nothing is said of it" in repo.gate("--prompt", "other", code=0)
+    repo.git("rm", "-q", BASELINE)
+    repo.commit("Give it up")
+    assert "this change takes it out, and the eval with it" in repo.gate(code=0)
 
 
 def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_with(

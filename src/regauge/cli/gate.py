@@ -166,6 +166,11 @@ class _GatePlugin:
 @click.option("--case-flips", type=click.Choice(["block", "net", "warn"]), help="Broken cases.")
 @click.option("--on-undecided", type=click.Choice(["block", "warn"]), help="Undecided cases.")
 @click.option("--on-drifted", type=click.Choice(["block", "warn"]), help="Drifted cases.")
+@click.option(
+    "--judge-change-accepted",
+    metavar="REASON",
+    help="Why judges may change, where no prompt does; it stands in the decision.",
+)
 @click.option("--from", "run", metavar="RUN", help="Decide again from a run; ask nobody.")
 @click.option(
     "--baseline",
@@ -196,6 +201,7 @@ def command(
     on_undecided: BlockOrWarn | None,
     on_drifted: BlockOrWarn | None,
     more: int,
+    judge_change_accepted: str | None,
     as_json: bool,
     markdown: Path | None,
     annotations: bool,
@@ -215,6 +221,7 @@ def command(
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:
+        options["judge_change_accepted"] = judge_change_accepted
         _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
         document, suites = _again(project, run, overrides, stored)
     else:
@@ -222,6 +229,8 @@ def command(
             ref=ref or project.settings.gate.ref,
             policy=overrides.applied(policy_of(project.settings.gate)),
             baseline=stored,
+            judge_change_accepted=_reason(judge_change_accepted),
+            narrowed=bool(prompts),
             dry_run=dry_run,
             again=_words(sys.argv[1:]),
             say=lambda line: click.echo(line, err=True),
@@ -314,6 +323,16 @@ def _again(
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:
     return load_baseline(path, shown=project.relative(path)) if path is not None else None
+
+
+def _reason(given: str | None) -> str:
+    """What an author says, on one line."""
+    said = " ".join((given or "").split())
+    if given is not None and not said:
+        raise UsageError(
+            "--judge-change-accepted says nothing\n  fix: say why the judges may change"
+        )
+    return said
 
 
 def _refuse_with_from(

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import FaultyFileError, RegaugeError, UsageError
 from regauge.gate._base_commit import BaseCommit, find_base
-from regauge.gate._base_refusal import Refusal, critical_notes, notes_of, refusals_of
+from regauge.gate._base_refusal import (
+    Refusal,
+    critical_notes,
+    notes_of,
+    proven_tier,
+    refusals_of,
+)
 from regauge.gate._baseline import HistoryKey
 from regauge.gate._baseline_file import baseline_path, parse_baseline
 from regauge.gate._changes import acknowledged, case_state
@@ -130,7 +136,7 @@ def compare_with_base(
             suite,
             main,
             at,
-            found.differences,
+            found.judges or found.differences,
             across_models=across_models,
             prompt_changed="changed" in states.values(),
         )
@@ -154,7 +160,7 @@ def compare_with_base(
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
         faults=said.faults,
-        notes=(*unreadable, *(() if unread else notes), *critical_notes(suite, history)),
+        notes=(*unreadable, *(() if unread else notes), *critical_notes(suite, history, states)),
     )
 
 
@@ -200,10 +206,15 @@ def key_of(suite: Suite) -> HistoryKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What the baseline says under a key, or else in what the nearest history differs."""
+    """What the baseline says under a key, or else in what the nearest history differs.
+
+    Attributes:
+        judges: In which judges another version's history differs, where this one has none.
+    """
 
     history: StoredHistory | None = None
     differences: tuple[KeyDifference, ...] = ()
+    judges: tuple[KeyDifference, ...] = ()
 
 
 def _found(main: Suite, known: Sequence[Baseline]) -> _Found:
@@ -212,7 +223,16 @@ def _found(main: Suite, known: Sequence[Baseline]) -> _Found:
         if (history := one.find(key)) is not None:
             return _Found(history=history)
     nearest = next((near for one in known if (near := one.nearest(key)) is not None), None)
-    return _Found(differences=nearest.key.differences(key) if nearest is not None else ())
+    if nearest is not None:
+        return _Found(differences=nearest.key.differences(key))
+    older = [
+        one.key.differences(key)
+        for baseline in known
+        for one in baseline.histories
+        if one.key.dataset == key.dataset
+    ]
+    judges = (part for part in (older[0] if older else ()) if part.part == "judge")
+    return _Found(judges=tuple(judges))
 
 
 def _baselines(
@@ -317,7 +337,7 @@ def _gate_cases(
             if history is not None and states[case.id] != "new"
             else None,
             state=states[case.id],
-            tier=case.tier,
+            tier=proven_tier(case, history),
             accepted=said.accepted.get(case.id, ""),
         )
         for case in suite.dataset

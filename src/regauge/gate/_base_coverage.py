@@ -2,29 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.gate._baseline_file import BaselineError, parse_baseline
+from regauge.errors import Fault
+from regauge.gate._baseline_file import (
+    BaselineError,
+    baseline_path,
+    load_baseline,
+    parse_baseline,
+)
+from regauge.gate._version_rules import RuleBreach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from regauge.gate._base_commit import BaseCommit
     from regauge.runner import Suite
 
-__all__ = ["not_measured"]
+__all__ = ["Coverage", "coverage_of"]
+
+# They say which evals pytest collects.
+_COLLECTING = frozenset({"conftest.py", "pyproject.toml", "pytest.ini", "setup.cfg", "tox.ini"})
 
 
-def not_measured(at: BaseCommit, suites: Iterable[Suite]) -> tuple[str, ...]:
-    """Sentences on every dataset that main has a baseline for and that no suite of a run covers.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What becomes of datasets that main measures and a run does not.
 
-    An eval that was deleted would otherwise take its cases along without a word.
+    Attributes:
+        breaches: Those whose eval the change took away; each rejects it.
+        notes: Those that were not selected, or given up on purpose; one sentence each.
+    """
+
+    breaches: tuple[RuleBreach, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def coverage_of(at: BaseCommit, suites: Iterable[Suite], *, narrowed: bool) -> Coverage:
+    """Find every dataset that main has a baseline for and that no suite of a run covers.
+
+    An eval that was deleted would otherwise take its cases along without a word. Whoever means
+    it takes the baseline out as well, or the prompt.
 
     Args:
         at: The base version.
         suites: Those of the run.
+        narrowed: Whether only some of the evals were asked for.
     """
+    breaches: list[RuleBreach] = []
+    notes: list[str] = []
+    gone = at.deleted_prompts()
+    for prompt, dataset in _not_measured(at, suites):
+        if prompt in gone:
+            continue  # whoever lists what is gone says so
+        what = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
+        if narrowed or not _may_have_lost_it(at, prompt, dataset):
+            notes.append(f"{what}, and no eval of this run measures it; nothing is said of it")
+        elif not _still_stored(at, prompt, dataset):
+            notes.append(f"{what}; this change takes it out, and the eval with it")
+        else:
+            path = at.project.relative(baseline_path(at.project, prompt))
+            fault = Fault(
+                path=path,
+                line=None,
+                message=f"{what}, and no eval measures it any more",
+                fix=f"put the eval back; or, if it is given up on purpose, git rm {path}",
+            )
+            breaches.append(RuleBreach(rule="coverage", prompt=prompt, fault=fault))
+    return Coverage(breaches=tuple(breaches), notes=tuple(notes))
+
+
+def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str, str]]:
+    """Prompt and dataset of every baseline that no suite covers."""
     directory = at.repository.inside(at.project.fixtures_dir / "baselines")
     paths = [name for name in at.repository.files(at.tip, directory) if name.endswith(".json")]
     texts = at.repository.read_all((at.tip, path) for path in paths)
@@ -42,11 +93,27 @@ def not_measured(at: BaseCommit, suites: Iterable[Suite]) -> tuple[str, ...]:
         (_older(at.path_of(suite.prompt.path)), _older(at.path_of(suite.dataset.path)))
         for suite in suites
     }
-    return tuple(
-        f"{at.ref} has a baseline of {prompt} (dataset {dataset}),"
-        " and no eval of this run measures it"
-        for prompt, dataset in sorted(known - covered)
-    )
+    return sorted(known - covered)
+
+
+def _may_have_lost_it(at: BaseCommit, prompt: str, dataset: str) -> bool:
+    """Whether the change touched an eval of a prompt, or what says which evals there are."""
+    if any(Path(name).name in _COLLECTING for name in at.changed):
+        return True
+    names = [at.renamed.get(name, name) for name in at.changed if name.endswith(".py")]
+    texts = at.repository.read_all((at.commit, name) for name in names)
+    words = (prompt.encode(), dataset.encode())
+    return any(text is not None and any(word in text for word in words) for text in texts)
+
+
+def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
+    """Whether the change leaves the baseline where it was."""
+    path = baseline_path(at.project, prompt)
+    try:
+        baseline = load_baseline(path, shown=at.project.relative(path))
+    except BaselineError:
+        return True
+    return baseline is not None and any(one.key.dataset == dataset for one in baseline.histories)
 
 
 def _older(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -9,15 +10,16 @@ from regauge.errors import UsageError
 from regauge.gate._baseline_update import CRITICAL_TRIALS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from regauge.datasets import Dataset
+    from regauge.datasets import Dataset, GoldenCase
     from regauge.gate._base_commit import BaseCommit
     from regauge.gate._baseline import KeyDifference, StoredHistory
+    from regauge.gate._types import CaseState, CaseTier
     from regauge.prompts import Prompt
     from regauge.runner import Suite
 
-__all__ = ["Refusal", "critical_notes", "notes_of", "refusals_of"]
+__all__ = ["Refusal", "critical_notes", "notes_of", "proven_tier", "refusals_of"]
 
 _SHOWN = 5
 
@@ -43,6 +45,15 @@ class Refusal:
     def error(self) -> UsageError:
         """The refusal as an error."""
         return UsageError(self.message)
+
+    @property
+    def note(self) -> str:
+        """What is said where it is no refusal, because no prompt changed and that is accepted."""
+        parts = "; ".join(str(part) for part in self.differences)
+        return (
+            f"{self.prompt} is judged otherwise than main was ({parts}); no request of it changed,"
+            f" so nothing was compared. After the merge: regauge baseline update {self.prompt}"
+        )
 
 
 def refusals_of(
@@ -76,12 +87,10 @@ def refusals_of(
     judges = tuple(part for part in differences if part.part == "judge")
     if judges and _may_judge_otherwise(at):
         listed = "".join(f"\n  {part}" for part in judges)
+        fix = _judge_fix(name, at, prompt_changed=prompt_changed)
         message = (
             f"{name}: main was judged otherwise than this change would be, so nothing is"
-            f" compared{listed}\n"
-            "  fix: merge the change of the judges on its own, run"
-            f" `regauge baseline update {name}` on {at.ref.removeprefix('origin/')},"
-            " then compare the prompt"
+            f" compared{listed}\n  fix: {fix}"
         )
         found.append(
             Refusal(
@@ -95,23 +104,58 @@ def refusals_of(
     return tuple(found)
 
 
+def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
+    main = at.ref.removeprefix("origin/")
+    update = f"`regauge baseline update {name}` on {main}"
+    if prompt_changed:
+        return f"merge the change of the judges on its own, run {update}, then compare the prompt"
+    return (
+        f"if the judges are meant to change: regauge gate {at.ref} --judge-change-accepted 'WHY',"
+        f' or on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
+    )
+
+
 def _may_judge_otherwise(at: BaseCommit) -> bool:
     """Whether a file changed that judges are made of; if none did, it is the baseline that is old.
 
-    Code, rubrics, labels, calibrations and settings may; prompts, golden cases, recordings and
-    baselines may not.
+    The code of evals, rubrics, labels, calibrations and settings may; other code, prompts, golden
+    cases, recordings and baselines may not.
     """
     project, repository = at.project, at.repository
     fixtures = repository.inside(project.fixtures_dir)
     rubrics = repository.inside(project.prompts_dir / "judges")
     other = (f"{fixtures}/golden/", f"{fixtures}/recordings/", f"{fixtures}/baselines/")
-    ends = (".py", ".toml", ".lock", ".txt", ".cfg", ".ini")
+    ends = (".toml", ".lock", ".txt", ".cfg", ".ini")
     locks = repository.inside(project.prompts_dir / "prompts.lock")
+    code = _code_of_evals(at)
     return any(
         name != locks
         and not name.startswith(other)
-        and (name.endswith(ends) or name.startswith((f"{rubrics}/", f"{fixtures}/")))
+        and (
+            name.endswith(ends) or name.startswith((f"{rubrics}/", f"{fixtures}/")) or name in code
+        )
         for name in at.changed
+    )
+
+
+def _code_of_evals(at: BaseCommit) -> frozenset[str]:
+    """Which of the changed files are code that judges may be made by.
+
+    Evals have been imported by now, and with them whatever they use.
+    """
+    top = f"{at.repository.top}/"
+    loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
+    evals = at.repository.inside(at.project.root / "evals")
+    return frozenset(
+        name
+        for name in at.changed
+        if name.endswith(".py")
+        and (
+            top + name in loaded
+            or name.startswith(f"{evals}/")
+            or name.endswith("conftest.py")
+            or not (at.repository.top / name).exists()
+        )
     )
 
 
@@ -146,8 +190,8 @@ def notes_of(
         )
     elif not known:
         notes.append(
-            f"main has no baseline of this version of {name}, so main is drawn too;"
-            f" after the merge: {update}"
+            f"main has no baseline of this version of {name}, so main is drawn too, and judged as"
+            f" this change says; after the merge: {update}"
         )
     other = [
         case.id
@@ -165,19 +209,39 @@ def notes_of(
     return notes
 
 
-def critical_notes(suite: Suite, history: StoredHistory | None) -> list[str]:
-    """Which critical cases main has not passed often enough to be called critical."""
-    if history is None:
-        return []
+def proven_tier(case: GoldenCase, history: StoredHistory | None) -> CaseTier:
+    """The tier a case is held to: a critical one is required until main has proven it.
+
+    A case that main itself fails now and then would block changes that did nothing.
+    """
+    if case.tier != "critical":
+        return case.tier
+    known = history.history(case.id, case.digest) if history is not None else None
+    proven = known is not None and not known.whole.failed and known.whole.trials >= CRITICAL_TRIALS
+    return "critical" if proven else "required"
+
+
+def critical_notes(
+    suite: Suite, history: StoredHistory | None, states: Mapping[str, CaseState]
+) -> list[str]:
+    """Which critical cases main has not passed often enough to be held to that."""
     unproven: list[str] = []
     for case in suite.dataset:
-        known = history.history(case.id, case.digest) if case.tier == "critical" else None
-        if known is not None and (known.whole.failed or known.whole.trials < CRITICAL_TRIALS):
-            unproven.append(f"{case.id} {known.whole}")
+        if proven_tier(case, history) == case.tier or states[case.id] == "unchanged":
+            continue
+        known = history.history(case.id, case.digest) if history is not None else None
+        passed = known.whole if known is not None else "none"
+        unproven.append(f"{case.id} {passed}")
     if not unproven:
         return []
-    needed = f"{CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials of main"
-    return [f"a critical case should have passed {needed}; main passed {_few(unproven)}"]
+    many = f"{len(unproven)} critical cases are" if len(unproven) > 1 else "1 critical case is"
+    name = suite.prompt.name
+    note = (
+        f"{name}: {many} held to what a required case is, until main has passed"
+        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; it passed {_few(unproven)}:"
+        f" regauge baseline update {name}"
+    )
+    return [note]
 
 
 def _few(names: Sequence[str]) -> str:

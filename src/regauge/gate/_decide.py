@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
 from regauge.gate._base import check_locks, compare_with_base, find_base
+from regauge.gate._base_coverage import coverage_of
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
 from regauge.gate._numbers import check_trials
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from regauge.gate._baseline import Baseline
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
+    from regauge.gate._version_rules import RuleBreach
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = ["Comparison", "compare", "decide"]
@@ -32,20 +34,33 @@ class Comparison:
         at: The base version.
         suites: All suites, changed or not.
         notes: What a reader should know.
+        uncovered: What main measures and no eval does any more; each rejects the change.
+        judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
     """
 
     at: BaseCommit
     suites: Sequence[SuiteBase]
     notes: Sequence[str]
+    uncovered: Sequence[RuleBreach] = ()
+    judge_change_accepted: str = ""
 
 
-def compare(session: EvalSession, ref: str, *, baseline: Baseline | None = None) -> Comparison:
+def compare(
+    session: EvalSession,
+    ref: str,
+    *,
+    baseline: Baseline | None = None,
+    judge_change_accepted: str = "",
+    narrowed: bool = False,
+) -> Comparison:
     """Work out what of the planned cases changed since the base version.
 
     Args:
         session: Once it is planned.
         ref: A branch, tag or commit.
         baseline: Taken in place of the one that is committed, for its prompt.
+        judge_change_accepted: Why judges may change, where no prompt does.
+        narrowed: Whether only some of the evals were asked for.
 
     Raises:
         UsageError: A suite cannot be compared, such as for another judge, or nothing was planned.
@@ -76,12 +91,24 @@ def compare(session: EvalSession, ref: str, *, baseline: Baseline | None = None)
             suite_names([group[0].suite for group in groups]), groups, strict=True
         )
     ]
-    refused = [
-        refusal.message for one in suites for refusal in one.base.refusals if refusal.prompt_changed
-    ]
+    refusals = [refusal for one in suites for refusal in one.base.refusals]
+    noted = judge_change_accepted or session.project.settings.gate.on_judge_change == "note"
+    refused = [one.message for one in refusals if one.prompt_changed or not noted]
     if refused:
         raise UsageError("\n".join(dict.fromkeys(refused)))
-    return Comparison(at=at, suites=suites, notes=tuple(_notes(at, suites)))
+    coverage = coverage_of(at, [one.suite for one in suites], narrowed=narrowed)
+    notes = [*_notes(at, suites), *coverage.notes]
+    if judge_change_accepted and refusals:
+        notes.append(f"the change of judges was accepted: {judge_change_accepted}")
+    elif judge_change_accepted:
+        notes.append("no judge was found to have changed, so there was nothing of it to accept")
+    return Comparison(
+        at=at,
+        suites=suites,
+        notes=tuple(notes),
+        uncovered=coverage.breaches,
+        judge_change_accepted=judge_change_accepted if refusals else "",
+    )
 
 
 def decide(
@@ -106,6 +133,8 @@ def decide(
         outcome=outcome,
         trials=run.trials,
         locks=check_locks(comparison.at),
+        uncovered=comparison.uncovered,
+        judge_change_accepted=comparison.judge_change_accepted,
         notes=comparison.notes,
     )
 
@@ -117,8 +146,7 @@ def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
         yield f"{name} is gone: {at.ref} has it"
     for one in suites:
         yield from one.base.notes
-        for refusal in one.base.refusals:  # nothing of the prompt changed, or it had been refused
-            yield f"{' '.join(refusal.message.split())} (no request of {one.name} changed)"
+        yield from (refusal.note for refusal in one.base.refusals)
         if one.partial:
             yield (
                 f"only {len(one.planned)} of {len(one.suite.dataset)} cases of {one.name} were"

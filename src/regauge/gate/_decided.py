@@ -37,6 +37,8 @@ class Decided:
         compared: The cases, in the order of the outcome's.
         trials: What was made, by suite, case and arm.
         locks: What `prompts.lock` lost against the base version.
+        uncovered: What main measures and no eval does any more.
+        judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         notes: What a reader should know.
     """
 
@@ -46,12 +48,15 @@ class Decided:
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
     locks: Sequence[RuleBreach] = ()
+    uncovered: Sequence[RuleBreach] = ()
+    judge_change_accepted: str = ""
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
 
     @property
     def decision(self) -> Decision:
-        """The engine's, unless the change breaks a rule of versions: then it is rejected."""
-        broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
+        """The engine's, unless the change breaks a rule: then it is rejected."""
+        project = self.locks or self.uncovered
+        broken = project or any(one.base.breaches or one.base.faults for one in self.suites)
         return "reject" if broken else self.outcome.decision
 
     @property
@@ -62,7 +67,8 @@ class Decided:
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
         """What a suite breaks of the rules of versions and of its changelog, each with its name.
 
-        Of several suites of one prompt the first tells it; so does the first of all of the lock.
+        Of several suites of one prompt the first tells it; so does the first of all what is of
+        the project: the lock, and evals that are gone.
         """
         path = suite.suite.prompt.path
         if suite is next(one for one in self.suites if one.suite.prompt.path == path):
@@ -71,7 +77,7 @@ class Decided:
             for fault in suite.base.faults:
                 yield "changelog", fault
         if suite is self.suites[0]:
-            for breach in self.locks:
+            for breach in (*self.locks, *self.uncovered):
                 yield breach.rule, breach.fault
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["RuleBreach", "lock_breaches", "version_breaches"]
 
 Rule: TypeAlias = Literal[
-    "not-bumped", "no-version", "reused", "older", "contract", "not-released", "lock"
+    "not-bumped", "no-version", "reused", "older", "contract", "not-released", "lock", "coverage"
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleBreach:
-    """One version rule that a change breaks; each rejects the change.
+    """One rule that a change breaks, most of them of versions; each rejects the change.
 
     Attributes:
         prompt: The prompt's name; empty for the lock as a whole.

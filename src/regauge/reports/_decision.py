@@ -249,6 +249,8 @@ class DecisionDocument(_Document):
         base_commit: The commit that was compared with.
         reasons: Why, the weightiest first; in plain counts.
         notes: What a reader should know of how the comparison was made.
+        judge_change_accepted: Why judges may differ from main's, as the command said; empty where
+            none does.
         operating_line: How often this gate is wrong, from this suite's own history.
         again: The command that decides again.
         go_on: The command that draws what is missing; empty when nothing is.
@@ -264,6 +266,7 @@ class DecisionDocument(_Document):
     base_commit: str
     reasons: list[str]
     notes: list[str] = []
+    judge_change_accepted: str = ""
     prompts: list[PromptDocument]
     cases: list[CaseDocument]
     calls: CallsDocument

@@ -76,6 +76,7 @@ def decision_document(
         base_commit=decided.at.commit,
         reasons=reasons_of(outcome, prompts),
         notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
+        judge_change_accepted=decided.judge_change_accepted,
         prompts=prompts,
         cases=[
             _case(decided, compared, report, nodes)
@@ -93,9 +94,13 @@ def decision_document(
 def reasons_of(outcome: GateOutcome, prompts: Sequence[PromptDocument]) -> list[str]:
     """What decides and is said of no single case: rules of versions, prompts as a whole, sums."""
     found: list[str] = []
-    rules = sum(len(prompt.rules) for prompt in prompts)
-    if rules:
+    broken = [rule.rule for prompt in prompts for rule in prompt.rules]
+    lost = broken.count("coverage")
+    if rules := len(broken) - lost:
         found.append(f"{rules} {'rule' if rules == 1 else 'rules'} of versions broken")
+    if lost:
+        what = "dataset of main is" if lost == 1 else "datasets of main are"
+        found.append(f"{lost} {what} measured by no eval any more")
     found += [
         reason_message(reason, outcome, case_messages={})
         for reason in outcome.reasons

@@ -11,7 +11,7 @@ import pytest
 
 from regauge.errors import GitError, UsageError
 from regauge.gate._base import check_locks, compare_with_base, find_base, key_of
-from regauge.gate._base_coverage import not_measured
+from regauge.gate._base_coverage import coverage_of
 from regauge.gate._baseline import Baseline, CaseTrials, Session, StoredHistory
 from regauge.gate._baseline_file import baseline_path, save_baseline
 from regauge.gate._types import TrialFacts
@@ -460,14 +460,97 @@ def test_a_broken_baseline_of_main_is_no_baseline(repo: Repo):
 
 def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
     repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
-    assert repo.base().notes == (
-        "a critical case should have passed 20 of 20 trials of main; main passed ann 2 of 2",
+    repo.prompt("Greet", "Kindly greet")
+    base = repo.base()
+    assert base.notes == (
+        (
+            "greet: 1 critical case is held to what a required case is, until main has passed 20 of"
+            " 20 trials; it passed ann 2 of 2: regauge baseline update greet"
+        ),
     )
+    assert [case.tier for case in base.cases] == ["required", "required"]
+
+
+@pytest.mark.parametrize(("passed", "tier"), [(20, "critical"), (19, "required")])
+def test_a_case_is_critical_once_main_passed_twenty_of_twenty_trials(
+    repo: Repo, passed: int, tier: str
+):
+    repo.git("checkout", "--quiet", "main")
+    repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
+    suite = repo.suite()
+    (history,) = repo.baseline(suite).histories
+    proven = CaseTrials(digest=history.cases["ann"].digest)
+    for number in range(20):
+        checks = dict.fromkeys(history.key.judges, number < passed)
+        proven = proven.add(100 + number, TrialFacts(checks=checks, answer="a" * 64))
+    session = Session(id="2026-11-20T09:00:00Z", first=100, last=119)
+    cases = {**history.cases, "ann": proven}
+    history = replace(history, sessions=(session,), cases=cases)
+    save_baseline(
+        baseline_path(repo.project, "greet"), Baseline(prompt="greet", histories=(history,))
+    )
+    repo.commit("main")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    repo.prompt("Greet", "Kindly greet")
+    base = repo.base()
+    assert [case.tier for case in base.cases] == [tier, "required"]
+    assert bool(base.notes) == (tier == "required")
 
 
 def test_what_main_measures_and_a_run_does_not_is_said(repo: Repo):
     at = find_base(repo.project, "main")
-    assert not_measured(at, [repo.suite()]) == ()
-    assert not_measured(at, []) == (
-        "main has a baseline of greet (dataset greet), and no eval of this run measures it",
+    assert coverage_of(at, [repo.suite()], narrowed=False).notes == ()
+    coverage = coverage_of(at, [], narrowed=False)
+    assert coverage.breaches == ()
+    assert coverage.notes == (
+        (
+            "main has a baseline of greet (dataset greet), and no eval of this run measures it;"
+            " nothing is said of it"
+        ),
     )
+
+
+def test_an_eval_that_is_gone_is_a_breach_unless_its_baseline_or_prompt_goes_too(repo: Repo):
+    repo.git("checkout", "--quiet", "main")
+    repo.write("evals/test_greet.py", '@golden("greet", judges=[])\ndef test_greet(): ...\n')
+    repo.commit("main")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    repo.git("rm", "--quiet", "evals/test_greet.py")
+    (breach,) = coverage_of(find_base(repo.project, "main"), [], narrowed=False).breaches
+    assert str(breach) == (
+        "fixtures/baselines/greet.json: main has a baseline of greet (dataset greet), and no eval"
+        " measures it any more\n"
+        "  fix: put the eval back; or, if it is given up on purpose, git rm"
+        " fixtures/baselines/greet.json"
+    )
+    assert coverage_of(find_base(repo.project, "main"), [], narrowed=True).breaches == ()
+    repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
+    coverage = coverage_of(find_base(repo.project, "main"), [], narrowed=False)
+    assert coverage.breaches == ()
+    assert "this change takes it out, and the eval with it" in coverage.notes[0]
+    repo.git("checkout", "--quiet", "HEAD", "fixtures")
+    repo.git("rm", "--quiet", "prompts/greet.prompt.yml")
+    coverage = coverage_of(find_base(repo.project, "main"), [], narrowed=False)
+    assert (coverage.breaches, coverage.notes) == ((), ())
+
+
+def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):
+    """The baseline is older than main's judges then, and the branch is not to blame for it."""
+    repo.write("service/app.py", "print()\n")
+    assert repo.base(suite=repo.suite(judges=(contains("Hello"),))).refusals == ()
+    repo.write("evals/judging.py", "LIMIT = 40\n")
+    refusals = repo.base(suite=repo.suite(judges=(contains("Hello"),))).refusals
+    assert [refusal.prompt_changed for refusal in refusals] == [False]
+    assert "regauge gate main --judge-change-accepted 'WHY'" in refusals[0].message
+
+
+def test_another_version_of_main_tells_its_judges_where_the_newest_has_no_baseline(repo: Repo):
+    repo.git("checkout", "--quiet", "main")
+    repo.prompt("Greet", "Kindly greet", version="1.1.0")
+    repo.commit("main")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    assert repo.base().refusals == ()
+    repo.write("evals/test_greet.py", "# other judges\n")
+    assert repo.base().refusals == ()
+    (refusal,) = repo.base(suite=repo.suite(judges=(contains("Hello"),))).refusals
+    assert {part.part for part in refusal.differences} == {"judge"}
