@@ -33,7 +33,7 @@ _MEASURE = re.compile(
     r"(?P<unit>words|characters|sentences|lines|paragraphs|bullets|tokens)\b",
     re.IGNORECASE,
 )
-_FIELD = re.compile(r"`[^`]+`")
+_FIELD = re.compile(r"`([^`]+)`")
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
 
 
@@ -149,12 +149,11 @@ def _reworded(text: PromptText, advice: str, cluster: Cluster) -> list[Edit]:
     measure = _MEASURE.search(advice)
     if measure is None:
         return []
-    wanted = content_words(advice) - content_words(measure["unit"])
+    field = _FIELD.search(advice)
+    named = re.compile(rf"\b{re.escape(field[1])}\b") if field else re.compile("")
     edits: list[Edit] = []
     for line in text.lines:
-        if line.kind == "blank" or not (
-            wanted & content_words(line.text) or not _FIELD.search(advice)
-        ):
+        if line.kind == "blank" or not named.search(line.text):
             continue
         for said in _MEASURE.finditer(line.text):
             if (
