@@ -31,7 +31,8 @@ class GatePolicy:
         first_history: How many trials of main are drawn in the same run for a case that has none.
         new_trials: How many trials a new case gets.
         new_passes: How many of them must pass.
-        improved_at_most: Only cases that main passes at most so often are tested for repair.
+        improved_at_most: Only cases that main passes at most so often are tested for repair;
+            below 0 none is.
         head_to_head: Trials of each arm for each case after a drift of the whole suite.
     """
 
@@ -57,8 +58,8 @@ class GatePolicy:
                 f"first_draws must be 1 to {self.case.cap}, the cap of trials, "
                 f"not {self.first_draws}"
             )
-        if not 0 <= self.min_effect < 1 or not 0 <= self.improved_at_most < 1:
-            raise ValueError("min_effect and improved_at_most must be at least 0 and below 1")
+        if not 0 <= self.min_effect < 1 or not self.improved_at_most < 1:
+            raise ValueError("min_effect must be at least 0, and it and improved_at_most below 1")
         if min(self.history_trials, self.first_history, self.head_to_head) < 1:
             raise ValueError("history_trials, first_history and head_to_head must be at least 1")
         if not 0 <= self.new_passes <= self.new_trials or self.new_trials < 1:
