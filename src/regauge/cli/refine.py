@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -161,17 +162,25 @@ def run_command(
 
 @command.command(name="resume")
 @click.argument("name", metavar="RUN")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
-def resume_command(name: str, *, as_json: bool) -> None:
+def resume_command(name: str, *, budget_usd: float | None, as_json: bool) -> None:
     """Go on where a run was cut off; nothing it paid for is paid again."""
     project = Project.find()
     run = find_refinement(project, name)
     facts = run.facts()
     prompt = str(facts["prompt"])
+    words = [str(word) for word in facts["words"]]
+    if budget_usd is not None:
+        words = [word for word in words if not word.startswith("--budget-usd=")]
+        words.append(f"--budget-usd={budget_usd}")
     finished: list[Mapping[str, Any]] = []
 
     def act(evals: EvalSession) -> None:
-        refinement = Refinement(evals, evals.plan.cases, RunOptions.from_json(facts["options"]))
+        options = RunOptions.from_json(facts["options"])
+        if budget_usd is not None:
+            options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
+        refinement = Refinement(evals, evals.plan.cases, options)
         finished.append(_conducted(evals, refinement, run, refinement.resume, as_json=as_json))
 
     with only_one(project, prompt, run.id):
@@ -180,7 +189,7 @@ def resume_command(name: str, *, as_json: bool) -> None:
             Path(facts["evals"]) if facts.get("evals") else project.root / "evals",
             act,
             prompts=[prompt],
-            options=[str(word) for word in facts["words"]],
+            options=words,
             draw=False,
         )
     _after(project, finished[0], as_json=as_json)

@@ -19,7 +19,7 @@ from regauge.refine._plan import floor_calls
 from regauge.refine._report import markdown_of
 from regauge.refine._result import diff_of, result_of
 from regauge.refine._runs import remember
-from regauge.refine._setting import RunOptions, about, setting_of, subject_of
+from regauge.refine._setting import RunOptions, about, changes, setting_of, subject_of
 from regauge.refine._state import Interrupted
 from regauge.refine._trail import TrailError, TrailFile, cut_back, read_trail, retell
 from regauge.refine._workbench import SuiteBench
@@ -143,7 +143,7 @@ class Refinement:
         events = read_trail(run.trail)
         began = events[0].body
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
-        changed = [key for key, value in self._about().items() if began.get(key) != value]
+        changed = changes(began, self._about())
         if changed:
             raise TrailError(
                 f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.refine.proposers import Example
     from regauge.runner import PlannedCase, Suite
 
-__all__ = ["Member", "RunOptions", "Subject", "about", "setting_of", "subject_of"]
+__all__ = ["Member", "RunOptions", "Subject", "about", "changes", "setting_of", "subject_of"]
 
 # Trials of changed texts begin here, and each seed has numbers of its own: the gate draws from 0.
 _FIRST_TRIAL = 2000
@@ -255,6 +255,15 @@ def about(
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],
     }
+
+
+def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is no longer what it was when a run began; a run may go on with another budget."""
+
+    def told(about: Mapping[str, Any], key: str) -> Any:
+        return {**about[key], "usd": None} if key == "options" else about.get(key)
+
+    return [key for key in now if told(began, key) != told(now, key)]
 
 
 def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:
