@@ -73,6 +73,7 @@ def command() -> None:
     is_flag=True,
     help="Begin a session at once; right for the simulated model, which has no moods.",
 )
+@click.option("--issue", is_flag=True, help="Open an issue on GitHub where a case fares worse.")
 @click.option("--json", "as_json", is_flag=True, help="What was done and found, as JSON.")
 @click.option(
     "--evals",
@@ -91,6 +92,7 @@ def update(
     budget_usd: float | None,
     sessions_apart: float,
     force_session: bool,
+    issue: bool,
     as_json: bool,
     path: Path | None,
 ) -> None:
@@ -128,6 +130,11 @@ def update(
     )
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
+    if done.worse and issue:
+        from regauge.cli._baseline_issue import open_baseline_issue
+
+        posted = open_baseline_issue(done.to_json()["done"], say=_say)
+        click.echo(f"issue {posted.outcome}: {posted.url}", err=True)
     if done.worse:
         click.get_current_context().exit(1)
     if done.unmeasured:
@@ -158,6 +165,10 @@ def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
         for history in baseline.histories:
             for line in history_lines(project, baseline, history, every=every):
                 echo(line.text, bold=line.bold)
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _baselines(project: Project, prompts: tuple[str, ...]) -> list[Baseline]:

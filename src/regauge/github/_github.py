@@ -168,7 +168,7 @@ class GitHub:
             title: One line.
             body: Markdown; cut where it is too long.
             mark: Finds the issue again.
-            labels: Of the issue; the earlier one is looked for among those of the first label.
+            labels: Of a new one; GitHub drops them where the token may not label.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
@@ -176,11 +176,14 @@ class GitHub:
         what = f"open an issue in {self._api.access.repo}"
         text = cut_markdown(mark.on(body) if mark is not None else body)
         if mark is not None:
-            query = {"state": "open", **({"labels": labels[0]} if labels else {})}
-            listed = self._api.pages(
-                Request(method="GET", path="issues", what=what, permission=_ISSUE, query=query)
+            request = Request(
+                method="GET",
+                path="issues",
+                what=what,
+                permission=_ISSUE,
+                query={"state": "open"},
             )
-            for issue in listed:
+            for issue in self._api.pages(request):
                 ours = mark.found_on(issue.get("body") or "") and self._author.wrote(issue)
                 if ours and "pull_request" not in issue:
                     return self._renewed(f"issues/{issue['number']}", issue, title, text, what)

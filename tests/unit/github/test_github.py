@@ -8,6 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
+from regauge.cli._baseline_issue import open_baseline_issue
 from regauge.errors import GitHubError, UsageError
 from regauge.github import Api, Event, GitHub, GitHubAccess, Mark
 from tests.github_server import ACTIONS, Fault, GitHubServer
@@ -281,3 +282,28 @@ def test_what_the_environment_has_is_taken():
     }
     access = GitHubAccess.from_environ(environ, repo="c/d")
     assert (access.repo, access.token, access.api_url) == ("c/d", "t", "https://ghe.test/api/v3")
+
+
+def test_a_baseline_that_got_worse_is_one_issue_with_the_cases_in_counts(server, monkeypatch):
+    for name, value in {
+        "GITHUB_TOKEN": "workflow",
+        "GITHUB_REPOSITORY": server.repo,
+        "GITHUB_API_URL": server.api_url,
+    }.items():
+        monkeypatch.setenv(name, value)
+    change = {
+        "case": "disk-full @all",
+        "check": "severity",
+        "direction": "worse",
+        "before": {"passed": 12, "trials": 12},
+        "now": {"passed": 3, "trials": 8},
+    }
+    done = {"prompt": "alert", "version": "1.1.0", "model": "sim:clerk-1", "changes": [change]}
+    better = done | {"prompt": "other", "changes": [change | {"direction": "better"}]}
+    assert open_baseline_issue([done, better]).outcome == "created"
+    assert open_baseline_issue([done]).outcome == "unchanged"
+    (issue,) = server.issues
+    assert issue["labels"] == [{"name": "regauge"}]
+    assert "\n**alert 1.1.0 (sim:clerk-1)**\n" in issue["body"]
+    assert "| disk-full &#64;&#8203;all | severity | 12 of 12 | 3 of 8 |" in issue["body"]
+    assert "other" not in issue["body"]

@@ -1,0 +1,71 @@
+"""The issue that says where main fares worse than with the version before."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from regauge.github import GitHub, Mark
+from regauge.reports import escape_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from regauge.github import Posted
+
+__all__ = ["issue_text", "open_baseline_issue"]
+
+_MARK = Mark(name="baseline")
+_LABEL = "regauge"
+
+
+def open_baseline_issue(
+    done: Sequence[Mapping[str, Any]], *, say: Callable[[str], None] | None = None
+) -> Posted:
+    """Open the issue, or renew the words of the one that is open.
+
+    Args:
+        done: What `regauge baseline update --json` says was done.
+        say: Hears that it waits, and for what.
+
+    Raises:
+        UsageError: There is no token, or no repository.
+        GitHubError: GitHub cannot be reached, or refuses.
+    """
+    with GitHub.from_environ(os.environ, say=say) as github:
+        return github.open_issue(
+            title="Prompts fare worse on the default branch",
+            body=issue_text(done),
+            mark=_MARK,
+            labels=[_LABEL],
+        )
+
+
+def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
+    """As Markdown: each case that fares worse, in counts."""
+    return "\n".join(_lines(done)) + "\n"
+
+
+def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "Fresh trials of the default branch fail where the version before passed."
+    for one in done:
+        worse = [change for change in one["changes"] if change["direction"] == "worse"]
+        if worse:
+            yield ""
+            named = f"{one['prompt']} {one['version']} ({one['model']})"
+            yield f"**{escape_markdown(named)}**"
+            yield ""
+            yield "| case | check | passed before | passes now |"
+            yield "|---|---|--:|--:|"
+            for change in worse:
+                before, now = change["before"], change["now"]
+                yield (
+                    f"| {escape_markdown(change['case'])} | {escape_markdown(change['check'])}"
+                    f" | {before['passed']} of {before['trials']}"
+                    f" | {now['passed']} of {now['trials']} |"
+                )
+    yield ""
+    yield (
+        "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
+        " which cases may fare worse, with `accepted`."
+    )
