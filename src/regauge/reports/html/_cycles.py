@@ -1,19 +1,19 @@
-"""What a refinement of a run did, cycle by cycle, from its audit trail."""
+"""What was tried to repair the prompts that failed, cycle by cycle, from the audit trails."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from regauge.refine._trail import read_trail
+from regauge.refine import TrailError, read_trail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Cycle", "Note", "Refinement", "read_refinement"]
+    from regauge.project import Project
+    from regauge.reports._schema import RunRecord, Suggestion
 
-_TRAIL = "trail.jsonl"
+__all__ = ["Cycle", "Note", "Repair", "read_repairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """What was observed and decided in one cycle.
+    """What was decided in one cycle.
 
     Attributes:
         number: From 0, which is what happened before the first cycle.
@@ -38,48 +38,41 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refinement:
-    """A refinement.
+class Repair:
+    """What was suggested for one prompt, and how it was come by.
 
     Attributes:
-        prompt: Its name; empty where the trail does not say.
-        stop: Why it ended; empty when it has not.
-        usd: What it cost.
+        cycles: Empty where the audit trail is not on this machine.
+        problem: Why they are; empty where they are there.
     """
 
-    prompt: str
+    suggestion: Suggestion
     cycles: tuple[Cycle, ...]
-    stop: str
-    calls: int
-    usd: float
+    problem: str = ""
 
 
-def read_refinement(run: Path) -> Refinement | None:
-    """What the audit trail in the directory of a run tells; None where there is none.
+def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
+    """A repair for each suggestion of a run."""
+    return tuple(_repair(project, suggestion) for suggestion in record.suggestions)
 
-    Raises:
-        TrailError: There is one, and it is not what it was when it was written.
-    """
-    path = run / _TRAIL
-    if not path.is_file():
-        return None
-    events = read_trail(path)
-    about = events[0].body
+
+def _repair(project: Project, suggestion: Suggestion) -> Repair:
+    if not suggestion.run:
+        return Repair(suggestion=suggestion, cycles=())
+    path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
+    try:
+        return Repair(suggestion=suggestion, cycles=_cycles(path))
+    except TrailError as error:
+        return Repair(suggestion=suggestion, cycles=(), problem=str(error).splitlines()[0])
+
+
+def _cycles(path: Path) -> tuple[Cycle, ...]:
     notes: dict[int, list[Note]] = {}
-    state: Mapping[str, Any] = {}
-    for event in events[1:]:
-        state = event.body["state"]
-        notes.setdefault(state["cycle"], []).extend(
+    for event in read_trail(path)[1:]:
+        notes.setdefault(event.body["state"]["cycle"], []).extend(
             Note(event=note["event"], subject=note["subject"], text=note["text"])
             for note in event.body["decisions"]
         )
-    spent = state.get("spent", {})
-    return Refinement(
-        prompt=str(about.get("prompt", "")),
-        cycles=tuple(
-            Cycle(number=number, notes=tuple(met)) for number, met in sorted(notes.items()) if met
-        ),
-        stop=state.get("stop") or "",
-        calls=spent.get("calls", 0),
-        usd=spent.get("usd", 0.0),
+    return tuple(
+        Cycle(number=number, notes=tuple(met)) for number, met in sorted(notes.items()) if met
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.reports._gate_console import VERDICTS, calls_line, headline, version_step
+from regauge.reports.html._history import pass_counts
 from regauge.reports.html._plot import Plot, plot_of
 from regauge.stats import wilson
 
@@ -111,9 +112,7 @@ def _page(name: str, source: ReportSource, cases: Sequence[Mapping[str, JSON]]) 
     for case in cases:
         word = str(case["verdict"])
         told[word] = told.get(word, 0) + 1
-    own = [suite for suite in suites if suite.arm != "main"]
-    passed = sum(suite.passed for suite in own)
-    measured = passed + sum(suite.failed + suite.tracked_failed for suite in own)
+    passed, measured = pass_counts(source.record, source.rows).get(name, (0, 0))
     interval = wilson(passed, measured) if measured else None
     points = source.history.get(name, ())
     return PromptPage(

@@ -54,7 +54,7 @@ def html_report(source: ReportSource) -> str:
     return environment.from_string((assets / "report.html.j2").read_text(encoding="utf-8")).render(
         record=source.record,
         overview=overview_of(source, cases),
-        refinement=source.refinement,
+        repairs=source.repairs,
         against=source.against,
         style=_Verbatim(style),
         script=_Verbatim(script),

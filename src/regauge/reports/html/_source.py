@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.reports._runs import read_record, read_rows
-from regauge.reports.html._cycles import Refinement, read_refinement
+from regauge.reports.html._cycles import Repair, read_repairs
 from regauge.reports.html._golden import GoldenFile, read_golden
 from regauge.reports.html._history import Point, read_history
 
@@ -31,7 +31,7 @@ class ReportSource:
         against_rows: Its trials.
         golden: By dataset, the golden cases as they are now.
         history: By prompt, how earlier runs went, the oldest first.
-        refinement: What was tried to repair a prompt in this run; None where nothing was.
+        repairs: What was tried to repair the prompts that failed.
     """
 
     record: RunRecord
@@ -40,7 +40,7 @@ class ReportSource:
     against_rows: Sequence[Mapping[str, Any]] = ()
     golden: Mapping[str, GoldenFile]
     history: Mapping[str, Sequence[Point]]
-    refinement: Refinement | None = None
+    repairs: Sequence[Repair] = ()
 
 
 def load_source(run: Path, *, project: Project, against: Path | None = None) -> ReportSource:
@@ -53,7 +53,6 @@ def load_source(run: Path, *, project: Project, against: Path | None = None) -> 
 
     Raises:
         FaultyFileError: A record cannot be read.
-        TrailError: The run has an audit trail that is not what it was when it was written.
     """
     record = read_record(run)
     rows = list(read_rows(run))
@@ -63,6 +62,6 @@ def load_source(run: Path, *, project: Project, against: Path | None = None) -> 
         against=read_record(against) if against else None,
         against_rows=list(read_rows(against)) if against else (),
         golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
-        history=read_history(project, record),
-        refinement=read_refinement(run),
+        history=read_history(project, record, rows),
+        repairs=read_repairs(project, record),
     )

@@ -23,7 +23,7 @@ function crumbs(prompt, one, place, rows) {
     el("a", { href: "#/" }, "Overview"), el("span", { "aria-hidden": "true" }, "/"),
     el("a", { href: back, id: "back" }, prompt.name), el("span", { "aria-hidden": "true" }, "/"), "Case",
     el("span", { class: "steps" },
-      place >= 0 && el("span", {}, `${place + 1} of ${rows.length}`),
+      place >= 0 && el("span", {}, `${(place + 1).toLocaleString("en")} of ${rows.length.toLocaleString("en")}`),
       step(rows[place - 1], "Previous", "prev"), step(place >= 0 ? rows[place + 1] : null, "Next", "next")));
 }
 
@@ -98,7 +98,7 @@ function pane(arm, trial, draws, pieces, onpick) {
     draws.map((one) => el("option", {}, `trial ${one.n}: ${one.outcome}`)));
   if (choose) choose.selectedIndex = draws.indexOf(trial);
   const nothing = trial.answer === undefined;
-  return el("section", { class: "pane", "aria-label": ARMS()[arm] },
+  return el("article", { class: "pane", "aria-label": ARMS()[arm] },
     el("header", {}, el("h3", {}, ARMS()[arm]), badge(trial.outcome),
       choose || el("span", { class: "quiet" }, `trial ${trial.n}${trial.earlier ? ", drawn before this run" : ""}`)),
     trial.refusal && el("p", { class: "text" }, `The model refused: ${trial.refusal}`),
@@ -138,7 +138,7 @@ function reasonOf(said) {
 function goldenView(one) {
   const { golden } = one;
   const inputs = Object.entries(golden.inputs || {});
-  const block = (words, value) => el("section", { class: "pane", "aria-label": words },
+  const block = (words, value) => el("article", { class: "pane", "aria-label": words },
     el("header", {}, el("h3", {}, words)), textBlock([["same", asJson(value)]], words));
   return [
     el("h2", {}, "Input and expected"),

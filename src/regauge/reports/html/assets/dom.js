@@ -59,8 +59,11 @@ function pairs(entries) {
 
 /** A long text is cut, with a button for the rest. */
 function textBlock(pieces, label) {
-  const block = el("pre", { class: "text", tabindex: "0", role: "region", "aria-label": label, dir: "auto" });
   const total = pieces.reduce((sum, [, text]) => sum + text.length, 0);
+  const lines = pieces.reduce((sum, [, text]) => sum + text.split("\n").length - 1, 1);
+  // What scrolls is reached by keys, so it needs a name.
+  const scrolls = total > 1200 || lines > 20;
+  const block = el("pre", { class: scrolls ? "text long" : "text", dir: "auto", ...(scrolls && { tabindex: "0", role: "region", "aria-label": label }) });
   const fill = (limit) => {
     const nodes = [];
     let left = limit;

@@ -89,7 +89,7 @@ class CaseTable {
   }
 
   paint(whole) {
-    const height = this.box.clientHeight || 600;
+    const height = innerHeight; // a box that was nearly empty has yet to grow
     const from = whole ? 0 : Math.max(0, Math.floor(this.box.scrollTop / ROW) - AHEAD);
     const to = Math.min(this.rows.length, whole ? PRINTED : Math.ceil((this.box.scrollTop + height) / ROW) + AHEAD);
     if (this.painted && this.painted[0] === from && this.painted[1] === to) return;

@@ -1,0 +1,87 @@
+"""A headless Chromium that opens pages, watches what they do, and keeps pictures of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).parents[3]
+# Ignored by git; looked at by people.
+PICTURES = ROOT / ".regauge" / "screenshots"
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@dataclass
+class Opened:
+    """A page, and what it did that a report must not do."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list[str])
+    complaints: list[str] = field(default_factory=list[str])
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).first.inner_text()
+
+    def ids(self) -> list[str]:
+        """The cases that the table of the page in sight shows, from its top."""
+        links = self.page.locator("section.view:not([hidden]) tr.row th a")
+        return links.evaluate_all("links => links.map(link => link.dataset.id)")
+
+    def picture(self, name: str) -> None:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+
+# A module each: while it is open its event loop counts as running, which async tests cannot have.
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        why = "no Chromium on this machine: `make browser`, or apt-get install chromium"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, chromium_sandbox=os.geteuid() != 0
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium: Browser) -> Iterator[Callable[..., Opened]]:
+    """Opens a file; at the end none of its pages may have asked for or complained of anything."""
+    met: list[Opened] = []
+
+    def opens(file: Path, address: str = "", **more: Any) -> Opened:
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        seen = Opened(page)
+        page.on("request", lambda request: seen.requests.append(request.url.split("#")[0]))
+        page.on("console", lambda said: seen.complaints.append(said.text))
+        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (seen.complaints.append("dialog"), dialog.dismiss()))
+        page.on("popup", lambda _: seen.complaints.append("popup"))
+        page.goto(f"{file.as_uri()}{address}")
+        met.append(seen)
+        return seen
+
+    yield opens
+    for seen in met:
+        seen.page.context.close()
+        assert seen.complaints == []
+        assert all(url.startswith("file://") and url.endswith(".html") for url in seen.requests)
+        assert len(set(seen.requests)) == 1
