@@ -306,4 +306,4 @@ def test_a_baseline_that_got_worse_is_one_issue_with_the_cases_in_counts(server,
     assert issue["labels"] == [{"name": "regauge"}]
     assert "\n**alert 1.1.0 (sim:clerk-1)**\n" in issue["body"]
     assert "| disk-full &#64;&#8203;all | severity | 12 of 12 | 3 of 8 |" in issue["body"]
-    assert "other" not in issue["body"]
+    assert "other 1.1.0" not in issue["body"]

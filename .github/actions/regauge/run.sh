@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Runs regauge with the inputs of the action. They come as INPUT_ variables, and each becomes one
+# word of one command, whatever is in it.
+set -euo pipefail -o noglob
+
+refuse() {
+    printf '::error title=regauge::%s\n' "$1" >&2
+    exit 2
+}
+
+word() { # NAME: the input, which is no option and has no line break
+    local value="${!1:-}"
+    case "$value" in
+    -* | *$'\n'* | *$'\r'*) refuse "the input ${1#INPUT_} cannot be used" ;;
+    esac
+    printf '%s' "$value"
+}
+
+python="${INPUT_PYTHON:-python}"
+report="$(word INPUT_REPORT)"
+base="$(word INPUT_BASE)"
+budget="$(word INPUT_BUDGET)"
+model="$(word INPUT_MODEL)"
+named="$(word INPUT_PROMPT)"
+prompts=()
+for prompt in $named; do
+    [[ "$prompt" =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || refuse "the input PROMPT cannot be used"
+    prompts+=("$prompt")
+done
+case "${INPUT_RECORD:=none}" in
+none | missing | all) ;;
+*) refuse "the input RECORD is none, missing or all" ;;
+esac
+
+common=()
+[[ -z "$budget" ]] || common+=("--budget-usd=$budget")
+[[ -z "$model" ]] || common+=("--model=$model")
+
+code=0
+decision=""
+case "${INPUT_COMMAND:-}" in
+evals | gate)
+    words=("-m" pytest evals "--record=$INPUT_RECORD" "--report=$report")
+    if [[ "$INPUT_COMMAND" == gate ]]; then
+        words+=("--gate=${base:-origin/main}")
+    fi
+    if ((${#prompts[@]})); then
+        refuse "the input PROMPT is for baseline and refine; evals of all prompts run"
+    fi
+    "$python" "${words[@]}" "${common[@]}" || code=$?
+    if [[ -f "$report/run.json" ]]; then
+        decision="$("$python" -c 'import json, sys
+decision = json.load(open(sys.argv[1], encoding="utf-8")).get("decision") or {}
+print(decision.get("decision", ""))' "$report/run.json")"
+    fi
+    ;;
+baseline)
+    words=("-m" regauge baseline update)
+    [[ "${INPUT_ISSUE:-}" != true ]] || words+=(--issue)
+    "$python" "${words[@]}" "${common[@]}" -- "${prompts[@]}" || code=$?
+    ;;
+refine)
+    ((${#prompts[@]})) || refuse "the input PROMPT names no prompt to refine"
+    for prompt in "${prompts[@]}"; do
+        "$python" -m regauge refine "$prompt" --pr "${common[@]}" || code=$?
+    done
+    ;;
+*)
+    refuse "the input COMMAND is evals, gate, baseline or refine"
+    ;;
+esac
+
+case "$decision" in
+accept | reject | undecided | unmeasured | "") ;;
+*) decision="" ;;
+esac
+printf 'exit-code=%s\ndecision=%s\n' "$code" "$decision" >>"${GITHUB_OUTPUT:-/dev/null}"
+exit "$code"
