@@ -10,13 +10,17 @@ STAMP := $(VENV)/.installed
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header \
 	--python-version 3.11 --group dev pyproject.toml
 
-.PHONY: evals test check format docs golden lock clean help
+.PHONY: evals test browser check format docs golden lock clean help
 
 evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 	$(BIN)/python -m pytest evals --record=none
 
 test: $(STAMP) ## Set up and run the tests.
 	$(BIN)/python -m pytest tests -n auto
+
+browser: ## Install the browser that tests of pages use, on Debian as root.
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get -qq update \
+		&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; }
 
 check: $(STAMP) ## Lint, types, layers, fixtures, docs and help texts.
 	$(BIN)/ruff check .

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from regauge.refine import TrailError, read_trail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +58,8 @@ def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
 def _repair(project: Project, suggestion: Suggestion) -> Repair:
     if not suggestion.run:
         return Repair(suggestion=suggestion, cycles=())
+    from regauge.refine import TrailError
+
     path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
     try:
         return Repair(suggestion=suggestion, cycles=_cycles(path))
@@ -67,12 +68,23 @@ def _repair(project: Project, suggestion: Suggestion) -> Repair:
 
 
 def _cycles(path: Path) -> tuple[Cycle, ...]:
+    from regauge.refine import read_trail
+
     notes: dict[int, list[Note]] = {}
     for event in read_trail(path)[1:]:
         notes.setdefault(event.body["state"]["cycle"], []).extend(
-            Note(event=note["event"], subject=note["subject"], text=note["text"])
+            Note(event=note["event"], subject=_short(note["subject"]), text=note["text"])
             for note in event.body["decisions"]
         )
     return tuple(
         Cycle(number=number, notes=tuple(met)) for number, met in sorted(notes.items()) if met
     )
+
+
+def _short(subject: str) -> str:
+    """A digest as people quote it, and anything else as it is.
+
+    >>> _short("a" * 64), _short("a prompt")
+    ('aaaaaaaaaaaa', 'a prompt')
+    """
+    return subject[:12] if re.fullmatch("[0-9a-f]{64}", subject) else subject

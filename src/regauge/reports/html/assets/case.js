@@ -1,6 +1,7 @@
 // The page of one case: what it was given, what was answered, what each judge said, every trial.
 
-const ARMS = () => ({ base: REPORT.gates ? `Base (${REPORT.base})` : `Base (${REPORT.base || "earlier"})`, candidate: REPORT.gates || REPORT.base ? "Candidate" : "Answer" });
+const ARMS = { base: `Base (${REPORT.base})`, candidate: REPORT.base ? "Candidate" : "Answer" };
+const JSON_LIKE = /^\s*[[{]/;
 const reading = { laid: true, marked: true };
 
 function caseView(prompt, one, place, rows, chosen) {
@@ -67,7 +68,8 @@ function answersView(prompt, one, chosen) {
     if (both && texts.base === texts.candidate) note = "Both answers are the same text.";
     box.replaceChildren(...[
       el("div", { class: "options" },
-        both && option("Mark what differs", "marked", draw), option("Lay out JSON", "laid", draw)),
+        both && option("Mark what differs", "marked", draw),
+        arms.some((arm) => JSON_LIKE.test(pick[arm].answer ?? "")) && option("Lay out JSON", "laid", draw)),
       note && el("p", { class: "note" }, note),
       el("div", { class: both ? "sides" : "sides one" }, arms.map((arm) => pane(arm, pick[arm], draws[arm], pieces[arm], (trial) => {
         pick[arm] = trial;
@@ -89,23 +91,23 @@ function option(words, name, draw) {
 }
 
 function readable(answer) {
-  if (!reading.laid || answer.length > DIFF_CHARS || !/^\s*[[{]/.test(answer)) return answer;
+  if (!reading.laid || answer.length > DIFF_CHARS || !JSON_LIKE.test(answer)) return answer;
   try { return JSON.stringify(JSON.parse(answer), null, 2); } catch { return answer; }
 }
 
 function pane(arm, trial, draws, pieces, onpick) {
-  const choose = draws.length > 1 && el("select", { "aria-label": `Trial of ${ARMS()[arm]}`, onchange: () => onpick(draws[choose.selectedIndex]) },
+  const choose = draws.length > 1 && el("select", { "aria-label": `Trial of ${ARMS[arm]}`, onchange: () => onpick(draws[choose.selectedIndex]) },
     draws.map((one) => el("option", {}, `trial ${one.n}: ${one.outcome}`)));
   if (choose) choose.selectedIndex = draws.indexOf(trial);
   const nothing = trial.answer === undefined;
-  return el("article", { class: "pane", "aria-label": ARMS()[arm] },
-    el("header", {}, el("h3", {}, ARMS()[arm]), badge(trial.outcome),
+  return el("article", { class: "pane", "aria-label": ARMS[arm] },
+    el("header", {}, el("h3", {}, ARMS[arm]), badge(trial.outcome),
       choose || el("span", { class: "quiet" }, `trial ${trial.n}${trial.earlier ? ", drawn before this run" : ""}`)),
     trial.refusal && el("p", { class: "text" }, `The model refused: ${trial.refusal}`),
     trial.cause && el("p", { class: "text" }, trial.cause.message),
     trial.cause && trial.cause.raw && textBlock([["same", trial.cause.raw]], "What the judge's model said"),
     nothing ? !trial.cause && el("p", { class: "text" }, "There is no answer.")
-      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${ARMS()[arm]}`));
+      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${ARMS[arm]}`));
 }
 
 function verdictsView(arms, pick) {
@@ -164,9 +166,9 @@ function trialsView(prompt, one) {
   if (!one.trials.length) return null;
   const names = { recording: "recording", store: "local store", live: "asked for now" };
   return [el("h2", {}, "All trials"), table("All trials",
-    [[REPORT.base ? "Of" : "Answer"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]],
+    [REPORT.base && ["Of"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]].filter(Boolean),
     one.trials.map((trial) => el("tr", {},
-      el("th", { scope: "row" }, trial.arm === "base" ? "Base" : "Candidate"),
+      REPORT.base && el("th", { scope: "row" }, trial.arm === "base" ? "Base" : "Candidate"),
       el("td", { class: "num" }, String(trial.n)), el("td", {}, badge(trial.outcome)),
       el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map((said) => said.judge).join(", ") || (trial.cause ? trial.cause.kind : "–")),
       el("td", {}, names[trial.source] || "–"), el("td", { class: "num" }, duration(trial.latency_s)),
@@ -178,7 +180,10 @@ function trialsView(prompt, one) {
 }
 
 function originView(prompt, one) {
-  const versions = [...new Set(one.trials.map((trial) => `${trial.arm === "base" ? "base" : "candidate"}: ${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${trial.model}${trial.model.startsWith("sim:") ? " (simulated)" : ""}`))];
+  const of = (trial) => (REPORT.base ? (trial.arm === "base" ? "base " : "candidate ") : "");
+  const model = (trial) => `${trial.model}${trial.model.startsWith("sim:") ? " (simulated)" : ""}`;
+  const versions = [...new Set(one.trials.map((trial) =>
+    `${of(trial)}${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${model(trial)}`))];
   const { golden } = one;
   return [el("h2", {}, "Where it comes from"), pairs([
     ["Prompt", `${prompt.name}${versions.length ? `, ${versions.join("; ")}` : ""}`],
