@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from math import comb
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.refine._tally import Count, Tally
+    from regauge.refine._tally import Tally
 
-__all__ = ["better_p", "lower_p", "mean_effect", "worse_p"]
+__all__ = ["better_p", "mean_effect", "worse_p"]
 
 
 def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
@@ -25,27 +24,6 @@ def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: st
 def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
     """The p-value that a text fails a check no more often than another."""
     return _within_cases(tally, text, than, cases, check, better=False)
-
-
-def lower_p(few: Count, many: Count) -> float:
-    """The exact one-sided p-value (Fisher) that `few` passes no less often than `many`.
-
-    >>> from regauge.refine._tally import Count
-    >>> round(lower_p(Count(1, 6), Count(20, 20)), 6)
-    9.1e-05
-    """
-    trials, passes = few.trials + many.trials, few.passed + many.passed
-    if not few.trials or not many.trials:
-        return 1.0
-    ways = comb(trials, passes)
-    least = max(0, passes - many.trials)
-    return (
-        sum(
-            comb(few.trials, n) * comb(many.trials, passes - n)
-            for n in range(least, few.passed + 1)
-        )
-        / ways
-    )
 
 
 def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> float:

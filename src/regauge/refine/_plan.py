@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from regauge.refine._clusters import diagnose
 from regauge.refine._state import (
     Action,
     AskCritique,
@@ -14,7 +15,7 @@ from regauge.refine._state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from regauge.refine._clusters import Cluster
     from regauge.refine._state import Phase, Setting, State
@@ -30,6 +31,7 @@ __all__ = [
     "holdout_cases_of",
     "screen",
     "simplify",
+    "unclear_cases",
     "verification_phase",
     "without",
 ]
@@ -40,9 +42,32 @@ _BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
 
 
 def baseline(setting: Setting, state: State) -> RunTrials:
-    """Some trials of every train case under the prompt as it is."""
-    trials = setting.policy.test.baseline_trials
-    return RunTrials(draws=(draws(setting, state, setting.base, setting.train, trials),))
+    """First some trials of every train case under the prompt as it is; then of unclear ones."""
+    test = setting.policy.test
+    if not state.look:
+        return RunTrials(
+            draws=(draws(setting, state, setting.base, setting.train, test.first_trials),)
+        )
+    cases = unclear_cases(setting, state)
+    return RunTrials(draws=(draws(setting, state, setting.base, cases, test.look_trials),))
+
+
+def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
+    """Cases whose failures may be chance, and such as an edit will be compared on.
+
+    The failures that are likeliest to be more than chance come first. All trials together stay
+    within `baseline_trials` per train case, however many checks are unclear.
+    """
+    test = setting.policy.test
+    digest = setting.base.digest
+    drawn = sum(state.tally.trials(digest, case) for case in setting.train)
+    found = diagnose(state.tally, lambda _: (digest,), setting.train, setting.checks, test)
+    known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
+    unclear = (c for c in found.flaky if c.p_flaky < test.unclear_p)
+    ranked = sorted((*known, *unclear), key=lambda c: (c.p_flaky, c.check))
+    cases = dict.fromkeys(case for cluster in ranked for case in cluster.cases)
+    room = (test.baseline_trials * len(setting.train) - drawn) // test.look_trials
+    return tuple(cases)[: max(0, room)]
 
 
 def screen(setting: Setting, state: State) -> RunTrials:
@@ -131,8 +156,8 @@ def holdout(setting: Setting, state: State) -> RunTrials:
 
 
 def fresh(setting: Setting, state: State) -> RunTrials:
-    """More trials, that choose nothing, of the cases that the accepted edits are for."""
-    cases = tuple(dict.fromkeys((*_target_cases(state), *holdout_cases_of(setting, state))))
+    """More trials, that choose nothing, of the cases on which too little is known yet."""
+    cases = state.waiting
     first = state.fresh
     trials = setting.policy.test.suite_trials
     return RunTrials(
@@ -149,13 +174,12 @@ def fresh(setting: Setting, state: State) -> RunTrials:
     )
 
 
-def holdout_cases_of(setting: Setting, state: State) -> tuple[str, ...]:
-    """The holdout cases to which a check of the accepted edits applies."""
-    checks = {edit.cluster.check for edit in state.accepted}
+def holdout_cases_of(setting: Setting, state: State, check: str) -> tuple[str, ...]:
+    """The holdout cases to which a check applies."""
     return tuple(
         case
         for case in setting.holdout
-        if any(state.tally.check(setting.base.digest, case, check).trials for check in checks)
+        if state.tally.check(setting.base.digest, case, check).trials
     )
 
 
@@ -214,10 +238,6 @@ def _verification_calls(setting: Setting) -> int:
     test = setting.policy.test
     cases = len(setting.train) + len(setting.holdout)
     return cases + test.baseline_trials * len(setting.holdout) + _REDRAWS
-
-
-def _target_cases(state: State) -> Sequence[str]:
-    return [case for edit in state.accepted for case in edit.cluster.cases]
 
 
 def _numbers(first: int, count: int) -> range:

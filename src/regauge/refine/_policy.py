@@ -42,7 +42,11 @@ class TestPolicy:
     """How much evidence a step needs.
 
     Attributes:
-        baseline_trials: Of every train case, before anything is said about the prompt.
+        first_trials: Of every train case, before anything is said about the prompt.
+        baseline_trials: Of train cases in the mean, once those are drawn again on which too
+            little is known; and of every holdout case.
+        unclear_p: A check is drawn again while so many failures at `flaky_rate` are less likely
+            than this.
         flaky_rate: A check that fails no more often than this is flaky and left alone.
         flaky_p: A cluster stays when so many failures at `flaky_rate` are less likely than this.
         screen_cases: Failing cases that a candidate is first tried on.
@@ -56,13 +60,16 @@ class TestPolicy:
         harm_p: Up to this p-value another check got worse, divided by `looks`.
         margin: An edit whose mean effect is below minus this is refuted.
         fresh_p: The target must have improved on trials that chose nothing, up to this p-value.
-        overfit_p: The holdout's pass rate is below that of the train cases, up to this p-value.
+        generalises: The holdout's trials must be so many times likelier if an edit helps there as
+            it does on train cases than if it does nothing there; it is overfit at the inverse.
         suite_trials: Fresh trials per case in the last verification.
     """
 
     __test__ = False  # pytest would take the name for a test class
 
+    first_trials: int = 2
     baseline_trials: int = 3
+    unclear_p: float = 0.60
     flaky_rate: float = 0.10
     flaky_p: float = 0.05
     screen_cases: int = 6
@@ -75,7 +82,7 @@ class TestPolicy:
     harm_p: float = 0.05
     margin: float = 0.03
     fresh_p: float = 0.05
-    overfit_p: float = 0.05
+    generalises: float = 4.0
     suite_trials: int = 2
 
 

@@ -203,6 +203,7 @@ class State:
         novel: Whether any proposer came with something new in this cycle.
         look: Which look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
+        waiting: The cases that the last verification needs more trials of.
         ending: Why no further edit is sought; what is accepted is verified all the same.
         notes: What the last step decided.
     """
@@ -225,6 +226,7 @@ class State:
     look: int = 0
     tested: int = 0
     idle: int = 0
+    waiting: tuple[str, ...] = ()
     ending: StopReason | None = None
     stop: Stop | None = None
     notes: tuple[Note, ...] = ()

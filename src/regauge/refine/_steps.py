@@ -10,7 +10,7 @@ from regauge.refine._candidates import candidates_of
 from regauge.refine._clusters import diagnose
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._memory import Tried, changed_lines
-from regauge.refine._plan import screen_cases, verification_phase
+from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
 from regauge.refine._state import Accepted, Note, Stop
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
             f"{len(unmeasured)} of {len(setting.train)} train cases have no trial, such as"
             f" {unmeasured[0]}",
         )
-    return _diagnosed(setting, state)
+    again = replace(state, look=state.look + 1)
+    if unclear_cases(setting, again):
+        return again
+    return _diagnosed(setting, replace(state, look=0))
 
 
 def after_critique(setting: Setting, state: State, told: Critiqued) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from regauge.digests import digest_of
@@ -64,7 +65,7 @@ async def verify_by_gate(
         for case in (*setting.train, *setting.holdout)
         if (checks := state.tally.checks(setting.base.digest, [case]))
     ]
-    gate = Gate(cases, policy or GatePolicy())
+    gate = Gate(cases, _without_repairs(policy or GatePolicy()))
     spent = Spent()
     outcomes: list[Outcome] = []
     while wanted := gate.wanted():
@@ -105,6 +106,11 @@ async def verify_by_gate(
         outcomes=tuple(outcomes),
         spent=spent,
     )
+
+
+def _without_repairs(policy: GatePolicy) -> GatePolicy:
+    """The same policy for what is broken; what is repaired was tested before, and shows after."""
+    return replace(policy, improved_at_most=-1.0)
 
 
 def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> History:

@@ -116,9 +116,12 @@ def content_words(text: str) -> frozenset[str]:
 
 def _stem(word: str) -> str:
     """A word without its commonest endings; crude, and the same for both sides of a comparison."""
-    for ending in ("ies", "ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:  # noqa: PLR2004 - a stem
-            return word[: -len(ending)] + ("y" if ending == "ies" else "")
+    # The plural's first, so that "greetings" and "greeting" end up the same.
+    for endings in (("ies", "es", "s"), ("ing", "ed")):
+        for ending in endings:
+            if word.endswith(ending) and len(word) - len(ending) >= 3:  # noqa: PLR2004 - a stem
+                word = word[: -len(ending)] + ("y" if ending == "ies" else "")
+                break
     return word
 
 

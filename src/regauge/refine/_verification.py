@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine._evidence import better_p, lower_p
+from regauge.refine._evidence import better_p
 from regauge.refine._plan import holdout_cases_of, verification_phase, without
 from regauge.refine._state import Note
 from regauge.refine._steps import stop, tried
 from regauge.refine._tally import Count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.refine._state import Accepted, Setting, State, StopReason, SuiteSaid, TrialsDone
 
 __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
@@ -95,43 +98,64 @@ def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
 def _judge_fresh(setting: Setting, state: State) -> State:
     """Whether every accepted edit helps on trials that chose nothing, on the holdout as well."""
     test = setting.policy.test
+    waiting: list[str] = []
+    doubtful = ""
     for edit in reversed(state.accepted):
-        overfit = _overfit(setting, state, edit)
-        if overfit:
-            return _roll_back(setting, state, "overfit", overfit)
-    waiting = [
-        e for e in state.accepted if _fresh_p(setting, state, e) > test.fresh_p / _FRESH_LOOKS
-    ]
+        check, unseen = edit.cluster.check, holdout_cases_of(setting, state, edit.cluster.check)
+        odds = _generalises(setting, state, edit, unseen)
+        if odds <= 1 / test.generalises:
+            return _roll_back(setting, state, "overfit", _compared(state, edit, unseen))
+        if odds < test.generalises and unseen:
+            waiting += unseen
+            doubtful = _compared(state, edit, unseen)
+        if _fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
+            waiting += (*edit.cluster.cases, *unseen)
+            doubtful = f"the gain in {check} does not show on fresh trials"
     if not waiting:
         return _accepted(setting, state)
     if state.look < _FRESH_LOOKS:
-        return replace(state, phase="fresh")
-    check = waiting[-1].cluster.check
-    return _roll_back(
-        setting, state, "undecided", f"the gain in {check} does not show on fresh trials"
-    )
+        return replace(state, phase="fresh", waiting=tuple(dict.fromkeys(waiting)))
+    return _roll_back(setting, state, "undecided", doubtful)
 
 
-def _fresh_p(setting: Setting, state: State, edit: Accepted) -> float:
+def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
     """How likely the fresh trials are so good when the revision is no better than the base."""
-    cases = (*edit.cluster.cases, *holdout_cases_of(setting, state))
+    cases = (*edit.cluster.cases, *unseen)
     both = state.fresh.with_outcomes(
         outcome for case in cases for outcome in state.tally.since(setting.base.digest, case, 0)
     )
     return better_p(both, state.text.digest, setting.base.digest, cases, edit.cluster.check)
 
 
-def _overfit(setting: Setting, state: State, edit: Accepted) -> str:
-    """Whether an edit helps the cases it was made for, and not the others; in words."""
+def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
+    """How many times likelier the holdout's trials are if the edit helps there as on train cases.
+
+    The other explanation is that it does nothing there. Without a holdout case nothing is known.
+    """
+    check = edit.cluster.check
+    without = state.tally.over(setting.base.digest, (*edit.cluster.cases, *unseen), check)
+    helped = state.fresh.over(state.text.digest, edit.cluster.cases, check) + Count(*edit.after)
+    said = state.fresh.over(state.text.digest, unseen, check)
+    if not unseen:
+        return math.inf
+    base, seen = _rate(without), _rate(helped)
+    if seen <= base:
+        return 1.0
+    return float((seen / base) ** said.passed * ((1 - seen) / (1 - base)) ** said.failed)
+
+
+def _rate(count: Count) -> float:
+    """A share that is never 0 or 1."""
+    return (count.passed + 0.5) / (count.trials + 1)
+
+
+def _compared(state: State, edit: Accepted, unseen: Sequence[str]) -> str:
     check, text = edit.cluster.check, state.text.digest
-    cases = holdout_cases_of(setting, state)
-    unseen = state.fresh.over(text, cases, check)
     seen = state.fresh.over(text, edit.cluster.cases, check) + Count(*edit.after)
-    if not unseen.trials or lower_p(unseen, seen) > setting.policy.test.overfit_p:
-        return ""
+    others = state.fresh.over(text, unseen, check)
     return (
         f"{check} passes {seen.passed} of {seen.trials} trials of cases it was made for, and only"
-        f" {unseen.passed} of {unseen.trials} of the others"
+        f" {others.passed} of {others.trials} of the others"
     )
 
 
