@@ -115,7 +115,6 @@ class _Search:
                 trainset=cases,
                 valset=cases,
                 adapter=self,
-                custom_candidate_proposer=self.propose_new_texts,
                 max_metric_calls=calls,
                 reflection_minibatch_size=min(_MINIBATCH, len(cases)),
                 seed=self._proposer.seed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,7 @@ class ModelProposer:
         )
 
 
+@cache
 def refiner_prompt(name: str) -> Prompt:
     """One of the refiner's own prompts: `critic`, `proposer`, `reflection`, `verifier`."""
     from regauge.prompts import load_prompt
