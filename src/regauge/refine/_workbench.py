@@ -174,6 +174,7 @@ class SuiteBench:
             released=self._subject.released,
             examples=self._subject.examples,
             show_goldens=self._options.show_goldens,
+            draw=self.draw,
         )
 
     async def _ask(self, request: CompletionRequest) -> Completion:
