@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# pytester forgets the modules that a test imports; the types of this one register but once.
+# pytester forgets the modules that a test imports; these register types but once.
 import pandas.core.arrays.arrow.extension_types  # noqa: F401
 import pytest
+import sqlalchemy.dialects.sqlite  # noqa: F401
 
 from tests.fakes import Endpoint
 from tests.parts import EvalParts

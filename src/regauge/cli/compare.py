@@ -18,7 +18,7 @@ from regauge.project import Project
 from regauge.reports import answer_lines, find_run, list_runs, read_record, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
     from regauge.reports import RunRecord
@@ -119,19 +119,17 @@ def _headline(suite: SuiteComparison) -> str:
         if suite.count(change)
     ]
     counts.append(f"{suite.same} the same")
-    return f"{suite.prompt}{on}  {_versions(suite)}  {', '.join(counts)}"
+    return f"{suite.prompt}{on}  {_versions(suite)}: {', '.join(counts)}"
 
 
 def _versions(suite: SuiteComparison) -> str:
-    before, after = _version(suite.before), _version(suite.after)
-    return before if before == after else f"{before} -> {after}"
-
-
-def _version(facts: Mapping[str, Any] | None) -> str:
-    if facts is None:
-        return "nothing"
-    digest = facts["prompt_digest"][:12]
-    return f"{facts['version'] or '-'} ({digest}) {simulated(facts['model'])}"
+    """What was measured in A, and what in B where it is something else."""
+    sides = [side for side in (suite.before, suite.after) if side is not None]
+    models = list(dict.fromkeys(simulated(side["model"]) for side in sides))
+    contents = list(
+        dict.fromkeys(f"{side['version'] or '-'} ({side['prompt_digest'][:12]})" for side in sides)
+    )
+    return f"{' -> '.join(contents)}  {' -> '.join(models)}"
 
 
 def _counts(change: CaseChange) -> str:

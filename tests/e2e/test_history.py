@@ -1,0 +1,226 @@
+"""`regauge log`, `runs`, `compare` and `trend`, from the project's own history."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+from inline_snapshot import snapshot
+
+from regauge.cli import group
+from regauge.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+    Regauge = Callable[..., Result]
+
+
+@pytest.fixture
+def regauge(monkeypatch: pytest.MonkeyPatch) -> Regauge:
+    def run(project: EvalProject, *arguments: str) -> Result:
+        monkeypatch.chdir(project.root)
+        return CliRunner().invoke(group, list(arguments))
+
+    return run
+
+
+def _shown(project: EvalProject, text: str) -> str:
+    """`text` without what differs from run to run."""
+    text = re.sub(r"\d{4}-\d\d-\d\d", "DAY-------", project.plain(text))
+    text = re.sub(r"\b[0-9a-f]{9}\b", "COMMIT---", text)
+    return re.sub(r"\b[0-9a-f]{12}\b", "DIGEST------", text)
+
+
+def _commit(project: EvalProject) -> None:
+    for words in (
+        ["init", "-q"],
+        ["add", "prompts"],
+        ["-c", "user.name=you", "-c", "user.email=you@example.com", "commit", "-qm", "prompt"],
+    ):
+        subprocess.run(["git", *words], cwd=project.root, check=True, timeout=30)
+
+
+def test_log_and_trend_show_how_each_version_fared(project: EvalProject, regauge: Regauge):
+    nothing = regauge(project, "trend", "triage")
+    assert nothing.output == snapshot(
+        "no run of triage in .regauge/history.sqlite3 yet: pytest evals -k triage\n"
+    )
+    _commit(project)
+    before = regauge(project, "log", "triage").output
+    assert "%" not in before
+    project.golden([project.case(0), *(project.case(n, ok=False) for n in range(1, 5))])
+    project.run()
+    project.run("-k", "disk-000")
+    project.prompt(version="1.1.0", system="Say how severe the alert is, as JSON.")
+    _commit(project)
+    project.golden([*(project.case(n) for n in range(4)), project.case(4, ok=False)])
+    project.run("--record=none")
+    project.run()
+    trend = regauge(project, "trend", "triage")
+    assert _shown(project, trend.output) == snapshot("""\
+triage · sim:clerk-1 (simulated) · 4 runs  ▂▇
+version  content       day         pass rate     0 to 100 %, 95 % interval             answer  runs
+1.0.0    DIGEST------  DAY-------  20.0 % (1/5)  │ ────●─────────         │  4 to 62   $0      2
+1.1.0    DIGEST------  DAY-------  80.0 % (4/5)  │         ─────────●──── │  38 to 96  $0      2     other cases
+""")
+    every = regauge(project, "trend", "triage", "--runs", "-n3").output.splitlines()
+    assert [line.split()[3:6] for line in every[2:]] == snapshot(
+        [["100.0", "%", "(1/1)"], ["unmeasured", "│", "│"], ["80.0", "%", "(4/5)"]]
+    )
+    logged = regauge(project, "log", "triage")
+    assert _shown(project, logged.stdout) == snapshot("""\
+1.1.0     DAY-------  DIGEST------  COMMIT---  80.0 % (4/5)        $0          (not released)
+1.0.0     DAY-------  DIGEST------  COMMIT---  20.0 % (1/5)        $0          (not released)
+prompts/triage.prompt.yml: never released
+""")
+    assert logged.stderr == "pass rates are those of sim:clerk-1 (simulated)\n"
+    document = json.loads(regauge(project, "log", "triage", "--json").stdout)
+    assert [
+        (row["version"], row["measured"]["passed"], row["measured"]["measured"])
+        for row in document["versions"]
+    ] == [("1.1.0", 4, 5), ("1.0.0", 1, 5)]
+    (line,) = json.loads(regauge(project, "trend", "triage", "--json").stdout)["lines"]
+    assert (line["model"], line["simulated"], line["runs"]) == ("sim:clerk-1", True, 4)
+    assert [point["pass_rate"] for point in line["points"]] == [0.2, 0.8]
+    other = regauge(project, "trend", "triage", "--model", "openai:gpt-5-mini")
+    assert "no run of triage with openai:gpt-5-mini" in other.output
+
+
+def test_answers_and_outcomes_of_two_runs_are_compared(
+    live: EvalProject, endpoint: Endpoint, regauge: Regauge
+):
+    live.golden([live.case(0), live.case(1, ok=False), live.case(2), live.case(3), live.case(4)])
+    live.run()
+    first = live.records()[0]["id"]
+    live.golden([live.case(0, ok=False), live.case(1), live.case(2), live.case(3), live.case(5)])
+    endpoint.answer = lambda text: json.dumps(
+        {
+            "severity": "low\x1b[31m" if "disk 3" in text else "critical",
+            "reason": "it says so itself",
+        }
+    )
+    live.prompt(version="1.1.0", system="Say how severe the alert is, as JSON.")
+    live.run()
+    compared = regauge(live, "compare", first, "latest", "--answers")
+    assert compared.exit_code == 0
+    assert _shown(live, compared.output) == snapshot("""\
+A  RUN  -
+B  RUN  -
+
+triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 other answer, 1 the same
+worse               1/1 -> 0/1    disk-000
+      both answers are the same text
+    B  agrees: agrees says false
+better              0/1 -> 1/1    disk-001
+      both answers are the same text
+    A  agrees: agrees says false
+only in A           1/1 -> -      disk-004
+    -{
+    -  "severity": "critical",
+    -  "reason": "it says so itself"
+    -}
+only in B           - -> 1/1      disk-005
+    +{
+    +  "severity": "critical",
+    +  "reason": "it says so itself"
+    +}
+other answer        1/1 -> 1/1    disk-003
+     {
+    -  "severity": "critical",
+    +  "severity": "low\\u001b[31m",
+       "reason": "it says so itself"
+     }
+""")
+    short = regauge(live, "compare", first, "latest", "--no-diff").output
+    assert short.splitlines()[-1] == (
+        "other answers with the same outcome: 1 (--answers shows them)"
+    )
+    document = json.loads(regauge(live, "compare", first, "latest", "--json").stdout)
+    assert [change["change"] for change in document["suites"][0]["changes"]] == [
+        "worse",
+        "better",
+        "removed",
+        "added",
+        "answer",
+    ]
+    itself = regauge(live, "compare", "latest", "latest").output
+    assert itself.splitlines()[-1].endswith("local:clerk: 5 the same")
+    unknown = regauge(live, "compare", "latest", "latest", "--prompt", "triange")
+    assert isinstance(unknown.exception, UsageError)
+    assert "neither run has the prompt 'triange'" in str(unknown.exception)
+
+
+def test_runs_stay_in_the_history_when_their_directories_are_gone(
+    project: EvalProject, regauge: Regauge
+):
+    project.run()
+    (record,) = project.records()
+    assert not (project.root / ".regauge" / "history.sqlite3").exists()
+    assert regauge(project, "runs").output.startswith(record["id"])
+    shutil.rmtree(project.root / ".regauge" / "runs")
+    listed = regauge(project, "runs", "--json")
+    assert json.loads(listed.stdout) == record
+    compared = regauge(project, "compare", record["id"], record["id"][:-1])
+    assert compared.output.endswith("sim:clerk-1 (simulated): 5 the same\n")
+    missing = regauge(project, "compare", "1999", "latest")
+    assert isinstance(missing.exception, UsageError)
+    assert str(missing.exception) == snapshot("""\
+there is no run '1999', neither in .regauge/runs nor in .regauge/history.sqlite3
+  fix: `regauge runs` lists them\
+""")
+
+
+@pytest.mark.parametrize("how", ["damaged", "newer", "foreign"])
+def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
+    project: EvalProject, regauge: Regauge, how: str
+):
+    project.run()
+    path = project.root / ".regauge" / "history.sqlite3"
+    if how == "damaged":
+        path.write_bytes(b"not a database at all" * 100)
+        problem = "file is not a database"
+    else:
+        regauge(project, "runs")
+        with sqlite3.connect(path) as database:
+            if how == "newer":
+                database.execute("INSERT INTO regauge_schema VALUES (99, '9.0')")
+                problem = "written by a newer regauge (schema 99, this one knows 1)"
+            else:
+                database.execute("DROP TABLE regauge_suites")
+                problem = "no such table: regauge_suites"
+        database.close()
+    refused = regauge(project, "trend", "triage")
+    assert isinstance(refused.exception, StoreError)
+    message = str(refused.exception)
+    assert f"history in .regauge/history.sqlite3: {problem}" in message
+    assert "fix: " in message
+    log = regauge(project, "log", "triage")
+    assert log.exit_code == 0
+    assert problem in log.stderr
+    if how == "newer":
+        return
+    # What the message says to do.
+    (command,) = re.findall(r"mv .*", message)
+    subprocess.run(command.split(), cwd=project.root, check=True, timeout=30)
+    assert "100.0 % (5/5)" in regauge(project, "trend", "triage").output
+
+
+def test_a_run_loads_no_database(project: EvalProject, modules_loaded_by):
+    project.write(
+        "conftest.py",
+        "import sys\n\ndef pytest_unconfigure():\n    print('loaded', 'sqlalchemy' in sys.modules)\n",
+    )
+    done = project.run("-s")
+    assert "loaded False" in done.stdout.str()
+    for command in ("log", "runs", "compare", "trend"):
+        assert "sqlalchemy" not in modules_loaded_by(f"import regauge.cli.{command}")
