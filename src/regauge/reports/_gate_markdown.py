@@ -24,6 +24,8 @@ _MARK = "<!-- regauge gate -->"
 # GitHub takes 65,536 characters of a comment; some are left for what else is in it.
 _CHARS_MAX = 60_000
 _MESSAGE_CHARS_MAX = 1000
+# These decide nothing; who reads in ten seconds need not see each.
+_FOLDED = frozenset({"flaky", "known-failing"})
 _MARKS = {"accept": "✅", "reject": "❌", "undecided": "❔", "unmeasured": "⚠️"}
 
 
@@ -101,20 +103,28 @@ def _parts(
 
 
 def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
-    diffs_left = limits.answers
+    answers_left = limits.answers
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
-        if words.shown and cases:
-            yield ""
+        if not words.shown or not cases:
+            continue
+        folded = verdict in _FOLDED
+        yield ""
+        if folded:
+            yield f"<details><summary>{words.title}: {len(cases)}</summary>"
+        else:
             yield f"**{words.title}**"
+        yield ""
+        for case in cases[: limits.cases]:
+            yield f"- {shown_text(_short(case.message))}{_accepted(case)}"
+            if words.diff and answers_left:
+                answers_left -= 1
+                yield from _answers(case, limits)
+        if len(cases) > limits.cases:
+            yield f"- … and {len(cases) - limits.cases} more"
+        if folded:
             yield ""
-            for case in cases[: limits.cases]:
-                yield f"- {shown_text(_short(case.message))}{_accepted(case)}"
-                if words.diff and diffs_left:
-                    diffs_left -= 1
-                    yield from _answers(case, limits)
-            if len(cases) > limits.cases:
-                yield f"- … and {len(cases) - limits.cases} more"
+            yield "</details>"
 
 
 def _rules(prompt: PromptDocument) -> Iterator[str]:

@@ -52,22 +52,28 @@ def shown_text(text: str) -> str:
 
 
 def _pass_rate(document: DecisionDocument, prompt: PromptDocument) -> str:
-    """Of the candidate: the mean of its cases, whose trials are not alike in number.
+    """Main's and the candidate's, each the mean of the same cases, whose trials differ in number.
 
     The interval takes each case for one trial, which makes it wide rather than narrow.
     """
     from regauge.stats import wilson
 
-    counts = [
-        case.candidate
-        for case in document.cases
-        if case.prompt == prompt.prompt and case.candidate.trials
+    cases = [
+        case for case in document.cases if case.prompt == prompt.prompt and case.candidate.trials
     ]
-    if not counts:
+    if not cases:
         return "-"
-    rate = sum(count.passed / count.trials for count in counts) / len(counts)
-    bounds = wilson(round(rate * len(counts)), len(counts))
-    return f"{rate:.0%} ({min(bounds.low, rate):.0%} to {max(bounds.high, rate):.0%})"
+    rate = sum(case.candidate.passed / case.candidate.trials for case in cases) / len(cases)
+    bounds = wilson(round(rate * len(cases)), len(cases))
+    shown = f"{rate:.0%} ({min(bounds.low, rate):.0%} to {max(bounds.high, rate):.0%})"
+    of_main = [
+        (case.before.passed + case.today.passed) / (case.before.trials + case.today.trials)
+        for case in cases
+        if case.before.trials + case.today.trials
+    ]
+    if len(of_main) < len(cases):
+        return shown
+    return f"{sum(of_main) / len(of_main):.0%} → {shown}"
 
 
 def _step(

@@ -132,7 +132,7 @@ decide again: regauge gate origin/main\
 
 | prompt | version | cases | broken | passed | pass rate |
 |---|---|--:|--:|--:|--:|
-| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 0% (0% to 66%) |
+| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 100% → 0% (0% to 66%) |
 
 **Versions of alert-severity**
 
@@ -236,3 +236,16 @@ def test_no_answer_ends_its_block_or_begins_a_command(
         assert re.fullmatch(r"::(error|warning) [^\n\r]*?::[^\n\r]*", command)
         head = command.split("::")[1]
         assert head.count(",") == 2, head
+
+
+def test_cases_that_decide_nothing_are_folded_away():
+    document = a_decision(
+        a_case("now-and-then", "flaky", message="flaky @all"),
+        a_case("never", "known-failing", message="known"),
+        a_case("broken", message="broken"),
+    )
+    text = decision_markdown(document)
+    assert "**Broken**\n\n- broken\n" in text
+    assert "<details><summary>Flaky: 1</summary>\n\n- flaky &#64;&#8203;all\n\n</details>\n" in text
+    assert "<details><summary>Known failing: 1</summary>\n\n- known\n\n</details>\n" in text
+    assert text.count("<details>") == text.count("</details>")
