@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._input_values import input_values
 from regauge.cli._terminal import echo, short
-from regauge.errors import UsageError
 from regauge.prompts import (
     Semver,
     find_prompt,
@@ -54,7 +53,7 @@ def command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None:
     commit, branch or tag; without it the file is shown as it is.
     """
     shown = _load(prompt)
-    messages = shown.render(_inputs(inputs)) if inputs else shown.messages
+    messages = shown.render(input_values(inputs, option="--render")) if inputs else shown.messages
     if as_json:
         document = _document(shown)
         if inputs:
@@ -78,27 +77,6 @@ def _load(prompt: str) -> Prompt:
         path = find_prompt(name)
         return parse_prompt(text_at(path, wanted), path=path)
     return load_version(find_prompt(name), version)
-
-
-def _inputs(given: tuple[str, ...]) -> dict[str, JSON]:
-    inputs: dict[str, JSON] = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise UsageError(f"--render {item!r} has no value\n  fix: write NAME=VALUE")
-        if name.endswith(":"):
-            try:
-                inputs[name[:-1]] = json.loads(value)
-            except json.JSONDecodeError as error:
-                raise UsageError(f"--render {item!r}: not JSON: {error}") from error
-        elif value.startswith("@"):
-            try:
-                inputs[name] = Path(value[1:]).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f"--render {item!r}: cannot read the file: {error}") from error
-        else:
-            inputs[name] = value
-    return inputs
 
 
 def _print_head(prompt: Prompt) -> None:

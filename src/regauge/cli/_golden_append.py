@@ -1,0 +1,109 @@
+"""Adds a case at the end of a golden dataset, once it is known to load and to render."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from regauge.datasets import Dataset, find_dataset, load_dataset
+from regauge.errors import DatasetError, UsageError
+from regauge.prompts import find_prompt, load_prompt, write_atomically
+from regauge.recordings import Redactor, map_texts
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+    from regauge.project import Project
+
+__all__ = ["append_case", "redacted"]
+
+
+def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple[Path, int]:
+    """Add a case to the golden dataset of a prompt; the file is made where there is none.
+
+    Returns:
+        The file, and the line the case stands on.
+
+    Raises:
+        UsageError: The dataset is no JSONL file, or has the case already.
+        DatasetError: The case, or the file as it was, cannot be used.
+        RenderError: The prompt cannot be rendered with the inputs.
+        PromptError: There is no such prompt.
+    """
+    path = _file(project, name)
+    before = path.read_bytes() if path.is_file() else b""
+    known = _loaded(project, path, before) if before.strip() else None
+    _refuse_twin(project, path, known, document)
+    gap = b"\n" if before and not before.endswith(b"\n") else b""
+    line = json.dumps(document, ensure_ascii=False)
+    after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
+    cases = _loaded(project, path, after).cases
+    prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
+    number = int(cases[-1].at.rpartition(":")[2])
+    prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
+    try:
+        write_atomically(path, after)
+    except OSError as error:
+        raise UsageError(
+            f"{project.relative(path)} cannot be written: {error.strerror or error}\n"
+            "  fix: give write permission, then run the command again"
+        ) from error
+    return path, number
+
+
+def redacted(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
+    """A case without keys and other secrets, as they are kept out of recordings."""
+    settings = project.settings
+    names = {"OPENAI_API_KEY"}
+    for endpoint in settings.providers.values():
+        names.update(endpoint.headers_env.values(), filter(None, [endpoint.api_key_env]))
+    redactor = Redactor(settings.redact, os.environ, names=names)
+    return cast("dict[str, JSON]", map_texts(document, redactor.redact))
+
+
+def _file(project: Project, name: str) -> Path:
+    try:
+        path = find_dataset(name, fixtures_dir=project.fixtures_dir)
+    except DatasetError:
+        path = project.golden_dir / f"{name}.jsonl"
+        if any(project.golden_dir.glob(f"{name}.*")):  # two of them
+            raise
+        find_prompt(name, root=project.root)
+    if path.suffix != ".jsonl":
+        raise UsageError(
+            f"{project.relative(path)} is no JSONL file, so nothing is added to it\n"
+            "  fix: add the case by hand; --dry-run shows it"
+        )
+    return path
+
+
+def _loaded(project: Project, path: Path, data: bytes) -> Dataset:
+    """The dataset that `path` would hold; faults name `path`."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / path.name
+        file.write_bytes(data)
+        try:
+            return load_dataset(file, fixtures_dir=project.fixtures_dir)
+        except DatasetError as error:
+            shown = project.relative(path)
+            raise DatasetError([replace(fault, path=shown) for fault in error.faults]) from error
+
+
+def _refuse_twin(
+    project: Project, path: Path, known: Dataset | None, document: dict[str, JSON]
+) -> None:
+    for case in known or ():
+        place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
+        if case.id == document["id"]:
+            raise UsageError(
+                f"there is a case {case.id!r} already: {place}\n"
+                "  fix: give the new one another id, or edit that line"
+            )
+        if case.inputs == document["inputs"]:
+            raise UsageError(
+                f"case {case.id!r} has the same inputs: {place}\n"
+                "  fix: edit that line; a second case would count one input twice"
+            )

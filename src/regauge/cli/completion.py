@@ -1,0 +1,54 @@
+"""`regauge completion`: what a shell needs to complete commands and options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import get_completion_class
+
+from regauge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge completion bash >> ~/.bashrc
+  regauge completion zsh >> ~/.zshrc
+  regauge completion fish > ~/.config/fish/completions/regauge.fish
+
+Exit codes: 0 done, 2 there is no such shell.
+"""
+_VARIABLE = "_REGAUGE_COMPLETE"
+
+
+@click.command(name="completion", epilog=_EPILOG)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.option("--json", "as_json", is_flag=True, help="One JSON document with the script in it.")
+def command(shell: str, *, as_json: bool) -> None:
+    """Print the script that completes regauge's commands and options in a shell.
+
+    Each use asks regauge itself, so the script need not be made again after an upgrade.
+    """
+    script = _script(shell)
+    if as_json:
+        click.echo(json.dumps({"shell": shell, "script": script}))
+    else:
+        sys.stdout.write(script)
+
+
+def _script(shell: str) -> str:
+    known = get_completion_class(shell)
+    if known is None:
+        raise UsageError(f"click has no completion for {shell!r}")
+    root = click.get_current_context().find_root().command
+    arguments: Mapping[str, object] = {}
+    completion = known(root, {**arguments}, "regauge", _VARIABLE)
+    # Its `source` runs bash to learn its version; an old one completes too, in its own order.
+    return completion.source_template % completion.source_vars()

@@ -1,0 +1,84 @@
+"""`regauge init`: a working set of files in any repository."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regauge.cli._terminal import echo
+from regauge.project import Project
+from regauge.scaffold import plan_working_set, write_planned
+
+if TYPE_CHECKING:
+    from regauge.scaffold import Planned
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge init
+  regauge init --yes             ask nothing
+  regauge init --dry-run --json  say what would be written
+
+Exit codes: 0 done, 1 called off, 2 a file cannot be written.
+"""
+_WORDS = {"write": "wrote", "add": "added to", "keep": "left alone"}
+_PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
+
+
+@click.command(name="init", epilog=_EPILOG)
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be written.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document; asks nothing.")
+def command(*, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Write a prompt, ten golden cases, an eval, a workflow and settings into this directory.
+
+    Files that are there are left alone; pyproject.toml is only added to. `pytest evals` passes
+    right after, without key or network: the simulated model answers.
+    """
+    root = Path.cwd()
+    planned = plan_working_set(root)
+    anything = any(one.action != "keep" for one in planned)
+    if anything and not (yes or dry_run or as_json):
+        for one in planned:
+            echo(_line(root, one, _PLANS))
+        if not click.confirm("Write these files?", default=True):
+            raise SystemExit(1)
+    done = planned if dry_run else write_planned(root, planned)
+    if as_json:
+        rows = [
+            {"path": _shown(root, one), "action": one.action, "reason": one.reason} for one in done
+        ]
+        document = {"root": str(root), "dry_run": dry_run, "files": rows}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    for one in done:
+        style = "" if one.action == "keep" else "green"
+        echo(_line(root, one, _PLANS if dry_run else _WORDS), style=style)
+    if not dry_run:
+        _say_next(root, anything=anything)
+
+
+def _say_next(root: Path, *, anything: bool) -> None:
+    echo()
+    if not anything:
+        echo("nothing to do: everything is there")
+    above = Project.find(root).root
+    if above != root:
+        echo(f"note: commands run here use the project in {above}", style="yellow")
+    echo("next:  pytest evals          answers are recorded in fixtures/recordings")
+    echo("       git add -A && git commit")
+    echo("       regauge doctor        says what is still missing")
+
+
+def _line(root: Path, one: Planned, words: dict[str, str]) -> str:
+    reason = f" ({one.reason})" if one.reason else ""
+    return f"{words[one.action]:11} {_shown(root, one)}{reason}"
+
+
+def _shown(root: Path, one: Planned) -> str:
+    return one.path.relative_to(root).as_posix()

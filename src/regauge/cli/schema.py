@@ -1,0 +1,35 @@
+"""`regauge schema`: the JSON Schemas of the files that people write."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from regauge.schemas import SCHEMAS, schema_text
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge schema                                       list them
+  regauge schema prompt > prompts/prompt.schema.json   for the editor
+  regauge schema settings
+
+Exit codes: 0 done, 2 there is no such schema.
+"""
+
+
+@click.command(name="schema", epilog=_EPILOG)
+@click.argument("name", required=False, type=click.Choice([*SCHEMAS]))
+@click.option("--json", "as_json", is_flag=True, help="The list as JSON; a schema always is.")
+def command(name: str | None, *, as_json: bool) -> None:
+    """Print the JSON Schema of prompt files, golden datasets or [tool.regauge]."""
+    if name is not None:
+        click.echo(schema_text(name), nl=False)
+    elif as_json:
+        click.echo(json.dumps(SCHEMAS, indent=2))
+    else:
+        for known, about in SCHEMAS.items():
+            click.echo(f"{known:10} {about}")

@@ -1,0 +1,19 @@
+"""What `regauge init` and `regauge new` write: files that stand where none stood before."""
+
+from __future__ import annotations
+
+from regauge.scaffold._new_files import new_eval, new_judge, new_prompt
+from regauge.scaffold._piece import Piece, Planned
+from regauge.scaffold._pyproject import merge_pyproject
+from regauge.scaffold._working_set import plan_working_set, write_planned
+
+__all__ = [
+    "Piece",
+    "Planned",
+    "merge_pyproject",
+    "new_eval",
+    "new_judge",
+    "new_prompt",
+    "plan_working_set",
+    "write_planned",
+]

@@ -1,0 +1,113 @@
+"""The working set of `regauge init`: a prompt, golden cases, an eval and what runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.errors import UsageError
+from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name, write_atomically
+from regauge.scaffold._piece import Piece, Planned, template
+from regauge.scaffold._pyproject import merge_pyproject
+from regauge.schemas import schema_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["plan_working_set", "write_planned"]
+
+PROMPT = "ticket-kind"
+_SAME = "is the same"
+
+
+def plan_working_set(root: Path) -> list[Planned]:
+    """What becomes of each file, in the order in which people read them; nothing is written.
+
+    Prompt, cases and eval belong together: where one of them is there with another text, all
+    three are left out.
+    """
+    trio = [
+        Piece(path=f"prompts/{PROMPT}.prompt.yml", text=template("prompt.yml")),
+        Piece(path=f"fixtures/golden/{PROMPT}.jsonl", text=template("golden.jsonl")),
+        Piece(path="evals/test_ticket_kind.py", text=template("eval.py.txt")),
+    ]
+    rest = [
+        Piece(path="evals/conftest.py", text=template("conftest.py.txt")),
+        Piece(path="prompts/prompt.schema.json", text=schema_text("prompt")),
+        Piece(path=".github/workflows/evals.yml", text=template("workflow.yml")),
+    ]
+    taken = next((piece.path for piece in trio if _differs(root, piece)), "")
+    if not taken and _named_elsewhere(root):
+        taken = _named_elsewhere(root)
+    planned = [_planned(root, piece, taken=taken) for piece in trio]
+    planned += [_planned(root, piece) for piece in rest]
+    return [*planned, merge_pyproject(root)]
+
+
+def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
+    """Write what is planned, and release the prompt once it is there; says what was done.
+
+    Raises:
+        UsageError: A file cannot be written; those before it are.
+    """
+    done: list[Planned] = []
+    for one in planned:
+        if one.action != "keep":
+            _write(one.path, one.text)
+        done.append(one)
+        ours = one.action == "write" or one.reason == _SAME
+        if ours and one.path.name == f"{PROMPT}.prompt.yml":
+            done += _released(root, one.path)
+    return done
+
+
+def _released(root: Path, prompt: Path) -> list[Planned]:
+    """Add our prompt to the lock; nothing where the lock has a release of it."""
+    lock = lock_of(root / "prompts")
+    if lock.of(PROMPT):
+        return []
+    known = lock.path.exists()
+    released = lock.add(parse_prompt(template("prompt.yml"), path=prompt))
+    _write(lock.path, str(released))
+    return [Planned(path=lock.path, action="add" if known else "write", reason=f"{PROMPT} 1.0.0")]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}\n"
+            "  fix: give write permission, then run the command again: it goes on from there"
+        ) from error
+
+
+def _planned(root: Path, piece: Piece, *, taken: str = "") -> Planned:
+    path = root / piece.path
+    if _differs(root, piece):
+        return Planned(path=path, action="keep", reason="is there already")
+    if path.is_file():
+        return Planned(path=path, action="keep", reason=_SAME)
+    if taken:
+        return Planned(path=path, action="keep", reason=f"not written: {taken} is your own")
+    return Planned(path=path, action="write", text=piece.text)
+
+
+def _differs(root: Path, piece: Piece) -> bool:
+    path = root / piece.path
+    if not path.is_file():
+        return path.exists() or path.is_symlink()
+    return path.read_bytes() != piece.text.encode()
+
+
+def _named_elsewhere(root: Path) -> str:
+    """A prompt of the same name in another file below prompts/: a name stands for one prompt."""
+    own = root / f"prompts/{PROMPT}.prompt.yml"
+    return next(
+        (
+            path.relative_to(root).as_posix()
+            for path in prompt_files(root / "prompts")
+            if path != own and prompt_name(path) == PROMPT
+        ),
+        "",
+    )

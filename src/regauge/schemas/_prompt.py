@@ -1,0 +1,169 @@
+"""The schema of prompt files: what other tools know, and what regauge adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from regauge.prompts import Role, RubricKind
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = ["prompt_schema"]
+
+_VERSION = r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$"
+_NUMBERS = ("temperature", "topP", "frequencyPenalty", "presencePenalty", "minP")
+_INTEGERS = ("maxTokens", "maxCompletionTokens", "seed", "topK", "topLogprobs")
+_SNAKE = ("top_p", "frequency_penalty", "presence_penalty", "min_p")
+_SNAKE_INTEGERS = ("max_tokens", "max_completion_tokens", "top_k", "top_logprobs")
+
+
+def prompt_schema() -> dict[str, JSON]:
+    """Keys that nobody knows are allowed, since other tools may read them."""
+    return {
+        "title": "A prompt of regauge",
+        "type": "object",
+        "required": ["messages"],
+        "properties": {
+            "name": _text("What the prompt is, for people; its name is its file's."),
+            "description": _text("What it is for."),
+            "version": {
+                "type": ["string", "null"],
+                "pattern": _VERSION,
+                "description": "Semantic version; `regauge bump` raises it.",
+            },
+            "owner": _text("Who looks after it."),
+            "model": _text("As `provider:model`; the project's where there is none."),
+            "modelParameters": _parameters(),
+            "responseFormat": {
+                "description": "text, json_object or json_schema.",
+                "type": ["string", "object", "null"],
+            },
+            "jsonSchema": {
+                "description": "The form of the answer, with responseFormat: json_schema.",
+                "type": ["object", "string", "null"],
+            },
+            "inputs": _inputs(),
+            "rubric": _rubric(),
+            "messages": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "required": ["role", "content"],
+                    "properties": {
+                        "role": {"enum": [*get_args(Role)]},
+                        "content": {
+                            "type": "string",
+                            "minLength": 1,
+                            "description": "{{name}} stands for an input.",
+                        },
+                    },
+                },
+            },
+            "testData": {"type": ["array", "null"], "items": {"type": "object"}},
+            "evaluators": {
+                "type": ["array", "null"],
+                "items": {
+                    "type": "object",
+                    "minProperties": 1,
+                    "maxProperties": 2,
+                    "properties": {"name": {"type": "string"}},
+                },
+            },
+            "changelog": _changelog(),
+        },
+    }
+
+
+def _text(description: str) -> dict[str, JSON]:
+    return {"type": ["string", "null"], "description": description}
+
+
+def _parameters() -> dict[str, JSON]:
+    number: JSON = {"type": ["number", "null"]}
+    integer: JSON = {"type": ["integer", "null"]}
+    return {
+        "type": ["object", "null"],
+        "description": "Sent with every request; snake_case and camelCase are the same.",
+        "properties": {
+            **dict.fromkeys((*_NUMBERS, *_SNAKE), number),
+            **dict.fromkeys((*_INTEGERS, *_SNAKE_INTEGERS), integer),
+        },
+    }
+
+
+def _inputs() -> dict[str, JSON]:
+    described: dict[str, JSON] = {
+        "description": {"type": "string"},
+        "required": {"type": "boolean"},
+        "default": {},
+    }
+    by_name: dict[str, JSON] = {
+        "type": "object",
+        "required": ["name"],
+        "additionalProperties": False,
+        "properties": {"name": {"type": "string"}, **described},
+    }
+    return {
+        "description": "The variables of the messages.",
+        "anyOf": [
+            {"type": "null"},
+            {"type": "array", "items": {"anyOf": [{"type": "string"}, by_name]}},
+            {
+                "type": "object",
+                "additionalProperties": {
+                    "anyOf": [
+                        {"type": ["string", "null"]},
+                        {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": described,
+                        },
+                    ]
+                },
+            },
+        ],
+    }
+
+
+def _rubric() -> dict[str, JSON]:
+    return {
+        "type": "object",
+        "description": "Makes the prompt a judge.",
+        "required": ["kind"],
+        "additionalProperties": False,
+        "properties": {
+            "kind": {"enum": [*get_args(RubricKind)]},
+            "scale": {"type": "array", "items": {"type": "number"}},
+            "choices": {},
+            "reference": {"type": "boolean"},
+            "ties": {"type": "boolean"},
+            "pass_at": {"type": "number"},
+        },
+    }
+
+
+def _changelog() -> dict[str, JSON]:
+    case: dict[str, JSON] = {
+        "type": "object",
+        "required": ["case", "reason"],
+        "additionalProperties": False,
+        "properties": {"case": {"type": "string"}, "reason": {"type": "string"}},
+    }
+    cases: dict[str, JSON] = {"anyOf": [case, {"type": "array", "items": case}]}
+    return {
+        "type": ["array", "null"],
+        "items": {
+            "type": "object",
+            "required": ["version", "text"],
+            "additionalProperties": False,
+            "properties": {
+                "version": {"type": "string", "pattern": _VERSION},
+                "date": {"type": "string"},
+                "text": {"type": "string"},
+                "accepted": cases,
+                "removed": cases,
+            },
+        },
+    }

@@ -1,0 +1,164 @@
+"""`regauge init`, as a process in fresh and in lived-in directories."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.place import Place
+
+WRITTEN = [
+    ".github/workflows/evals.yml",
+    "evals/conftest.py",
+    "evals/test_ticket_kind.py",
+    "fixtures/golden/ticket-kind.jsonl",
+    "prompts/prompt.schema.json",
+    "prompts/prompts.lock",
+    "prompts/ticket-kind.prompt.yml",
+    "pyproject.toml",
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    subprocess.run(["git", "init", "-q", "-b", "main", str(tmp_path)], check=True)
+    return Place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A directory right after `regauge init --yes`; tests only read it."""
+    root = tmp_path_factory.mktemp("made")
+    subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
+    made = Place(root)
+    made.regauge("init", "--yes")
+    return made
+
+
+def test_what_init_writes_is_green_online_and_in_replay(place: Place):
+    """Ten cases pass with the simulated model; what was recorded is enough where CI is set."""
+    out = place.regauge("init", "--yes")
+    assert place.files() == WRITTEN
+    assert "left alone" not in out
+    assert "10 passed" in place.evals("-n0", "-p", "no:cacheprovider")
+    assert "10 passed" in place.evals("-p", "no:cacheprovider", CI="true")
+    assert "0 errors, 0 warnings" in place.regauge("lint")
+
+
+def test_an_edited_prompt_that_no_longer_says_what_billing_is_fails(place: Place):
+    place.regauge("init", "--yes")
+    prompt = place.root / "prompts/ticket-kind.prompt.yml"
+    kept = [line for line in prompt.read_text().splitlines() if "- billing:" not in line]
+    prompt.write_text("\n".join(kept) + "\n")
+    assert "FAILED evals/test_ticket_kind.py" in place.evals("-p", "no:cacheprovider", code=1)
+
+
+def test_a_second_init_changes_nothing(made: Place):
+    before = {name: (made.root / name).read_bytes() for name in WRITTEN}
+    out = made.regauge("init", "--yes")
+    assert "nothing to do" in out
+    assert "wrote" not in out
+    assert {name: (made.root / name).read_bytes() for name in WRITTEN} == before
+
+
+def test_the_replay_of_the_evals_reaches_no_network(place: Place):
+    place.regauge("init", "--yes")
+    place.evals("-p", "no:cacheprovider")
+    place.write(
+        "evals/test_socket.py",
+        "import socket\n\ndef test_it():\n    socket.create_connection(('127.0.0.1', 9))\n",
+    )
+    out = place.evals("-p", "no:cacheprovider", "--record=none", code=1)
+    assert "a replay opened a connection" in out
+
+
+def test_files_that_are_there_stay_byte_for_byte(place: Place):
+    own = {
+        "evals/conftest.py": "# mine\n",
+        ".github/workflows/evals.yml": "name: mine\r\n",
+        "pyproject.toml": "[project]\r\nname = 'shop'\r\nversion = '1'\r\n",
+    }
+    for path, text in own.items():
+        place.write(path, text)
+    out = place.regauge("init", "--yes")
+    assert (place.root / "evals/conftest.py").read_bytes() == b"# mine\n"
+    assert (place.root / ".github/workflows/evals.yml").read_bytes() == b"name: mine\r\n"
+    assert "left alone  evals/conftest.py (is there already)" in out
+    merged = (place.root / "pyproject.toml").read_bytes().decode()
+    assert merged.startswith(own["pyproject.toml"])
+    assert merged.count("\n") == merged.count("\r\n")
+    tool = tomllib.loads(merged)["tool"]
+    assert tool["regauge"]["model"] == "sim:clerk-1"
+    assert "no:deepeval" in tool["pytest"]["ini_options"]["addopts"]
+    assert "10 passed" in place.evals("-p", "no:cacheprovider")
+
+
+@pytest.mark.parametrize("path", ["prompts/ticket-kind.prompt.yml", "evals/test_ticket_kind.py"])
+def test_prompt_cases_and_eval_are_written_together_or_not_at_all(place: Place, path: str):
+    """Our eval of somebody else's prompt would fail for no fault of theirs."""
+    place.write(path, "# mine\n")
+    out = place.regauge("init", "--yes")
+    assert f"not written: {path} is your own" in out
+    assert "fixtures/golden/ticket-kind.jsonl" not in place.files()
+    assert "evals/conftest.py" in place.files()
+
+
+def test_a_prompt_of_that_name_in_another_folder_is_not_doubled(place: Place):
+    place.write("prompts/support/ticket-kind.prompt.yml", "messages: []\n")
+    assert "support/ticket-kind.prompt.yml is your own" in place.regauge("init", "--yes")
+    assert "prompts/ticket-kind.prompt.yml" not in place.files()
+
+
+def test_an_init_that_was_cut_short_goes_on(made: Place, place: Place):
+    first = WRITTEN[6]
+    place.write(first, (made.root / first).read_text())
+    place.regauge("init", "--yes")
+    assert place.files() == WRITTEN
+    assert "0 errors, 0 warnings" in place.regauge("lint")
+
+
+def test_pytest_settings_in_another_file_stay_the_ones_that_count(place: Place):
+    """pytest reads one file; a table in pyproject.toml would be one that nobody reads."""
+    place.write("pytest.ini", "[pytest]\naddopts = -p no:deepeval\n")
+    out = place.regauge("init", "--yes")
+    assert "pytest" not in tomllib.loads((place.root / "pyproject.toml").read_text())["tool"]
+    assert "pytest.ini" in out
+
+
+def test_init_asks_before_it_writes(place: Place):
+    assert "write       pyproject.toml" in place.regauge("init", code=1, given="n\n")
+    assert place.files() == []
+    place.regauge("init", given="y\n")
+    assert place.files() == WRITTEN
+
+
+def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
+    shown = json.loads(place.regauge("init", "--dry-run", "--json"))
+    assert {row["path"]: row["action"] for row in shown["files"]} == dict.fromkeys(
+        (name for name in WRITTEN if name != "prompts/prompts.lock"), "write"
+    )
+    assert place.files() == []
+
+
+def test_a_directory_that_cannot_be_written_is_named(place: Place):
+    place.write("evals", "a file where a folder should be\n")
+    out = place.regauge("init", "--yes", code=2)
+    assert "evals/test_ticket_kind.py cannot be written" in out
+
+
+def test_the_workflow_reaches_no_shell_with_text_of_others(made: Place):
+    """zizmor looks for what GitHub's own documents warn of."""
+    zizmor = Path(sys.executable).with_name("zizmor")
+    path = made.root / ".github/workflows/evals.yml"
+    done = subprocess.run(
+        [zizmor, "--offline", "--no-progress", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

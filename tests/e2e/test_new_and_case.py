@@ -1,0 +1,164 @@
+"""`regauge new` and `regauge case add`, as processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.place import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMPT = "prompts/shout.prompt.yml"
+GOLDEN = "fixtures/golden/shout.jsonl"
+SETTINGS = """\
+[tool.pytest.ini_options]
+addopts = ["-p", "no:deepeval"]
+[tool.regauge]
+model = "sim:clerk-1"
+"""
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A project with the prompt `shout`, one case and an eval."""
+    subprocess.run(["git", "init", "-q", "-b", "main", str(tmp_path)], check=True)
+    place = Place(tmp_path)
+    place.write("pyproject.toml", SETTINGS)
+    place.write(
+        PROMPT,
+        "model: sim:clerk-1\nmessages:\n"
+        "  - {role: system, content: 'Say how severe the alert is. Answer with JSON: the keys severity and reason.'}\n"
+        "  - {role: user, content: '{{text}}'}\n",
+    )
+    case = {
+        "id": "one",
+        "inputs": {"text": "critical: a disk is full"},
+        "expected": {"severity": "x"},
+    }
+    place.write(GOLDEN, json.dumps(case))
+    place.write(
+        "evals/test_shout.py",
+        "from regauge import golden\nfrom regauge.judges import field_equals\n\n"
+        "@golden('shout', judges=[field_equals('severity')])\n"
+        "def test_shout(result):\n    result.check()\n",
+    )
+    return place
+
+
+def cases(place: Place, path: str = GOLDEN) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (place.root / path).read_text().splitlines()]
+
+
+def git(place: Place, *arguments: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *who, *arguments], cwd=place.root, check=True, capture_output=True)
+
+
+def test_a_new_prompt_its_case_and_its_eval_run(place: Place):
+    place.regauge("new", "prompt", "page-me")
+    place.regauge("new", "case", "page-me", "first", "-i", "document=The disk is full.")
+    place.regauge("new", "eval", "page-me")
+    place.regauge("bump", "page-me")
+    assert "1 passed" in place.evals("-p", "no:cacheprovider", "-k", "page_me")
+    lines = (place.root / "prompts/page-me.prompt.yml").read_text().splitlines()
+    assert lines[0] == "# yaml-language-server: $schema=prompt.schema.json"
+    assert (place.root / "prompts/prompt.schema.json").is_file()
+
+
+def test_a_new_judge_is_a_rubric_that_loads(place: Place):
+    place.regauge("new", "judge", "tone")
+    shown = json.loads(place.regauge("show", "tone", "--json"))
+    assert shown["rubric"]["kind"] == "binary"
+    assert shown["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("prompt", "Shout"), "there is a prompt 'shout' already: prompts/shout.prompt.yml"),
+        (("prompt", "../evil"), "cannot be the name of a prompt"),
+        (("eval", "shout"), "evals/test_shout.py is there already"),
+        (("eval", "shuot"), "did you mean 'shout'"),
+        (("case", "shout", "one", "-i", "text=x"), "fixtures/golden/shout.jsonl:1"),
+        (("case", "shout", "two", "-i", "txt=x"), "input 'text' is missing"),
+        (("case", "shout", "a b", "-i", "text=x"), "such as 'a-b'"),
+        (
+            ("case", "shout", "two", "-i", "text=critical: a disk is full"),
+            "case 'one' has the same inputs: fixtures/golden/shout.jsonl:1",
+        ),
+    ],
+)
+def test_what_is_there_or_makes_no_sense_is_refused(
+    place: Place, arguments: tuple[str, ...], said: str
+):
+    before = {name: (place.root / name).read_bytes() for name in place.files()}
+    assert said in place.regauge("new", *arguments, code=2)
+    assert {name: (place.root / name).read_bytes() for name in place.files()} == before
+
+
+def test_a_new_case_holds_no_key_and_joins_a_file_without_a_last_line_end(place: Place):
+    place.regauge(
+        "new", "case", "shout", "two", "-i", f"text=the key is {KEY}", "--expected", "[1]"
+    )
+    assert [case["id"] for case in cases(place)] == ["one", "two"]
+    assert cases(place)[1]["inputs"] == {"text": "the key is [redacted by regauge]"}
+    assert cases(place)[1]["expected"] == [1]
+
+
+def test_a_failed_case_joins_another_prompts_dataset_with_its_answer(place: Place):
+    """The answer keeps the shape of what was expected, so the same judges can read it."""
+    place.evals("-p", "no:cacheprovider", code=1)
+    other = (place.root / PROMPT).read_text()
+    place.write("prompts/whisper.prompt.yml", other)
+    out = place.regauge(
+        "case", "add", "whisper", "--from-run", "latest", "one", "--expected-from-answer"
+    )
+    assert "added one to fixtures/golden/whisper.jsonl:1" in out
+    [case] = cases(place, "fixtures/golden/whisper.jsonl")
+    assert case["inputs"] == {"text": "critical: a disk is full"}
+    assert list(case["expected"]) == ["severity"]
+    assert case["expected"] != {"severity": "x"}
+    assert str(case["note"]).startswith("failed in run ")
+
+
+def test_a_case_that_was_since_removed_comes_back_from_git(place: Place):
+    git(place, "add", "-A")
+    git(place, "commit", "-q", "-m", "one")
+    place.evals("-p", "no:cacheprovider", code=1)
+    place.write(GOLDEN, '{"id": "two", "inputs": {"text": "info: nothing"}}\n')
+    place.regauge("case", "add", "shout", "--from-run", "latest", "one", "--tier", "critical")
+    assert [case["id"] for case in cases(place)] == ["two", "one"]
+    assert cases(place)[1]["tier"] == "critical"
+
+
+def test_a_case_that_changed_without_a_commit_is_not_guessed_at(place: Place):
+    place.evals("-p", "no:cacheprovider", code=1)
+    place.write(GOLDEN, '{"id": "one", "inputs": {"text": "info: nothing"}}\n')
+    out = place.regauge("case", "add", "shout", "--from-run", "latest", "one", code=2)
+    assert "is not what it was in run" in out
+    assert "there is a case" not in out
+
+
+def test_an_editor_has_the_last_word(place: Place):
+    """An editor is a program that changes the file it is given."""
+    place.evals("-p", "no:cacheprovider", code=1)
+    editor = place.write(
+        "editor.py",
+        "import json, sys\ncase = json.load(open(sys.argv[1]))\n"
+        "case['id'] = 'edited'; case['inputs']['text'] = 'warning: a fan is loud'\n"
+        "json.dump(case, open(sys.argv[1], 'w'))\n",
+    )
+    done = place.process(
+        *("regauge", "case", "add", "shout", "--from-run", "latest", "one", "--edit"),
+        EDITOR=f"{sys.executable} {editor}",
+        VISUAL=f"{sys.executable} {editor}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert cases(place)[1]["id"] == "edited"

@@ -1,0 +1,53 @@
+"""A directory of its own, for commands that are run in it as processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Place:
+    """A directory, and the commands run in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def process(self, *command: str, given: str | None = None, **environment: str):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("CI", "PYTEST", "COV"))}
+        return subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=self.root,
+            env=clean | {"NO_COLOR": "1"} | environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def regauge(self, *arguments: str, code: int = 0, given: str | None = None) -> str:
+        done = self.process("regauge", *arguments, given=given)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def evals(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        done = self.process("pytest", "evals", "-q", *arguments, **environment)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
+        return file
+
+    def files(self) -> list[str]:
+        found = (path for path in self.root.rglob("*") if path.is_file())
+        names = sorted(path.relative_to(self.root).as_posix() for path in found)
+        return [name for name in names if not name.startswith((".git/", ".regauge/"))]

@@ -1,0 +1,39 @@
+"""What `regauge init` adds to a pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.scaffold import merge_pyproject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "added", "said"),
+    [
+        ("[tool.regauge]\ntrials = 2\n", ["[tool.pytest.ini_options]"], ""),
+        ("[tool.pytest.ini_options]\naddopts = '-q'\n", ["[tool.regauge]"], "no:deepeval"),
+        ("[tool.pytest]\naddopts = ['-p', 'no:deepeval']\n", ["[tool.regauge]"], ""),
+        ("[tool.regauge.gate]\nref = 'x'\n", ["[tool.pytest.ini_options]"], ""),
+        ("[tool.ruff]\nline-length = 90", ["[tool.pytest.ini_options]", "[tool.regauge]"], ""),
+        ("tool = { ruff = {} }\n", [], "`tool` is written as one value"),
+        ("not toml", [], "cannot be read"),
+    ],
+)
+def test_pyproject_gets_the_tables_that_are_absent(
+    tmp_path: Path, text: str, added: list[str], said: str
+):
+    (tmp_path / "pyproject.toml").write_text(text)
+    planned = merge_pyproject(tmp_path)
+    merged = planned.text or text
+    assert merged.startswith(text)
+    assert [line for line in merged[len(text) :].splitlines() if line.startswith("[")] == added
+    assert said in planned.reason
+    assert (planned.action == "add") == bool(added)
+    if added:
+        tomllib.loads(merged)
