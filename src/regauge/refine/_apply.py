@@ -96,7 +96,8 @@ def revised(
             note=note,
             why_version=f"it says what {stated} said when it was released",
         )
-    part = _part(accepted)
+    # More lines than before are a new rule, the same number is other wording.
+    part: Part = "minor" if len(text.lines) > len(subject.text.lines) else "patch"
     bumped = bump(written, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
         text=bumped.prompt.source,
@@ -192,11 +193,6 @@ def roll_back(run: Run, path: Path) -> list[Path]:
 def parse_name(run: Run) -> str:
     """The prompt that a run is about."""
     return str(run.facts().get("prompt", ""))
-
-
-def _part(accepted: Sequence[Accepted]) -> Part:
-    ops = [op for edit in accepted for op in edit.edit.ops]
-    return "minor" if any(isinstance(op, Insert) for op in ops) else "patch"
 
 
 def _note(accepted: Accepted) -> str:
