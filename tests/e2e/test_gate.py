@@ -85,6 +85,23 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     said = repo.regauge("gate", "--from", "latest", "--case-flips", "warn", code=4)
     assert "live trials to judge the prompt as a whole" in said
 
+    # Where main always failed, nothing broke; what main did under other judges says nothing.
+    baseline = json.loads(repo.read(BASELINE))
+    (history,) = baseline["histories"]
+    for case in history["cases"].values():
+        case |= {"passed": 0, "failed": {"field_equals(severity)": case["trials"]}}
+    repo.write("failing.json", json.dumps(baseline))
+    said = repo.regauge("gate", "--from", "latest", "--baseline", "failing.json", code=None)
+    assert "broken:" not in said
+    assert "known failing:" in said
+    history["judges"]["field_equals(severity)"] = history["judges"].pop("json_parses(kind=object)")
+    repo.write("failing.json", json.dumps(baseline))
+    said = repo.regauge("gate", "--from", "latest", "--baseline", "failing.json", code=2)
+    assert "knows nothing of what this run compared with" in said
+    said = repo.regauge("gate", "--from", "latest", "--baseline", "none.json", code=2)
+    assert "'none.json' does not exist" in said
+    repo.git("clean", "-fdq")
+
     reasons = "".join(f"      - case: {case}\n        reason: Fine.\n" for case in broken)
     text = "    text: What changed\n"
     repo.edit(PROMPT, text, f"{text}    accepted:\n{reasons}")
@@ -120,7 +137,11 @@ def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: Gat
     assert calls["first"] == len(verdicts)
     assert calls["first"] + calls["again"] + calls["main"] < 3 * len(verdicts)
     assert "files differ from what is committed" in "\n".join(decision["notes"])
-    assert json.loads(repo.regauge("gate", "main", "--dry-run", "--json"))["calls"] == 0
+    estimate = json.loads(repo.regauge("gate", "main", "--dry-run", "--json"))
+    trials = [estimate[part]["trials"] for part in ("first", "likely", "worst")]
+    assert estimate["recorded"] == len(verdicts) == trials[0] < trials[1] < trials[2]
+    assert estimate["first"]["calls"] == 0
+    assert calls["first"] + calls["again"] + calls["main"] <= trials[2]
 
 
 def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are_named(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
+# A parent that runs in the background has its children ignore Ctrl-C.
+_COMMAND = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from regauge.cli import main
+main(sys.argv[1:])
+"""
 BODY = """\
 from regauge import golden
 from regauge.judges import min_chars
@@ -124,6 +132,10 @@ def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: Eval
     git(gated, "commit", "-q", "-m", "Judge tone")
     git(gated, "branch", "-f", "main")
     reword(gated)
+    estimate = json.loads(gated.command("gate", "main", "--dry-run", "--json").stdout)
+    assert estimate["first"]["judge_calls"] == estimate["worst"]["judge_calls"] == estimate["cases"]
+    assert estimate["worst"]["calls"] > estimate["first"]["calls"] == estimate["first"]["trials"]
+    assert estimate["likely"] is None
     gated.run("--gate=main")
     judged = {(row["arm"], row["trial"]): len(row["verdicts"]) for row in gated.rows()}
     assert judged["candidate", 0] == 2
@@ -147,6 +159,15 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     assert "gate: interrupted before it decided; what was answered is kept" in said
     assert "Task was destroyed" not in said
 
+    command = [sys.executable, "-c", _COMMAND, "gate", "main", "--concurrency=8"]
+    run = subprocess.Popen(command, cwd=live.root, stderr=subprocess.PIPE, text=True)
+    asked = endpoint.total
+    wait_until(lambda: endpoint.total > asked + 8, process=run)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=30)
+    assert run.returncode == 130, said
+    assert "interrupted: what was answered is kept, the same command goes on" in said
+
     endpoint.latency_s = 0.0
     asked = endpoint.total
     capped = live.command("gate", "main", "--budget-tokens=1000")
@@ -156,7 +177,7 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     done = live.command("gate", "main")
     assert done.returncode == 0, done.stdout + done.stderr
     # Calls that were under way when it was interrupted may have reached the endpoint.
-    assert 160 <= endpoint.total <= 160 + 8
+    assert 160 <= endpoint.total <= 160 + 2 * 8
     calls = endpoint.total
     assert live.command("gate", "main").returncode == 0
     assert endpoint.total == calls

@@ -14,7 +14,7 @@ from regauge.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "group", "main"]
+__all__ = ["COMMANDS", "INTERRUPTED", "group", "main"]
 
 COMMANDS: dict[str, str] = {
     "baseline": "Fill and show what main is known for, case by case.",
@@ -48,8 +48,10 @@ _EPILOG = """\
 Evals run under pytest: `pytest evals`.
 
 Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmeasured,
-4 undecided.
+4 undecided, 130 Ctrl-C.
 """
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended, as shells have it: 128 and the signal's number."""
 
 
 class _LazyGroup(click.Group):
@@ -65,6 +67,13 @@ class _LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"regauge.cli.{cmd_name}")
         return cast("click.Command", module.command)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # click would exit with 1, which says that something was found
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from regauge.cli import INTERRUPTED
 from regauge.errors import RegaugeError, UsageError
 from regauge.runner import Plan, spec_of
 
@@ -152,6 +153,7 @@ def with_evals(
         if code == pytest.ExitCode.INTERRUPTED:
             words = "interrupted: what was answered is kept, the same command goes on from there"
             click.echo(words, err=True)
+            click.get_current_context().exit(INTERRUPTED)
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))

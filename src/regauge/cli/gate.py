@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,7 +36,7 @@ from regauge.reports.decide_again import decide_again, policy_of_decision
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from regauge.gate import Baseline, Comparison, GatePolicy
+    from regauge.gate import Baseline, Bill, Comparison, GatePolicy
     from regauge.reports import DecisionDocument, RunRecord, SuiteSummary
     from regauge.runner import EvalSession
 
@@ -44,7 +44,8 @@ __all__ = ["command"]
 
 _EPILOG = """\
 \b
-Exit codes: 0 accept, 1 reject, 2 wrong use or not comparable, 3 unmeasured, 4 undecided.
+Exit codes: 0 accept, 1 reject, 2 wrong use or not comparable, 3 unmeasured, 4 undecided,
+130 Ctrl-C (the same command goes on).
 
 \b
 Examples:
@@ -283,18 +284,25 @@ def _say_estimate(
 ) -> None:
     about = estimate(evals, comparison, policy)
     if as_json:
-        click.echo(json.dumps({name: getattr(about, name) for name in about.__dataclass_fields__}))
+        click.echo(json.dumps(asdict(about)))
         return
-    judges = f" and about {about.judge_calls} calls of judges" if about.judge_calls else ""
-    cost = "cost unknown (no price declared)" if about.cost_usd is None else money(about.cost_usd)
-    echo(f"{about.cases} cases changed against {comparison.at.ref}")
-    echo(
-        f"first wave: {about.trials} trials, {about.recorded} of them recorded;"
-        f" {about.calls} calls{judges}, about {quantity(about.tokens)} tokens, {cost}"
-    )
-    echo(f"cases that fail are drawn again, up to {about.most} times each, and main beside them")
+    cases = "1 case" if about.cases == 1 else f"{about.cases} cases"
+    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
+    echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
+    if about.likely is None:
+        echo("likely: unknown, main has no history of these cases")
+    else:
+        echo(f"likely: {_bill(about.likely)}, if nothing got worse")
+    echo(f"worst: {_bill(about.worst)}, every case drawn to its cap and main beside it")
     for note in comparison.notes:
         echo(f"note: {note}")
+
+
+def _bill(bill: Bill) -> str:
+    judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
+    cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
+    trials = "1 trial" if bill.trials == 1 else f"{bill.trials} trials"
+    return f"{trials}, {bill.calls} calls{judges}, about {quantity(bill.tokens)} tokens, {cost}"
 
 
 def _again(

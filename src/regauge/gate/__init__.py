@@ -7,7 +7,7 @@ from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
-from regauge.gate._estimate import GateEstimate, estimate
+from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import CONTROL_FIRST
 from regauge.gate._policy import GatePolicy
@@ -50,6 +50,7 @@ __all__ = [
     "EXIT_CODES",
     "Arm",
     "Baseline",
+    "Bill",
     "CaseReport",
     "CheckReport",
     "Compared",

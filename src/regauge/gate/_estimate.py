@@ -1,85 +1,183 @@
-"""What a gate would ask for at first, before anything is asked."""
+"""What a gate would ask for: at first, probably, and at most; before anything is asked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate._compared import compared_cases
 from regauge.gate._engine import Gate
 from regauge.gate._numbers import stored_number
+from regauge.gate._power import unchanged_calls
 from regauge.providers import estimate_requests
-from regauge.runner import Draw, price_for
+from regauge.runner import Draw, Misses, price_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from regauge.gate._compared import Compared
     from regauge.gate._decide import Comparison
     from regauge.gate._policy import GatePolicy
     from regauge.runner import EvalSession
 
-__all__ = ["GateEstimate", "estimate"]
+__all__ = ["Bill", "GateEstimate", "estimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What some trials take.
+
+    Attributes:
+        trials: Of both arms.
+        calls: Calls for answers that are not recorded.
+        judge_calls: About how many calls their judges make.
+        tokens: About how many tokens all calls use, in and out.
+        cost_usd: About what they cost; None when a price is unknown.
+    """
+
+    trials: int = 0
+    calls: int = 0
+    judge_calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: Bill) -> Bill:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Bill(
+            trials=self.trials + other.trials,
+            calls=self.calls + other.calls,
+            judge_calls=self.judge_calls + other.judge_calls,
+            tokens=self.tokens + other.tokens,
+            cost_usd=(self.cost_usd or 0) + (other.cost_usd or 0) if known else None,
+        )
+
+    def times(self, share: float) -> Bill:
+        """So many of it."""
+        return Bill(
+            trials=round(share * self.trials),
+            calls=round(share * self.calls),
+            judge_calls=round(share * self.judge_calls),
+            tokens=round(share * self.tokens),
+            cost_usd=None if self.cost_usd is None else share * self.cost_usd,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateEstimate:
-    """The first wave of a gate: what follows depends on what it shows.
+    """What a gate run takes; how far it goes depends on what the first trials show.
 
     Attributes:
         cases: How many are compared; unchanged ones are not among them.
-        trials: Of the first wave, of both arms.
-        recorded: Those that have an answer already.
-        calls: Calls to make: an answer for each of the rest.
-        judge_calls: About how many calls the judges of those answers make, one for each judge.
-        tokens: About how many tokens the answers use, in and out.
-        cost_usd: About what the answers cost; None when a price is unknown.
-        most: Trials of the candidate that a case may have at most.
+        recorded: Trials of the first wave that have an answer already; what judges say of it is
+            taken to be recorded with it.
+        first: The first wave.
+        likely: All waves, on average, if nothing got worse; None where main has no history.
+        worst: More than any run takes: every case drawn to the cap, and both arms side by side.
     """
 
     cases: int
-    trials: int
     recorded: int
-    calls: int
-    judge_calls: int
-    tokens: int
-    cost_usd: float | None
-    most: int
+    first: Bill
+    likely: Bill | None
+    worst: Bill
 
 
 def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -> GateEstimate:
-    """Count the first wave, and what of it is recorded.
+    """Count the first wave and what of it is recorded, and what may follow.
 
     Raises:
         RegaugeError: Recordings cannot be read, or a case cannot be asked.
     """
     compared = compared_cases(comparison.suites)
-    by_key = {one.case.key: one for one in compared}
-
-    def draws() -> Iterator[Draw]:
-        for wanted in Gate([one.case for one in compared], policy).wanted():
-            one = by_key[wanted.prompt, wanted.case]
-            planned = one.candidate if wanted.arm == "candidate" else one.main
-            if planned is None or planned.error is not None:
-                continue
-            for number in wanted.trials:
-                draw = Draw(planned, stored_number(wanted.arm, number))
-                planned.digest = planned.digest or planned.request(draw.trial).digest
-                yield draw
-
-    wanted = list(draws())
+    wanted = list(_first_wave(compared, policy))
     missing = [draw for draw in wanted if not session.answers.has(draw.planned, draw.key)]
+    first = replace(_bill(missing, session), trials=len(wanted))
+    drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in wanted}
+    changed = [one for one in compared if one.case.state == "changed" and _asked(one) in drawn]
+    return GateEstimate(
+        cases=len(drawn),
+        recorded=len(wanted) - len(missing),
+        first=first,
+        likely=_likely(changed, first, policy, session),
+        worst=sum(_at_most(changed, policy, session), first),
+    )
+
+
+def _likely(
+    changed: Sequence[Compared], first: Bill, policy: GatePolicy, session: EvalSession
+) -> Bill | None:
+    """All waves where nothing got worse, on average over what main's history leaves open."""
+    if not changed:
+        return first
+    known = [one for one in changed if one.case.history is not None]
+    calls = unchanged_calls(
+        [one.case.history.whole for one in known if one.case.history is not None],
+        policy,
+        cells=sum(len(one.case.checks) for one in known),
+        prompts=[one.case.prompt for one in known],
+    )
+    if calls is None:
+        return None
+    return first + _bill(_again(changed), session).times(max(0.0, calls - policy.first_draws))
+
+
+def _at_most(
+    changed: Sequence[Compared], policy: GatePolicy, session: EvalSession
+) -> Iterator[Bill]:
+    """What may follow the first wave at most, tier by tier."""
+    caps: Mapping[str, int] = {
+        "critical": policy.critical.first + policy.critical.more,
+        "required": policy.case.cap,
+        "tracked": 0,
+    }
+    for tier, cap in caps.items():
+        of_suite = policy.first_draws + policy.suite.rounds - 1
+        each = max(cap, of_suite) + policy.head_to_head
+        again = _again([one for one in changed if one.case.tier == tier])
+        # Nothing of main is drawn at first where it has a history.
+        yield _bill(again, session).times(2 * each - policy.first_draws)
+
+
+def _again(cases: Sequence[Compared]) -> list[Draw]:
+    return [Draw(one.again, 0) for one in cases if one.again is not None]
+
+
+def _asked(one: Compared) -> tuple[str, str]:
+    planned = one.candidate
+    return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
+
+
+def _first_wave(compared: Sequence[Compared], policy: GatePolicy) -> Iterator[Draw]:
+    by_key = {one.case.key: one for one in compared}
+    for wanted in Gate([one.case for one in compared], policy).wanted():
+        one = by_key[wanted.prompt, wanted.case]
+        planned = one.candidate if wanted.arm == "candidate" else one.main
+        if planned is None or planned.error is not None:
+            continue
+        for number in wanted.trials:
+            draw = Draw(planned, stored_number(wanted.arm, number))
+            planned.digest = planned.digest or planned.request(draw.trial).digest
+            yield draw
+
+
+def _bill(draws: Sequence[Draw], session: EvalSession) -> Bill:
+    """What draws without an answer take: the answer, and what judges ask about it."""
     settings = session.project.settings
-    about = estimate_requests(
-        (draw.planned.request(draw.trial) for draw in missing),
+    answers = estimate_requests(
+        (draw.planned.request(draw.trial) for draw in draws),
         price=lambda request: price_for(settings, request),
     )
-    return GateEstimate(
-        cases=len({id(draw.planned.case) for draw in wanted}),
-        trials=len(wanted),
-        recorded=len(wanted) - len(missing),
-        calls=len(missing),
-        judge_calls=sum(len(draw.planned.suite.model_judges) for draw in missing),
-        tokens=about.input_tokens + about.output_tokens,
-        cost_usd=about.cost_usd,
-        most=policy.case.cap,
+    misses = Misses()
+    for draw in draws:
+        for judge in draw.planned.suite.model_judges:
+            misses.note(judge, draw, None)
+    judged = misses.summary(session.answers, settings, options=session.options)
+    bill = Bill(
+        trials=len(draws),
+        calls=len(draws),
+        tokens=answers.input_tokens + answers.output_tokens,
+        cost_usd=answers.cost_usd,
     )
+    for one in judged:
+        bill += Bill(judge_calls=one.calls, tokens=one.tokens, cost_usd=one.cost_usd)
+    return bill

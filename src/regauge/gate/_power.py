@@ -143,6 +143,25 @@ def operating_line(
     )
 
 
+def unchanged_calls(
+    histories: Sequence[Count],
+    policy: GatePolicy,
+    *,
+    cells: int | None = None,
+    prompts: Sequence[str] = (),
+    seed: int = 0,
+) -> float | None:
+    """How many trials of both arms a case takes on average where nothing changed.
+
+    The arguments are those of `operating_line`. None without any trial of main.
+    """
+    suite = SimulatedSuite.of(histories, policy, cells=cells, prompts=prompts)
+    if suite is None:
+        return None
+    played = suite.play(seed, lambda p: p, runs=min(suite.runs, _DROP_RUNS))
+    return float(np.mean(played.calls)) / suite.main[0].size
+
+
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
     """The line for the cases that a gate compared; None where it compared none with a history."""
     compared = [case for case in outcome.cases if case.state == "changed" and case.history.trials]

@@ -170,31 +170,39 @@ def _with_baseline(
     cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, known: Rows
 ) -> list[GateCase]:
     """The cases of the baseline's prompt with its histories in place of their own."""
-    prompt = next(
-        (one for one in document.prompts if one.prompt.split(" (")[0] == baseline.prompt), None
-    )
-    stored = _stored(prompt, baseline) if prompt is not None else None
-    if prompt is None or stored is None:
+    stored: dict[str, StoredHistory] = {}
+    for prompt in document.prompts:
+        own = [case for case in cases if case.prompt == prompt.prompt]
+        if prompt.prompt.split(" (")[0] == baseline.prompt and own:
+            found = _stored(prompt, baseline, own)
+            stored |= {prompt.prompt: found} if found is not None else {}
+    if not stored:
         raise UsageError(
             f"the baseline of {baseline.prompt!r} knows nothing of what this run compared with\n"
-            "  fix: name a baseline of the same prompt, base version and model"
+            "  fix: name a baseline of the same prompt, base version, model and judges"
         )
     changed: list[GateCase] = []
     for case in cases:
         digest = next((row["case_digest"] for row in known.get((*case.key, "candidate"), ())), None)
-        if case.prompt == prompt.prompt and case.state == "changed" and digest is not None:
-            changed.append(replace(case, history=stored.history(case.case, digest)))
+        history = stored.get(case.prompt)
+        if history is not None and case.state == "changed" and digest is not None:
+            changed.append(replace(case, history=history.history(case.case, digest)))
         else:
             changed.append(case)
     return changed
 
 
-def _stored(prompt: PromptDocument, baseline: Baseline) -> StoredHistory | None:
-    return next(
-        (
-            known
-            for known in (*baseline.histories, *baseline.previous)
-            if (known.key.prompt, known.key.model) == (prompt.base_digest, prompt.base_model)
-        ),
-        None,
-    )
+def _stored(
+    prompt: PromptDocument, baseline: Baseline, cases: Sequence[GateCase]
+) -> StoredHistory | None:
+    """The history of what a prompt was compared with; of several datasets that of these cases."""
+    names = {case.case for case in cases}
+    checks = {check for case in cases for check in case.checks}
+    fitting = [
+        one
+        for one in (*baseline.histories, *baseline.previous)
+        if (one.key.prompt, one.key.model) == (prompt.base_digest, prompt.base_model)
+        and checks == {*one.key.judges}
+        and names & {*one.cases}
+    ]
+    return max(fitting, key=lambda one: len(names & {*one.cases}), default=None)

@@ -6,7 +6,7 @@ from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
 from regauge.runner._judge_calls import CallTotals
 from regauge.runner._missing import MissingAnswers, missing_answers
-from regauge.runner._missing_judgements import MissingJudgements
+from regauge.runner._missing_judgements import Misses, MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
@@ -31,6 +31,7 @@ __all__ = [
     "EvalSession",
     "EvalSpec",
     "JudgedVerdict",
+    "Misses",
     "MissingAnswers",
     "MissingJudgements",
     "Plan",
