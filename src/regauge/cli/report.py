@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from regauge.errors import UsageError
+from regauge.errors import StoreError, UsageError
+from regauge.history import History
 from regauge.printable import printable
 from regauge.project import Project
 from regauge.reports import (
@@ -73,7 +75,7 @@ def command(
         raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
     if form == "html":
         other = find_run(project, against) if against else None
-        _write(html_report(load_source(directory, project=project, against=other)), output)
+        _write(_page(project, directory, other), output)
         _wrote(output)
         return
     record = read_record(directory)
@@ -102,6 +104,17 @@ def command(
             with _writing(output):
                 write_parquet(rows, output)
     _wrote(output)
+
+
+def _page(project: Project, run: Path, against: Path | None) -> str:
+    """The page of a run, with the past of its prompts where the history can be read."""
+    try:
+        with History.opened(project, os.environ) as history:
+            source = load_source(run, project=project, against=against, measured=history.suites)
+    except StoreError as error:
+        click.echo(f"the page shows no earlier runs: {error}", err=True)
+        source = load_source(run, project=project, against=against)
+    return html_report(source)
 
 
 def _wrote(output: Path | None) -> None:

@@ -226,8 +226,7 @@ def test_the_plot_shows_each_run_with_its_interval_and_where_the_version_changed
         assert high <= float(dot.get_attribute("cy") or 0) <= low
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 420])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 420)])
 def test_axe_finds_nothing_on_any_page(rejected: Rejected, opened: Open, scheme: str, width: int):
     case = rejected.cases("regressed")[0]["case"]
     seen = opened(rejected.file, color_scheme=scheme, viewport={"width": width, "height": 900})

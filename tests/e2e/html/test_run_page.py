@@ -245,6 +245,35 @@ def test_a_suggested_repair_is_shown_with_the_cycles_that_led_to_it(
     seen.picture("repair")
 
 
+def test_a_history_that_cannot_be_read_leaves_the_page_without_a_past(
+    project: EvalProject, opened: Open, monkeypatch: pytest.MonkeyPatch
+):
+    project.run()
+    file = project.write("history.sqlite3", "no database")
+    monkeypatch.setenv("REGAUGE_STORE", f"sqlite:///{file}")
+    done = project.command("report", "--format", "html", "-o", "report.html")
+    assert done.returncode == 0
+    assert "the page shows no earlier runs: " in done.stderr
+    plot = opened(project.root / "report.html", PROMPT_PAGE).page.locator("svg.plot")
+    assert plot.locator("circle.dot").count() == 1
+
+
+def test_a_tracked_case_that_fails_is_told_apart(
+    project: EvalProject, opened: Open, page_of: Write
+):
+    project.golden([project.case(0), project.case(1, ok=False, tier="tracked")])
+    project.run()
+    seen = opened(page_of(project))
+    assert seen.text("h1") == "2 cases, none failed (1 tracked did, which block nothing)"
+    seen.page.get_by_role("link", name="1 failed (tracked) of triage").click()
+    assert seen.ids() == ["disk-001"]
+    judges = seen.page.get_by_role("region", name="Judges of triage").locator("tbody tr")
+    assert [row.split() for row in judges.all_inner_texts()] == [
+        ["min_chars(1)", "2", "0", "0", "gates"],
+        ["agrees", "1", "1", "0", "gates"],
+    ]
+
+
 @pytest.mark.parametrize("wrong", ["no-such-run", "2030"])
 def test_a_run_to_compare_with_that_is_not_there_is_told(project: EvalProject, wrong: str):
     project.run()

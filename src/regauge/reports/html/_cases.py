@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from regauge.reports._decision import AnswerDocument, CaseDocument
     from regauge.reports.html._source import ReportSource
 
-__all__ = ["cases_by_prompt"]
+__all__ = ["TRACKED", "cases_by_prompt"]
+
+# Of a case of the tier `tracked`: it blocks nothing.
+TRACKED = "failed (tracked)"
 
 # What the page shows of a trial under the same name; the rest is in `_trial`.
 _SAME = (
@@ -89,6 +92,7 @@ def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
 
 def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> dict[str, JSON]:
     row = case.first
+    watched = row["tier"] == "tracked" and row["case_outcome"] == "failed"
     document: dict[str, JSON] = {
         "id": row["case"],
         "dataset": row["dataset"],
@@ -96,7 +100,7 @@ def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> d
         "tier": row["tier"],
         "split": row["split"],
         "tags": row["tags"],
-        "verdict": row["case_outcome"],
+        "verdict": TRACKED if watched else row["case_outcome"],
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
         "counts": {arm: list(count) for arm, count in case.counts.items()},

@@ -1,24 +1,48 @@
-"""How the runs of a project went: the pass rate of each prompt, run by run."""
+"""The pass rate of each prompt, run by run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from regauge.errors import FaultyFileError
-from regauge.reports._runs import list_runs, read_record, read_rows
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from regauge.project import Project
     from regauge.reports._schema import RunRecord, SuiteSummary
 
-__all__ = ["Point", "pass_counts", "read_history"]
+__all__ = ["Measured", "Point", "pass_counts", "points_of"]
 
-_RUNS_MAX = 60
 _POINTS_MAX = 40
+
+
+class Measured(Protocol):
+    """One prompt on one dataset with one model, as one run measured it; the history knows them.
+
+    Attributes:
+        measured: How many cases have an outcome.
+        passed: Of those; of a run that gates, by the first trial of each.
+    """
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def started_at(self) -> str: ...
+    @property
+    def version(self) -> str | None: ...
+    @property
+    def prompt_digest(self) -> str: ...
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def arm(self) -> str | None: ...
+    @property
+    def measured(self) -> int: ...
+    @property
+    def passed(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +75,39 @@ class Point:
         return self.passed / self.cases
 
 
-def read_history(
-    project: Project, record: RunRecord, rows: Iterable[Mapping[str, Any]]
+def points_of(
+    record: RunRecord,
+    rows: Iterable[Mapping[str, Any]],
+    measured: Mapping[str, Iterable[Measured]],
 ) -> dict[str, list[Point]]:
-    """By prompt, its points up to those of this run, the oldest first.
+    """By prompt, its points up to that of this run, the oldest first.
 
-    A run that measured less than half as many cases as another is left out: it was told to run
-    some of them, and what it says of the prompt is something else.
+    Runs with another dataset or model are another story and left out, and so is a run that
+    measured less than half as many cases as another: it was told to run some of them.
+
+    Args:
+        record: The run.
+        rows: Its trials.
+        measured: By prompt, how it was measured so far.
     """
-    points: dict[str, list[Point]] = {suite.prompt: [] for suite in record.suites}
-    for run, met in (*_earlier(project, record), (record, rows)):
-        counts = pass_counts(run, met)
-        own = {suite.prompt: suite for suite in run.suites if suite.arm != "main"}
-        for prompt, suite in own.items():
-            if prompt in points and counts.get(prompt, (0, 0))[1]:
-                points[prompt].append(_point(run, suite, *counts[prompt]))
-    return {prompt: _comparable(met) for prompt, met in points.items()}
+    own = {suite.prompt: suite for suite in reversed(record.suites) if suite.arm != "main"}
+    counts = pass_counts(record, rows)
+    points: dict[str, list[Point]] = {}
+    for prompt, suite in own.items():
+        met = [
+            _point(one.run, one.started_at, one, one.passed, one.measured)
+            for one in measured.get(prompt, ())
+            if one.measured
+            and one.arm != "main"
+            and (one.dataset, one.model) == (suite.dataset, suite.model)
+            and one.started_at <= record.started_at
+            and one.run != record.id
+        ]
+        passed, cases = counts.get(prompt, (0, 0))
+        if cases:
+            met.append(_point(record.id, record.started_at, suite, passed, cases))
+        points[prompt] = _comparable(met)
+    return points
 
 
 def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
@@ -89,24 +130,11 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     return counts
 
 
-def _earlier(
-    project: Project, record: RunRecord
-) -> Iterator[tuple[RunRecord, Iterable[Mapping[str, Any]]]]:
-    for run in reversed(list_runs(project)[:_RUNS_MAX]):
-        try:
-            earlier = read_record(run)
-            rows = list(read_rows(run)) if earlier.decision is not None else []
-        except FaultyFileError:
-            continue  # another regauge wrote it; the past is an extra
-        if earlier.id != record.id and earlier.started_at <= record.started_at:
-            yield earlier, rows
-
-
-def _point(record: RunRecord, suite: SuiteSummary, passed: int, cases: int) -> Point:
+def _point(run: str, at: str, suite: Measured | SuiteSummary, passed: int, cases: int) -> Point:
     interval = wilson(passed, cases)
     return Point(
-        run=record.id,
-        at=record.started_at,
+        run=run,
+        at=at,
         version=suite.version or suite.prompt_digest[:8],
         digest=suite.prompt_digest,
         model=suite.model,

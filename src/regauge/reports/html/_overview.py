@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.reports._gate_console import VERDICTS, calls_line, headline, version_step
+from regauge.reports.html._cases import TRACKED
 from regauge.reports.html._history import pass_counts
 from regauge.reports.html._plot import Plot, plot_of
 from regauge.stats import wilson
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.reports._decision import DecisionDocument, PromptDocument
-    from regauge.reports._schema import RunRecord, SuiteSummary
+    from regauge.reports._schema import JudgeName, RunRecord, SuiteSummary
     from regauge.reports.html._source import ReportSource
 
 __all__ = ["Overview", "PromptPage", "overview_of"]
 
 # What is told of cases, the weightiest first; in a run that does not gate they pass or fail.
-_WORDS = ("failed", *(words.column for words in VERDICTS.values()))
+_WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +51,9 @@ class PromptPage:
     decided: PromptDocument | None
 
     @property
-    def judges(self) -> list[tuple[str, list[str]]]:
-        """Judges that inform only, with why."""
-        return [
-            (judge.name, [judge.standing] if judge.standing else [])
-            for judge in self.suites[0].judges
-            if not judge.gates
-        ]
+    def judges(self) -> tuple[JudgeName, ...]:
+        """Those of the candidate, with what they came to."""
+        return tuple(judge for suite in self.suites[:1] for judge in suite.judges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +151,7 @@ def _headline(record: RunRecord) -> tuple[str, str]:
     if unmeasured:
         text += f", {unmeasured} unmeasured"
     if tracked:
-        text += f", {tracked} failed that are only watched"
+        text += f" ({tracked} tracked did, which block nothing)"
     if record.status == "interrupted":
         text = f"Interrupted: {text}"
     weak = unmeasured or record.status == "interrupted"

@@ -133,7 +133,7 @@ function reasonOf(said) {
   if (said.outcome !== "pass" && said.actual !== undefined && said.actual !== null) parts.push(shownValue("Found", said.actual));
   if (said.gates === false) parts.push(el("div", { class: "note" }, `Informs only${said.standing ? `: ${said.standing}` : ""}.`));
   else if (said.standing) parts.push(el("div", { class: "note" }, said.standing));
-  if (said.calls) parts.push(el("div", { class: "note" }, `${said.calls} model calls, ${money(said.cost_usd)}, ${duration(said.latency_s)}`));
+  if (said.calls) parts.push(el("div", { class: "note" }, `${said.calls} model ${said.calls === 1 ? "call" : "calls"}, ${money(said.cost_usd)}, ${duration(said.latency_s)}`));
   return parts;
 }
 
@@ -170,7 +170,7 @@ function trialsView(prompt, one) {
     one.trials.map((trial) => el("tr", {},
       REPORT.base && el("th", { scope: "row" }, trial.arm === "base" ? "Base" : "Candidate"),
       el("td", { class: "num" }, String(trial.n)), el("td", {}, badge(trial.outcome)),
-      el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map((said) => said.judge).join(", ") || (trial.cause ? trial.cause.kind : "–")),
+      el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map(nameOf).join(", ") || (trial.cause ? trial.cause.kind : "–")),
       el("td", {}, names[trial.source] || "–"), el("td", { class: "num" }, duration(trial.latency_s)),
       el("td", { class: "num" }, `${trial.input_tokens} + ${trial.output_tokens}`),
       el("td", { class: "num" }, trial.source ? money(trial.cost_usd) : "–"),

@@ -3,12 +3,15 @@
 const REPORT = JSON.parse(document.getElementById("data").textContent);
 const WEIGHTS = [
   "broken", "failed", "unmeasured", "undecided", "removed", "drifted", "fixed", "new", "flaky",
-  "known failing", "passed", "unchanged",
+  "known failing", "failed (tracked)", "passed", "unchanged",
 ];
 const SEARCHED_CHARS = 2000;
 
 const rank = (word) => { const at = WEIGHTS.indexOf(word); return at < 0 ? WEIGHTS.length : at; };
 const mean = (values) => values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
+
+/** A judge that informs only is not why a case failed. */
+const nameOf = (said) => (said.gates === false ? `${said.judge} (informs)` : said.judge);
 
 function prepare(prompt) {
   prompt.byId = new Map();
@@ -22,7 +25,7 @@ function prepare(prompt) {
       if (trial.arm !== "candidate") continue;
       if (trial.latency_s !== undefined) latencies.push(trial.latency_s);
       cost = cost === null || trial.cost_usd === undefined ? (trial.answer === undefined ? cost : null) : cost + trial.cost_usd;
-      for (const said of trial.verdicts) if (said.outcome === "fail") failed.add(said.judge);
+      for (const said of trial.verdicts) if (said.outcome === "fail") failed.add(nameOf(said));
     }
     one.failed = [...failed];
     one.latency = mean(latencies);

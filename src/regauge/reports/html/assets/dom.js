@@ -34,6 +34,7 @@ const TONES = {
   passed: "good", fixed: "good", pass: "good",
   broken: "bad", failed: "bad", removed: "bad", fail: "bad",
   unmeasured: "warn", undecided: "warn", drifted: "warn", flaky: "warn",
+  "failed (tracked)": "warn",
 };
 const MARKS = { good: "✓", bad: "✕", warn: "!" };
 

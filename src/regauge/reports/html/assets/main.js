@@ -126,6 +126,13 @@ addEventListener("hashchange", route);
 addEventListener("beforeprint", () => { for (const made of tables.values()) made.paint(true); });
 addEventListener("afterprint", () => { for (const made of tables.values()) made.paint(); });
 route();
-(globalThis.requestIdleCallback || setTimeout)(() => {
-  for (const prompt of REPORT.prompts) for (const one of prompt.cases) haystack(one);
-});
+
+// What a search looks at is made ahead, a little at a time, so that no key waits for it.
+const ahead = REPORT.prompts.flatMap((prompt) => prompt.cases);
+let made = 0;
+function makeAhead() {
+  const until = performance.now() + 8;
+  while (made < ahead.length && performance.now() < until) haystack(ahead[made++]);
+  if (made < ahead.length) setTimeout(makeAhead, 16);
+}
+setTimeout(makeAhead, 50);

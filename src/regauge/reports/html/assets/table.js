@@ -10,7 +10,7 @@ class CaseTable {
     this.filter = {};
     this.rows = prompt.cases;
     this.columns = [
-      ["verdict", "Verdict", "10rem"], ["case", "Case", ""], ["tier", "Tier", "6.5rem"],
+      ["verdict", "Verdict", "11rem"], ["case", "Case", ""], ["tier", "Tier", "6.5rem"],
       prompt.has.base && ["base", "Base", "6rem", "num"],
       ["candidate", prompt.has.base ? "Candidate" : "Trials", "7.5rem", "num"],
       ["judges", "Failed by", "14rem"], ["latency", "Latency", "6.5rem", "num"], ["cost", "Cost", "6rem", "num"],
