@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._candidates import candidates_of
 from regauge.refine._clusters import diagnose
+from regauge.refine._edits import Delete
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._memory import Tried, changed_lines
 from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
 from regauge.refine._state import Accepted, Note, Stop
 
 if TYPE_CHECKING:
+    from regauge.refine._clusters import Cluster
     from regauge.refine._memory import Finding
     from regauge.refine._state import (
         Candidate,
@@ -37,6 +39,10 @@ __all__ = [
     "stop",
     "tried",
 ]
+
+
+# A few trials do not tell candidates apart whose pass rates differ by less.
+_AS_GOOD = 0.25
 
 
 def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False) -> State:
@@ -110,7 +116,7 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     cluster, test = state.cluster, setting.policy.test
     cases = screen_cases(setting, cluster)
     now = state.tally.over(state.text.digest, cases, cluster.check)
-    ranked: list[tuple[float, int, int, Candidate]] = []
+    ranked: list[tuple[float, int, Candidate]] = []
     for position, candidate in enumerate(state.candidates):
         said = state.tally.over(candidate.text.digest, cases, cluster.check)
         better = said.trials > 0 and said.rate > now.rate
@@ -123,11 +129,17 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
         )
         state = state.noting(note)
         if better:
-            ranked.append((-said.rate, candidate.text.size, position, candidate))
+            ranked.append((said.rate, position, candidate))
         else:
             state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
-    ranked.sort(key=lambda entry: entry[:3])
-    best = tuple(candidate for *_, candidate in ranked[: test.screened])
+    top = max((rate for rate, *_ in ranked), default=0.0)
+
+    def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, float, int, int]:
+        rate, position, candidate = entry
+        behind = rate < top - _AS_GOOD
+        return behind, _removed(candidate), -rate, candidate.text.size, position
+
+    best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
         return _next_tier(setting, state)
     return _begin_test(replace(state, candidates=best))
@@ -174,6 +186,14 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     return replace(state, look=state.look + 1)
 
 
+def _removed(candidate: Candidate) -> int:
+    """How many lines an edit takes out for good."""
+    kept = {line.text.strip() for line in candidate.text.lines}
+    return sum(
+        isinstance(op, Delete) and op.anchor.line.strip() not in kept for op in candidate.edit.ops
+    )
+
+
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
     """The state with a text remembered as tried."""
     added, removed = changed_lines(state.text, text)
@@ -198,7 +218,11 @@ def _diagnosed(setting: Setting, state: State) -> State:
 
     found = diagnose(state.tally, texts, setting.train, setting.checks, setting.policy.test)
     asked = {cluster.key for cluster, _ in state.questions}
-    clusters = tuple(cluster for cluster in found.clusters if cluster.key not in asked)
+    clusters = tuple(
+        cluster
+        for cluster in found.clusters
+        if cluster.key not in asked and not _is_cured(setting, state, cluster)
+    )
     note = Note(
         event="diagnosed",
         subject=state.text.digest,
@@ -214,6 +238,15 @@ def _diagnosed(setting: Setting, state: State) -> State:
     if state.questions:
         return stop(state, "questions", "what fails is for a person to answer")
     return stop(state, "nothing-to-refine", "no check fails reproducibly")
+
+
+def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
+    """Whether an edit made for another check ended these failures along with its own."""
+    if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
+        return False
+    now = state.tally.over(state.text.digest, cluster.failing, cluster.check)
+    enough = min(len(cluster.failing), setting.policy.test.screen_cases)
+    return now.trials >= enough and not now.failed
 
 
 def _verify(setting: Setting, state: State, ending: StopReason) -> State:
