@@ -20,7 +20,7 @@ __all__ = ["html_report"]
 
 _SCRIPTS = ("dom.js", "data.js", "diff.js", "table.js", "case.js", "main.js")
 # What ends a script element or a line of script has another spelling in JSON.
-_SPELT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+_SPELT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def html_report(source: ReportSource) -> str:
@@ -88,7 +88,10 @@ def _json(document: dict[str, Any]) -> str:
     >>> _json({"a": "</script>"})
     '{"a":"\\u003c/script\\u003e"}'
     """
-    return json.dumps(document, separators=(",", ":")).translate(_SPELT)
+    text = json.dumps(document, separators=(",", ":"))
+    for character, spelt in _SPELT.items():
+        text = text.replace(character, spelt)
+    return text
 
 
 def _policy(style: str, script: str) -> str:
