@@ -49,7 +49,8 @@ def repo(known: GateRepo, request: pytest.FixtureRequest) -> GateRepo:
 
 
 def latest(repo: GateRepo) -> Path:
-    return max((repo.root / ".regauge/refine").glob("*/run.json")).parent
+    runs = (repo.root / ".regauge/refine").glob("*/run.json")
+    return max(runs, key=lambda path: (path.parent.name[:15], path.stat().st_mtime_ns)).parent
 
 
 def result(repo: GateRepo) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: Ga
 def test_without_a_token_a_pull_request_ends_with_the_command_that_opens_it(repo: GateRepo):
     said = repo.regauge("refine", NAME, "--pr", code=2)
     assert "no pull request" in said
-    assert "gh pr create --head refine/" in said
+    assert "gh pr create --head refine/alert-severity-2" in said
 
 
 def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):

@@ -48,7 +48,8 @@ def list_command(*, as_json: bool) -> None:
         echo("no prompt was refined here yet: regauge refine NAME")
     for run in runs:
         facts = run.facts()
-        echo(f"{run.id}  {facts.get('status', '')}  {facts.get('stop', '')}".rstrip())
+        said = (facts.get(name, "") for name in ("prompt", "status", "stop"))
+        echo("  ".join([run.id, *(str(word) for word in said if word)]))
 
 
 @click.command(name="show")

@@ -38,7 +38,7 @@ def commit_on_branch(run: Run, path: Path, *, name: str, message: str) -> Branch
     Args:
         run: Proposes a revision.
         path: The prompt's file.
-        name: Of the branch; empty for `refine/<run>`.
+        name: Of the branch; empty for `refine/<prompt>-<run>`.
         message: Of the commit.
 
     Raises:
@@ -47,7 +47,7 @@ def commit_on_branch(run: Run, path: Path, *, name: str, message: str) -> Branch
     """
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
-    name = name or f"refine/{run.id}"
+    name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
     root = path.resolve().parent
     repository = Repository.at(root)
     head = repository.commit("HEAD")

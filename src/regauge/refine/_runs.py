@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -131,18 +132,11 @@ class Run:
 def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
     """A new directory for a run of a prompt."""
     project.prepare_state_dir()
-    started = now()
-    stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{prompt}"
-    for number in range(1, 1000):
-        directory = _home(project) / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            directory.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        run = Run(directory)
-        run.note(prompt=prompt, status="running", started=started, **facts)
-        return run
-    raise UsageError(f"there are too many runs called {stem}")
+    directory = _home(project) / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    directory.mkdir(parents=True)
+    run = Run(directory)
+    run.note(prompt=prompt, status="running", started=now(), **facts)
+    return run
 
 
 def list_refinements(project: Project) -> list[Run]:
@@ -151,7 +145,9 @@ def list_refinements(project: Project) -> list[Run]:
     if not home.is_dir():
         return []
     found = [path for path in home.iterdir() if (path / "run.json").is_file()]
-    return [Run(path) for path in sorted(found, key=lambda path: path.name, reverse=True)]
+    # Runs of one second are told apart by when they last wrote.
+    found.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
+    return [Run(path) for path in reversed(found)]
 
 
 def find_refinement(project: Project, name: str) -> Run:

@@ -157,8 +157,15 @@ class SuiteBench:
         prompt = self._subject.prompt
         if text.digest != self._setting.base.digest:
             prompt = self._subject.prompt_with(text)
+        # Judges that only inform would ask their models for nothing.
         suites = {
-            id(member.suite): replace(member.suite, prompt=prompt)
+            id(member.suite): replace(
+                member.suite,
+                prompt=prompt,
+                judges=tuple(
+                    judge for judge in member.suite.judges if member.suite.standing(judge).gates
+                ),
+            )
             for member in self._subject.members.values()
         }
         for name, member in self._subject.members.items():
