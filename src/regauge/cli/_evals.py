@@ -142,6 +142,10 @@ def with_evals(
         raise driver.error
     if driver.faults:
         raise UsageError("\n".join(driver.faults))
+    if code == pytest.ExitCode.INTERRUPTED:
+        words = "interrupted: what was answered is kept, the same command goes on from there"
+        click.echo(words, err=True)
+        click.get_current_context().exit(INTERRUPTED)
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         click.get_current_context().exit(int(code))  # pytest has said why
     if driver.unknown:
@@ -150,10 +154,6 @@ def with_evals(
     if not driver.met:
         raise NoEvalsError(f"there are no evals in {project.relative(path)}")
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-        if code == pytest.ExitCode.INTERRUPTED:
-            words = "interrupted: what was answered is kept, the same command goes on from there"
-            click.echo(words, err=True)
-            click.get_current_context().exit(INTERRUPTED)
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))
