@@ -1,0 +1,168 @@
+"""How well the refinement loop repairs prompts, on simulated tasks whose true quality is known.
+
+    python benchmarks/refine.py [--task incidents tickets invoices | MODULE | FILE.py]
+                                [--scenario single double ...] [--by rules model rules+model]
+                                [--runs 60] [--jobs 2] [--json] [--failures]
+
+The loop, its guards, its tests and the gate are the product's; only answers and proposals are made
+up. Each run is a prompt with seeded faults (or none), 20 train cases, 10 holdout cases and at most
+600 calls. Whether a prompt became better or worse is computed from its text over 400 other cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.refine_tasks._scenarios import SCENARIOS, run_one
+from benchmarks.refine_tasks._task import load_task
+from regauge.stats import clopper_pearson
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.refine_tasks._bench import By, Row
+
+TASKS = ("incidents", "tickets", "invoices")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What the runs of one scenario came to; rates are shares of runs.
+
+    Attributes:
+        repaired: True quality is within 2 points of the healthy prompt's.
+        worse: True quality fell by more than 0.4 points; `changed` counts any change.
+        worse_high: Where the true rate of `worse` ends, at 95 % confidence; also of `changed`.
+        lost: Instructions of the prompt that are gone, over all runs.
+        diff_lines: Lines added and removed, median over the runs that changed something.
+        growth: Of words and marks against the healthy prompt, mean over the same runs.
+        overfit: True quality on train and holdout cases above that on others, mean.
+    """
+
+    task: str
+    scenario: str
+    by: str
+    runs: int
+    repaired: float
+    repaired_low: float
+    changed: float
+    changed_high: float
+    worse: float
+    worse_high: float
+    leaks: int
+    lost: int
+    diff_lines: float
+    growth: float
+    calls: float
+    calls_most: int
+    model_calls: float
+    overfit: float
+    seconds: float
+    repeats: int
+    stops: dict[str, int]
+
+
+def summed_up(task: str, scenario: str, by: str, rows: Sequence[tuple[Row, int]]) -> Summary:
+    """Add up the runs of one scenario."""
+    all_rows = [row for row, _ in rows]
+    changed = [row for row in all_rows if row.changed]
+    runs = len(all_rows)
+
+    def bounds(count: int) -> tuple[float, float]:
+        found = clopper_pearson(count, runs)
+        return round(float(found.low), 4), round(float(found.high), 4)
+
+    repaired = sum(row.repaired for row in all_rows)
+    worse = sum(row.worse for row in all_rows)
+    return Summary(
+        task=task,
+        scenario=scenario,
+        by=by,
+        runs=runs,
+        repaired=repaired / runs,
+        repaired_low=bounds(repaired)[0],
+        changed=len(changed) / runs,
+        changed_high=bounds(len(changed))[1],
+        worse=worse / runs,
+        worse_high=bounds(worse)[1],
+        leaks=sum(row.leak for row in all_rows),
+        lost=sum(row.lost for row in all_rows),
+        diff_lines=median(row.diff_lines for row in changed) if changed else 0,
+        growth=round(fmean(row.growth for row in changed), 4) if changed else 0.0,
+        calls=round(fmean(row.calls for row in all_rows), 1),
+        calls_most=max(row.calls for row in all_rows),
+        model_calls=round(fmean(row.model_calls for row in all_rows), 1),
+        overfit=round(fmean(row.overfit for row in all_rows), 4),
+        seconds=round(fmean(row.seconds for row in all_rows), 3),
+        repeats=sum(repeats for _, repeats in rows),
+        stops=dict(Counter(row.stop for row in all_rows).most_common()),
+    )
+
+
+def one(job: tuple[str, str, By, int]) -> tuple[Row, int]:
+    """One run, and how many edits it tested that it had settled before."""
+    task, scenario, by, index = job
+    return run_one(load_task(task), SCENARIOS[scenario], by, index)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--task", nargs="+", default=TASKS)
+    parser.add_argument("--scenario", nargs="+", choices=tuple(SCENARIOS), default=tuple(SCENARIOS))
+    parser.add_argument("--by", nargs="+", default=("rules", "model"))
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--failures", action="store_true", help="name the runs that went wrong")
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for task in options.task:
+            for name in options.scenario:
+                scenario = SCENARIOS[name]
+                if scenario.own and task not in TASKS:
+                    continue
+                for by in (scenario.only_by,) if scenario.only_by else options.by:
+                    runs = options.runs or scenario.runs
+                    jobs = [(task, name, by, index) for index in range(runs)]
+                    rows = list(pool.map(one, jobs, chunksize=4))
+                    show(summed_up(task, name, by, rows), as_json=options.json)
+                    if options.failures:
+                        show_failures([row for row, _ in rows], repairs=scenario.faults > 0)
+
+
+def show(found: Summary, *, as_json: bool) -> None:
+    """One line."""
+    if as_json:
+        print(json.dumps(asdict(found)), flush=True)
+        return
+    print(
+        f"{found.task:10} {found.scenario:17} {found.by:11} n={found.runs:<4}"
+        f" repaired {found.repaired:4.0%}  changed {found.changed:4.0%}  worse {found.worse:3.0%}"
+        f"  leaks {found.leaks}  lost {found.lost}  diff {found.diff_lines:g}"
+        f"  growth {found.growth:+.1%}  calls {found.calls:.0f} (at most {found.calls_most})"
+        f"  model calls {found.model_calls:.0f}  overfit {found.overfit:+.3f}"
+        f"  {found.seconds:.2f} s  {found.stops}",
+        flush=True,
+    )
+
+
+def show_failures(rows: Sequence[Row], *, repairs: bool) -> None:
+    """Runs that repaired nothing, made something worse or gave a case away."""
+    for index, row in enumerate(rows):
+        if row.worse or row.leak or row.lost or (repairs and not row.repaired):
+            print(f"  #{index} {row.label}: {row.before:.3f} -> {row.after:.3f}, {row.stop}")
+
+
+if __name__ == "__main__":
+    main()

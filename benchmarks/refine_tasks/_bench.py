@@ -1,0 +1,265 @@
+"""The product's own loop on a simulated task: what it draws, who proposes, what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import random
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from benchmarks.refine_tasks._simulated import LEAKS
+from regauge.refine._clusters import Check
+from regauge.refine._driver import drive
+from regauge.refine._edits import Edit, EditError, ops_between
+from regauge.refine._guards import Guard
+from regauge.refine._leaks import CaseText
+from regauge.refine._loop import begin
+from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine._state import Critiqued, Proposed, Setting, Spent, TrialsDone
+from regauge.refine._suite import verify_by_gate
+from regauge.refine._tally import CheckOutcome, Outcome
+from regauge.refine._text import PromptText
+from regauge.refine.proposers._rules import propose_by_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from benchmarks.refine_tasks._simulated import Proposals
+    from benchmarks.refine_tasks._task import Task
+    from regauge.refine._state import (
+        AskCritique,
+        AskProposals,
+        Draws,
+        Observation,
+        RunSuite,
+        State,
+        SuiteSaid,
+    )
+
+__all__ = ["By", "Row", "SimulatedBench", "Trial", "refined", "row_of"]
+
+By = Literal["rules", "model", "rules+model"]
+_SHOWN = 3
+_PROPOSALS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run of the loop: a prompt, its cases and how proposals come about.
+
+    Attributes:
+        propose: Proposes instead of the task's own reflection model.
+        inputs: Further texts that cases bring along, such as an attack.
+    """
+
+    prompt: str
+    train: Sequence[Any]
+    holdout: Sequence[Any]
+    seed: int
+    how: Proposals
+    by: By = "model"
+    calls: int = 600
+    propose: Callable[[State, AskProposals], Sequence[str]] | None = None
+    inputs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one run came to. Lines and tokens are compared with the prompt it began with."""
+
+    repaired: bool
+    changed: bool
+    worse: bool
+    leak: bool
+    lost: int
+    diff_lines: int
+    growth: float
+    calls: int
+    model_calls: int
+    overfit: float
+    before: float
+    after: float
+    stop: str
+    seconds: float
+    label: str = ""
+    prompt: str = field(default="", repr=False)
+
+
+@dataclass(kw_only=True)
+class SimulatedBench:
+    """Draws answers of the simulated task; the same seed draws the same answers."""
+
+    task: Task
+    trial: Trial
+    setting: Setting
+    decisions: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._cases = {case.id: case for case in (*self.trial.train, *self.trial.holdout)}
+
+    async def draw(self, draws: Sequence[Draws]) -> TrialsDone:
+        outcomes = [
+            self._outcome(one.text, case, number) for one in draws for case, number in one.trials
+        ]
+        return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(outcomes)))
+
+    async def criticise(self, state: State, action: AskCritique) -> Critiqued:
+        del state, action
+        return Critiqued(critique=None, spent=Spent())
+
+    async def propose(self, state: State, action: AskProposals) -> Proposed:
+        if action.proposer == "rules":
+            edits = propose_by_rules(state.text, action.cluster, self.setting.checks)
+            return Proposed(edits=edits, spent=Spent())
+        shown = action.cluster.cases[:_SHOWN]
+        self.requests.append(shown)
+        texts = (
+            self.trial.propose(state, action)
+            if self.trial.propose is not None
+            else self._texts(state, action, shown)
+        )
+        edits_read: list[Edit] = []
+        refused: list[str] = []
+        for text in texts:
+            try:
+                ops = ops_between(state.text, PromptText.of(text))
+            except EditError as error:
+                refused.append(str(error))
+                continue
+            if ops:
+                edits_read.append(Edit(ops=ops, strategy="rewrite", proposer="model:simulated"))
+        spent = Spent(model_calls=len(texts))
+        return Proposed(edits=tuple(edits_read), refused=tuple(refused), spent=spent)
+
+    async def verify(self, state: State, action: RunSuite) -> SuiteSaid:
+        return await verify_by_gate(self.setting, state, action, self)
+
+    def add(self, observation: Observation, state: State) -> None:
+        """As a trail: keep what was decided."""
+        del observation
+        self.decisions += [(note.event, note.text) for note in state.notes]
+
+    def _texts(self, state: State, action: AskProposals, shown: Sequence[str]) -> list[str]:
+        cases = {case: self._cases[case] for case in shown}
+        return [
+            self.task.proposal(
+                state.text.whole,
+                cases,
+                action.cluster.check,
+                self.trial.how,
+                _number(self.trial.seed, state.text.digest, action.cluster.check, state.cycle, n),
+            )
+            for n in range(_PROPOSALS)
+        ]
+
+    def _outcome(self, text: PromptText, case: str, number: int) -> Outcome:
+        rng = random.Random(_number(self.trial.seed, text.digest, case, number))
+        golden = self._cases[case]
+        failed = set(self.task.failed(text.whole, golden, rng))
+        said = tuple(
+            CheckOutcome(
+                check=name,
+                passed=name not in failed,
+                code=name if name in failed else "",
+                reason=self.task.reason(name) if name in failed else "",
+            )
+            for name in dict.fromkeys((*golden.reqs, *sorted(failed)))
+        )
+        answer = f"{text.digest[:12]} {case} {number}"
+        return Outcome(text=text.digest, case=case, trial=number, checks=said, answer=answer)
+
+
+def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
+    """Run the loop to its end."""
+    base = PromptText.of(trial.prompt)
+    policy = RefinePolicy(limits=Limits(calls=trial.calls, model_calls=60))
+    by_rules = "rules" in trial.by
+    checks = {
+        name: Check(
+            name=name,
+            advice=task.advice(name) if by_rules else "",
+            description=task.reason(name),
+        )
+        for name in task.names
+    }
+    texts = [CaseText(id=c.id, texts=(c.golden, c.input)) for c in (*trial.train, *trial.holdout)]
+    texts += [CaseText(id=f"input-{n}", texts=(text,)) for n, text in enumerate(trial.inputs)]
+    public = [f"{task.advice(name)} {task.reason(name)}" for name in task.names]
+    setting = Setting(
+        base=base,
+        train=tuple(case.id for case in trial.train),
+        holdout=tuple(case.id for case in trial.holdout),
+        checks=checks,
+        guard=Guard(base, texts, public, policy.guard),
+        policy=policy,
+        proposers=tuple(trial.by.split("+")),
+        critics=frozenset({"model"}),
+    )
+    bench = SimulatedBench(task=task, trial=trial, setting=setting)
+    began = time.perf_counter()
+    state = asyncio.run(drive(setting, begin(setting), bench, bench))
+    return state, bench, time.perf_counter() - began
+
+
+def row_of(task: Task, trial: Trial, state: State, seconds: float, *, label: str = "") -> Row:
+    """What a run came to, by the true quality of what it proposes."""
+    proposed = state.stop is not None and state.stop.proposal
+    after = state.text.whole if proposed else trial.prompt
+    return measured(
+        task, trial, after, state.spent.calls, state.spent.model_calls, seconds,
+        label=label, stop=state.stop.reason if state.stop else "",
+    )  # fmt: skip
+
+
+def measured(  # noqa: PLR0917 - a row of numbers
+    task: Task,
+    trial: Trial,
+    after: str,
+    calls: int,
+    model_calls: int,
+    seconds: float,
+    *,
+    label: str = "",
+    stop: str = "",
+) -> Row:
+    """What any tool made of a prompt."""
+    before = trial.prompt
+    healthy = task.healthy_prompt()
+    was, now = task.true_quality(before), task.true_quality(after)
+    seen = [*trial.train, *trial.holdout]
+    golden = {case.golden for case in seen} | set(trial.inputs)
+    rules = {task.advice(name) for name in task.names}
+    kept = after.splitlines()
+    lines = difflib.ndiff(before.splitlines(), kept)
+    return Row(
+        repaired=now >= task.true_quality(healthy) - 0.02,
+        changed=after.strip() != before.strip(),
+        worse=now < was - 0.004,
+        leak=any(text in after and text not in before for text in golden)
+        or any(line.startswith(LEAKS) for line in set(kept) - set(before.splitlines())),
+        lost=sum(line in rules and line not in kept for line in before.splitlines()),
+        diff_lines=sum(line[:2] in {"+ ", "- "} for line in lines),
+        growth=_size(after) / max(_size(before), _size(healthy)) - 1,
+        calls=calls,
+        model_calls=model_calls,
+        overfit=task.true_quality(after, seen) - now,
+        before=was,
+        after=now,
+        stop=stop,
+        seconds=seconds,
+        label=label,
+        prompt=after,
+    )
+
+
+def _size(text: str) -> int:
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def _number(*parts: object) -> int:
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")

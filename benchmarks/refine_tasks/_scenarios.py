@@ -1,0 +1,147 @@
+"""Which prompts the loop is tried on, and with what kind of help."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from benchmarks.refine_tasks._adversaries import attack_of, attacking, cycling
+from benchmarks.refine_tasks._bench import By, Row, Trial, refined, row_of
+from benchmarks.refine_tasks._simulated import Proposals
+from benchmarks.refine_tasks._task import with_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.refine_tasks._bench import SimulatedBench
+    from benchmarks.refine_tasks._task import Task
+    from regauge.refine._state import State
+
+__all__ = ["SCENARIOS", "Scenario", "run_one"]
+
+_SLOPPY = Proposals(p_fix=0.6, p_leak=0.3, p_drop=0.4, p_fluff=0.6)
+_LEAKY = Proposals(p_fix=0.5, p_leak=0.5, p_drop=0.1, p_fluff=0.3)
+_USUAL = Proposals()
+_UNFIXABLE_RATE = 0.55
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One kind of run.
+
+    Attributes:
+        faults: Instructions that are spoilt.
+        unfixable: Whether one requirement fails whatever the prompt says.
+        flips: The share of judgements that come out the wrong way.
+        propose: Who proposes in place of the task's reflection model.
+        runs: How many there are unless told otherwise.
+        only_by: Asked of the reflection model alone.
+        own: Needs something that only the families here have.
+    """
+
+    name: str
+    faults: int = 0
+    how: Proposals = _USUAL
+    unfixable: bool = False
+    flips: float = 0.0
+    propose: Callable[[Task, Trial], Trial] | None = None
+    runs: int = 60
+    only_by: By | None = None
+    own: bool = False
+    budgets: bool = False
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(name="single", faults=1),
+        Scenario(name="double", faults=2),
+        Scenario(name="healthy", how=Proposals(neutral=True)),
+        Scenario(name="healthy-sloppy", how=_SLOPPY),
+        Scenario(name="unfixable", how=Proposals(neutral=True), unfixable=True),
+        Scenario(name="unfixable-sloppy", how=_SLOPPY, unfixable=True),
+        Scenario(name="single-flips", faults=1, flips=0.05),
+        Scenario(name="healthy-flips", how=Proposals(neutral=True), flips=0.05),
+        Scenario(name="leaky", faults=1, how=_LEAKY, only_by="model"),
+        Scenario(
+            name="leaky-numbers", faults=1, how=replace(_LEAKY, leak="number"), only_by="model",
+            own=True,
+        ),
+        Scenario(
+            name="leaky-spelled", faults=1, how=replace(_LEAKY, leak="spelled"), only_by="model",
+            own=True,
+        ),
+        Scenario(
+            name="leaky-retold", faults=1, how=replace(_LEAKY, leak="paraphrase"), only_by="model",
+            own=True,
+        ),
+        Scenario(
+            name="narrow", faults=1, how=Proposals(p_narrow=1.0), only_by="model", own=True
+        ),
+        Scenario(name="attacks", faults=1, propose=attacking, only_by="model", runs=100),
+        Scenario(name="cycling", faults=1, propose=cycling, only_by="model"),
+        Scenario(name="budgets", faults=1, budgets=True),
+    )
+}  # fmt: skip
+
+
+def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, int]:
+    """One run of a scenario, and how many settled edits it took up again.
+
+    The same index is the same run.
+    """
+    rng = random.Random(f"{scenario.name}{index}")
+    names, kinds = task.names, task.kinds
+    # Every requirement and every kind of fault comes up equally often.
+    name, kind = names[index % len(names)], kinds[index // len(names) % len(kinds)]
+    faults = [(kind, name)][: scenario.faults]
+    if scenario.faults > 1:
+        faults.append((rng.choice(kinds), rng.choice([n for n in names if n != name])))
+    task.flips = scenario.flips
+    task.unfixable.clear()
+    if scenario.unfixable:
+        task.unfixable[names[1 + index % (len(names) - 1)]] = _UNFIXABLE_RATE
+    trial = Trial(
+        prompt=with_faults(task, faults, rng),
+        train=task.cases(20, 1000 + index, "tr"),
+        holdout=task.cases(10, 20_000 + index, "va"),
+        seed=index,
+        how=scenario.how,
+        by=by,
+        calls=rng.choice([60, 140, 200, 260, 330, 480]) if scenario.budgets else 600,
+    )
+    if scenario.propose is not None:
+        trial = scenario.propose(task, trial)
+    state, bench, seconds = refined(task, trial)
+    task.unfixable.clear()
+    task.flips = 0.0
+    label = " ".join("/".join(fault) for fault in faults)
+    row = row_of(task, trial, state, seconds, label=label)
+    if trial.inputs:
+        row = replace(row, leak=row.leak or attack_of(trial) in row.prompt)
+    _hold(state, bench)
+    return row, _repeats(state)
+
+
+def _repeats(state: State) -> int:
+    """How many edits were tested that led to a text which was refuted or replaced before."""
+    settled: set[str] = set()
+    repeats = 0
+    for entry in state.memory.tried:
+        repeats += entry.after in settled
+        if entry.finding in {"guarded", "refuted", "overfit", "suite-refused", "redundant"}:
+            settled.add(entry.after)
+        elif entry.finding == "accepted":
+            settled |= {entry.before, entry.after}
+    return repeats
+
+
+def _hold(state: State, bench: SimulatedBench) -> None:
+    """What must hold in every run, whatever it is about."""
+    limits = bench.setting.policy.limits
+    if state.spent.calls > limits.calls or state.spent.model_calls > limits.model_calls + 3:
+        raise AssertionError(f"{state.spent} is more than {limits}")
+    holdout = set(bench.setting.holdout)
+    if any(holdout & set(shown) for shown in bench.requests):
+        raise AssertionError("a holdout case was shown to a proposer")

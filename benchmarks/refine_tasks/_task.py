@@ -1,0 +1,194 @@
+"""What the benchmark asks of a task, and how modules written elsewhere answer it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import random
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from regauge.refine._edits import apply, ops_between
+from regauge.refine._text import PromptText
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.refine_tasks._simulated import Proposals
+
+__all__ = ["Task", "load_task", "with_faults"]
+
+_OWN = ("incidents", "tickets", "invoices")
+
+
+class GoldenCase(Protocol):
+    """A case of any task."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def reqs(self) -> Sequence[str]: ...
+    @property
+    def input(self) -> str: ...
+    @property
+    def golden(self) -> str: ...
+
+
+class Task(Protocol):
+    """A task whose true quality is known."""
+
+    unfixable: dict[str, float]
+    flips: float
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kinds(self) -> tuple[str, ...]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def advice(self, name: str) -> str: ...
+    def reason(self, name: str) -> str: ...
+    def healthy_prompt(self) -> str: ...
+    def seed_fault(self, kind: str, name: str, rng: random.Random) -> str: ...
+    def cases(self, n: int, seed: int, tag: str) -> list[Any]: ...
+    def true_quality(self, prompt: str, cases: Sequence[Any] | None = None) -> float: ...
+    def failed(self, prompt: str, case: Any, rng: random.Random) -> list[str]: ...
+    def proposal(
+        self, prompt: str, shown: Mapping[str, Any], failing: str, how: Proposals, seed: int
+    ) -> str: ...
+
+
+class ForeignTask:
+    """A module with `REQ`, `healthy_prompt`, `seed_fault`, `make_cases`, `Sim` and the like.
+
+    Whatever it lacks is done without: no `feedback` means plain reasons, no reflection model means
+    that only rules propose.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._m = module
+        self.name: str = getattr(module, "NAME", module.__name__.rpartition(".")[2])
+        self.unfixable: dict[str, float] = getattr(module, "UNFIX", {})
+        self._rows = {row[0]: row for row in module.REQ}
+        self._calls = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._rows)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of faults it can make: those it lists, or those its source speaks of."""
+        for name in ("KINDS", "FAULTS", "FAULT_KINDS"):
+            if hasattr(self._m, name):
+                return tuple(getattr(self._m, name))
+        found = re.findall(r"kind\s*==\s*[\"'](\w+)[\"']", _source(self._m.seed_fault))
+        usable = dict.fromkeys((*found, "delete", "contradict", "garble"))
+        return tuple(kind for kind in usable if self._makes(kind))
+
+    @property
+    def flips(self) -> float:
+        flips = getattr(self._m, "FLIP", None)
+        return float(flips[0]) if flips else 0.0
+
+    @flips.setter
+    def flips(self, share: float) -> None:
+        if hasattr(self._m, "FLIP"):
+            self._m.FLIP[0] = share
+
+    @property
+    def proposes(self) -> bool:
+        return hasattr(self._m, "FakeReflectionLM")
+
+    def advice(self, name: str) -> str:
+        return str(self._rows[name][1])
+
+    def reason(self, name: str) -> str:
+        row = self._rows.get(name, (name,))
+        return str(row[6]) if len(row) > 6 else str(row[-1])
+
+    def healthy_prompt(self) -> str:
+        return str(self._m.healthy_prompt())
+
+    def seed_fault(self, kind: str, name: str, rng: random.Random) -> str:
+        return str(self._m.seed_fault(kind, name, rng))
+
+    def cases(self, n: int, seed: int, tag: str) -> list[Any]:
+        return list(self._m.make_cases(n, seed, tag))
+
+    def true_quality(self, prompt: str, cases: Sequence[Any] | None = None) -> float:
+        if cases is None:
+            return float(self._m.true_quality(prompt))
+        return float(self._m.true_quality(prompt, list(cases)))
+
+    def failed(self, prompt: str, case: Any, rng: random.Random) -> list[str]:
+        _, failed = self._m.Sim(rng.getrandbits(40)).run(prompt, case)
+        return list(failed)
+
+    def proposal(
+        self, prompt: str, shown: Mapping[str, Any], failing: str, how: Proposals, seed: int
+    ) -> str:
+        said = "\n".join(self._feedback(case, failing) for case in shown.values())
+        request = f"CURRENT PROMPT\n{prompt}\nFAILURES OF {failing}\n{said}\n"
+        model = self._m.FakeReflectionLM(self._habits(how), seed % 10**8)
+        return str(model.propose(request))
+
+    def _feedback(self, case: Any, failing: str) -> str:
+        if hasattr(self._m, "feedback"):
+            return str(self._m.feedback(case, [failing]))
+        return f"FAILED[{failing}]: {self.reason(failing)} | EXPECTED<<{case.golden}>>"
+
+    def _habits(self, how: Proposals) -> Any:
+        made = self._m.ProposerCfg()
+        for name in ("p_fix", "p_leak", "p_drop", "p_fluff", "neutral"):
+            if hasattr(made, name):
+                setattr(made, name, getattr(how, name))
+        return made
+
+    def _makes(self, kind: str) -> bool:
+        with suppress(Exception):
+            self._m.seed_fault(kind, self.names[0], random.Random(1))
+            return True
+        return False
+
+
+def load_task(name: str) -> Task:
+    """One of the families here, or any module: its dotted name or the path of its file."""
+    if name in _OWN:
+        own: Task = importlib.import_module(f"benchmarks.refine_tasks.{name}").TASK
+        return own
+    if name.endswith(".py"):
+        path = Path(name).resolve()
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise SystemExit(f"{name} is no Python module")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module  # dataclasses look their module up
+        sys.path.insert(0, str(path.parent))
+        spec.loader.exec_module(module)
+    else:
+        sys.path.insert(0, "")
+        module = importlib.import_module(name)
+    found = getattr(module, "TASK", None)
+    return found if found is not None else ForeignTask(module)
+
+
+def with_faults(task: Task, faults: Sequence[tuple[str, str]], rng: random.Random) -> str:
+    """The healthy prompt with several faults at once."""
+    healthy = PromptText.of(task.healthy_prompt())
+    ops = [
+        op
+        for kind, name in faults
+        for op in ops_between(healthy, PromptText.of(task.seed_fault(kind, name, rng)))
+    ]
+    return apply(healthy, ops).whole
+
+
+def _source(function: Any) -> str:
+    with suppress(OSError, TypeError):
+        return inspect.getsource(function)
+    return ""
