@@ -22,6 +22,8 @@ __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out
 # An edit whose removal costs a check this much is needed.
 _NEEDED = 0.12
 _FRESH_LOOKS = 3
+# Fewer trials of the holdout do not take an edit back.
+_HOLDOUT_TRIALS = 4
 
 
 def out_of(setting: Setting, state: State, reason: StopReason) -> State:
@@ -103,7 +105,8 @@ def _judge_fresh(setting: Setting, state: State) -> State:
     for edit in reversed(state.accepted):
         check, unseen = edit.cluster.check, holdout_cases_of(setting, state, edit.cluster.check)
         odds = _generalises(setting, state, edit, unseen)
-        if odds <= 1 / test.generalises:
+        drawn = state.fresh.over(state.text.digest, unseen, check).trials
+        if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
             return _roll_back(setting, state, "overfit", _compared(state, edit, unseen))
         if odds < test.generalises and unseen:
             waiting += unseen
@@ -146,7 +149,7 @@ def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequenc
 
 def _rate(count: Count) -> float:
     """A share that is never 0 or 1."""
-    return (count.passed + 0.5) / (count.trials + 1)
+    return (count.passed + 1) / (count.trials + 2)
 
 
 def _compared(state: State, edit: Accepted, unseen: Sequence[str]) -> str:
