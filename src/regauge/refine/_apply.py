@@ -35,6 +35,8 @@ _NOTES = {
     "replace-garbled": "Mend the line on {check}",
     "replace-contradiction": "Correct the line that spoke against {check}",
     "move-last": "Say last what {check} wants",
+    "move": "Say elsewhere what {check} wants",
+    "take-out": "Take out a line that spoke against {check}",
 }
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Anchor, Edit, EditError, Insert, Replace, apply
+from regauge.refine._edits import Anchor, Delete, Edit, EditError, Insert, Replace, apply
 from regauge.refine._text import content_words
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["RuleProposer", "propose_by_rules"]
 
 _REPLACED_MAX = 2
+_HOMES_MAX = 3
+_STRANGE_MAX = 2
 _GARBLED = 0.85
 _RESTORED_MAX = 4
 _MEASURE = re.compile(
@@ -93,15 +95,16 @@ def propose_by_rules(
     rule = advice if _BULLET.match(advice) else f"- {advice}"
     present = [line for line in text.lines if _plain(line.text) == _plain(advice)]
     if present:
-        return (*edits, *_moved(text, present[0]))
+        return (*edits, *_unopposed(text, advice, others, cluster), *_moved(text, present[0]))
     edits += _reworded(text, advice, cluster)
     edits += [
         _edit(Replace(_anchor(line), _indented(rule, line)), strategy, cluster)
         for line, strategy in _rivals(text, advice, others)
     ]
-    home = _home(text, advice)
-    if home is not None:
-        edits.append(_edit(Insert(_anchor(home), _indented(rule, home)), "add-rule", cluster))
+    edits += [
+        _edit(Insert(_anchor(home), _indented(rule, home)), "add-rule", cluster)
+        for home in _homes(text, advice)
+    ]
     return tuple(edits)
 
 
@@ -192,8 +195,30 @@ def _rivals(text: PromptText, advice: str, others: Sequence[str]) -> list[tuple[
     return [(line, strategy) for _, _, line, strategy in found[:_REPLACED_MAX]]
 
 
-def _home(text: PromptText, advice: str) -> Line | None:
-    """The line to add a rule below: the last rule of the section that is nearest in its words."""
+def _unopposed(
+    text: PromptText, advice: str, others: Sequence[str], cluster: Cluster
+) -> list[Edit]:
+    """Without one line that may speak against a rule which is there and not followed.
+
+    Lines on the same subject come first, then such as no check speaks of.
+    """
+    wanted = frozenset[str]().union(*(content_words(other) for other in (advice, *others)))
+    alike = [
+        line for line, _ in _rivals(text, advice, others) if _plain(line.text) != _plain(advice)
+    ]
+    strange = [
+        line
+        for line in text.lines
+        if line.kind == "rule" and line not in alike and not content_words(line.text) & wanted
+    ]
+    return [
+        _edit(Delete(_anchor(line)), "take-out", cluster)
+        for line in (*alike, *strange[-_STRANGE_MAX:])
+    ]
+
+
+def _homes(text: PromptText, advice: str) -> list[Line]:
+    """The lines to add a rule below: the last rules of sections, the nearest in its words first."""
     wanted = content_words(advice)
     sections: dict[tuple[int, str], list[Line]] = {}
     for line in text.lines:
@@ -201,30 +226,31 @@ def _home(text: PromptText, advice: str) -> Line | None:
             sections.setdefault((line.message, line.section), []).append(line)
     if not sections:
         plain = [line for line in text.lines if line.kind == "text" and "{{" not in line.text]
-        return plain[-1] if plain else None
+        return plain[-1:]
 
     def near(lines: list[Line]) -> float:
         words = content_words(" ".join([lines[0].section, *(line.text for line in lines)]))
         return len(words & wanted) / len(wanted) if wanted else 0.0
 
-    return max(reversed(sections.values()), key=near)[-1]
+    ranked = sorted(sections.values(), key=near, reverse=True)
+    return [lines[-1] for lines in ranked[:_HOMES_MAX]]
 
 
-def _moved(text: PromptText, line: Line) -> Sequence[Edit]:
-    """The same rule once more, as the last of the prompt's rules."""
+def _moved(text: PromptText, line: Line) -> list[Edit]:
+    """The same rule in another place: last of all rules, which is followed most, or elsewhere."""
     rules = [other for other in text.lines if other.kind == "rule"]
-    if not rules or rules[-1] == line:
-        return []
-    from regauge.refine._edits import Delete
-
+    ends = {(other.message, other.section): other for other in rules}
+    places = [rules[-1], *ends.values()] if rules else []
     return [
         Edit(
-            ops=(Delete(_anchor(line)), Insert(_anchor(rules[-1]), line.text)),
-            strategy="move-last",
+            ops=(Delete(_anchor(line)), Insert(_anchor(place), line.text)),
+            strategy="move-last" if place == rules[-1] else "move",
             proposer="rules",
-            rationale="what is said last is followed most",
+            rationale="where a rule stands decides how well it is followed",
         )
-    ]
+        for place in dict.fromkeys(places)
+        if place != line
+    ][:_HOMES_MAX]
 
 
 def _edit(op: Op, strategy: str, cluster: Cluster) -> Edit:
