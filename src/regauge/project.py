@@ -171,7 +171,7 @@ class Settings(_Table):
         redact: Regular expressions of further secrets that never reach a file.
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
         store: Where the history of runs is kept: the URL of a PostgreSQL database, or
-            `sqlite:///FILE`; None is `.regauge/history.sqlite3`.
+            `sqlite:///FILE`; None means `.regauge/history.sqlite3`.
         gate: What the gate holds a change to.
         calibration: When a judge that asks a model may gate.
         refine: What `regauge refine` may do.

@@ -117,7 +117,7 @@ def test_answers_and_outcomes_of_two_runs_are_compared(
 A  RUN  -
 B  RUN  -
 
-triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 other answer, 1 the same
+triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another answer, 1 the same
 worse               1/1 -> 0/1    disk-000
       both answers are the same text
     B  agrees: agrees says false
@@ -134,14 +134,15 @@ only in B           - -> 1/1      disk-005
     +  "severity": "critical",
     +  "reason": "it says so itself"
     +}
-other answer        1/1 -> 1/1    disk-003
+with another answer 1/1 -> 1/1    disk-003
      {
     -  "severity": "critical",
     +  "severity": "low\\u001b[31m",
        "reason": "it says so itself"
      }
 """)
-    short = regauge(live, "compare", first, "latest", "--no-diff").output
+    assert regauge(live, "compare", "--answers").output == compared.output
+    short = regauge(live, "compare", first, "--no-diff").output
     assert short.splitlines()[-1] == (
         "other answers with the same outcome: 1 (--answers shows them)"
     )
@@ -172,6 +173,8 @@ def test_runs_stay_in_the_history_when_their_directories_are_gone(
     assert json.loads(listed.stdout) == record
     compared = regauge(project, "compare", record["id"], record["id"][:-1])
     assert compared.output.endswith("sim:clerk-1 (simulated): 5 the same\n")
+    alone = regauge(project, "compare")
+    assert "there are no two runs on this machine" in str(alone.exception)
     missing = regauge(project, "compare", "1999", "latest")
     assert isinstance(missing.exception, UsageError)
     assert str(missing.exception) == snapshot("""\

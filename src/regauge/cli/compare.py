@@ -28,9 +28,10 @@ __all__ = ["command"]
 _EPILOG = """\
 \b
 Examples:
-  regauge compare 20261120-1015 latest
+  regauge compare                                the two newest runs
+  regauge compare 20261120-1015                  a run with the newest
   regauge compare 20261120-1015 latest --prompt alert-severity --answers
-  regauge compare main-run/ pr-run/ --json      two directories that --report made
+  regauge compare main-run/ pr-run/ --json       two directories that --report made
 """
 _WORDS: dict[Change, tuple[str, str]] = {
     "worse": ("worse", "red"),
@@ -39,32 +40,39 @@ _WORDS: dict[Change, tuple[str, str]] = {
     "measured": ("now measured", "green"),
     "removed": ("only in A", "yellow"),
     "added": ("only in B", "yellow"),
-    "answer": ("other answer", ""),
+    "answer": ("with another answer", ""),
 }
 _STYLES = {"+": "green", "-": "red"}
 _CONTEXT_LINES = 2
 
 
 @click.command(name="compare", epilog=_EPILOG)
-@click.argument("run_a", metavar="RUN_A")
-@click.argument("run_b", metavar="RUN_B")
+@click.argument("run_a", metavar="[RUN_A]", required=False)
+@click.argument("run_b", metavar="[RUN_B]", default="latest")
 @click.option("--prompt", metavar="NAME", help="Only this prompt.")
 @click.option("--answers", is_flag=True, help="Show other answers with the same outcome, too.")
 @click.option("--no-diff", is_flag=True, help="Cases alone, without their answers.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
-    run_a: str, run_b: str, *, prompt: str | None, answers: bool, no_diff: bool, as_json: bool
+    run_a: str | None,
+    run_b: str,
+    *,
+    prompt: str | None,
+    answers: bool,
+    no_diff: bool,
+    as_json: bool,
 ) -> None:
     """Show which cases fare otherwise in RUN_B than in RUN_A, with the diff of their answers.
 
     A run is an id, the beginning of just one id, `latest`, or a directory that --report made; ids
-    are looked up on this machine, then in the history. Counts are trials that passed. A model
+    are looked up on this machine, then in the history. RUN_B is the newest run where it is left
+    out, and RUN_A the one before that. Counts are trials that passed. A model
     may answer otherwise by chance: whether a change is to blame says the gate.
 
     The exit code is 0 whether or not something changed.
     """
     project = Project.find()
-    (a, rows_a), (b, rows_b) = _run(project, run_a), _run(project, run_b)
+    (a, rows_a), (b, rows_b) = _run(project, run_a or _last_but_one(project)), _run(project, run_b)
     suites = [
         suite for suite in compare_rows(rows_a, rows_b) if prompt is None or suite.prompt == prompt
     ]
@@ -89,6 +97,16 @@ def command(
     hidden = sum(suite.count("answer") for suite in suites)
     if hidden and not answers:
         click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
+
+
+def _last_but_one(project: Project) -> str:
+    runs = list_runs(project)[:2]
+    if len(runs) < 2:  # noqa: PLR2004 - a comparison takes two
+        raise UsageError(
+            "there are no two runs on this machine to compare\n"
+            "  fix: name them, as `regauge runs` lists them"
+        )
+    return runs[1].name
 
 
 def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:
