@@ -237,6 +237,8 @@ def test_axe_finds_nothing_on_any_page(rejected: Rejected, opened: Open, scheme:
         found = seen.page.evaluate("async () => (await axe.run(document)).violations")
         faults = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
         assert faults == [], f"{name}, {scheme}, {width}"
+        wide = seen.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{name} scrolls sideways at {width}"
         seen.picture(f"{name}-{scheme}-{width}")
 
 
