@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "compare": "Show what changed between two runs, case by case.",
     "completion": "Print what a shell needs to complete commands.",
     "diff": "Show what changed between two versions of a prompt.",
+    "doctor": "Say what is missing or amiss in a project.",
     "gate": "Accept or reject a change of prompts on evidence.",
     "init": "Write a working set: prompt, cases, eval, workflow, settings.",
     "judge": "Let one judge say its verdict on an answer in a file.",

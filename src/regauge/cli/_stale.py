@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner import EvalSession
 
-__all__ = ["StaleFile", "lint_recordings", "stale_files"]
+__all__ = ["StaleFile", "lint_recordings", "recording_faults", "stale_files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +57,33 @@ def stale_files(
         yield StaleFile(file=file, needed=needed_keys(file, cases))
 
 
+def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
+    """One fault per file with recordings of answers or of judgements that no eval asks for.
+
+    Raises:
+        RegaugeError: See `stale_files`.
+    """
+    faults = [
+        Fault(
+            path=found.file.path,
+            line=None,
+            message=f"{found.stale} of {len(found.file)} recordings answer requests that no"
+            " eval makes any more",
+            fix="record what is missing (regauge record), then regauge record --prune",
+        )
+        for found in stale_files(evals, project)
+        if found.stale
+    ]
+    return [*faults, *lint_judgements(evals, project)]
+
+
 def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
     """One fault per file of recordings nobody asks for, or calibration of a judge that changed."""
     faults: list[Fault] = []
 
     def check(evals: EvalSession) -> None:
         faults.extend(lint_calibrations(project, judges_in(evals)))
-        faults.extend(
-            Fault(
-                path=found.file.path,
-                line=None,
-                message=f"{found.stale} of {len(found.file)} recordings answer requests that no"
-                " eval makes any more",
-                fix="record what is missing (regauge record), then regauge record --prune",
-            )
-            for found in stale_files(evals, project)
-            if found.stale
-        )
-        faults.extend(lint_judgements(evals, project))
+        faults.extend(recording_faults(evals, project))
 
     kept = project.recordings_dir.is_dir() or project.labels_dir.is_dir()
     if not evals_path.exists() or not kept:

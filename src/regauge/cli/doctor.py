@@ -1,0 +1,157 @@
+"""`regauge doctor`: what is missing or amiss in a project, before a run says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from regauge.cli._doctor_evals import look_at_evals
+from regauge.cli._doctor_models import model_findings
+from regauge.cli._finding import Finding, findings_of
+from regauge.cli._terminal import echo
+from regauge.errors import ConfigError, GitError
+from regauge.project import Project
+from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge doctor
+  regauge doctor --offline --strict     in CI
+  regauge doctor --json
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
+"""
+_TOOLS = ("regauge", "pytest", "openai", "deepeval")
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+_MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
+
+
+@click.command(name="doctor", epilog=_EPILOG)
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Where evals are; evals/ of the project by default.",
+)
+@click.option("--offline", is_flag=True, help="Ask no endpoint.")
+@click.option("--strict", is_flag=True, help="Warnings fail, too.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) -> None:
+    """Check settings, git, prompts, evals, recordings, judges, cases, keys and endpoints.
+
+    Errors: settings, prompts or evals that do not load, recordings nobody asks for, cases held out
+    that the prompt gives away, an endpoint that cannot be reached, a model it no longer has.
+    Warnings: a key that is not set, a model shut down within 90 days, judges without calibration,
+    prompts, judges and cases that no eval uses, cases given twice.
+
+    The only request is for the list of models of each endpoint that evals use. No eval is run.
+    """
+    project = Project.find()
+    findings = list(_findings(project, path or project.root / "evals", offline=offline))
+    counts = {level: sum(one.level == level for one in findings) for level in _STYLES}
+    if as_json:
+        document = {
+            "project": str(project.root),
+            "counts": counts,
+            "findings": [one.to_json() for one in findings],
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        for one in findings:
+            echo(f"{_MARKS[one.level]:6} {one.check}: {one.message}", style=_STYLES[one.level])
+            if one.fix:
+                echo(f"       fix: {one.fix}")
+        echo(f"errors: {counts['error']}, warnings: {counts['warning']}, ok: {counts['ok']}")
+    if counts["error"] or (strict and counts["warning"]):
+        sys.exit(1)
+
+
+def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Finding]:
+    yield Finding(check="versions", level="ok", message=_versions())
+    try:
+        settings = project.settings
+    except ConfigError as error:
+        yield from findings_of(error.faults, project, check="settings")
+        return
+    yield Finding(check="settings", level="ok", message=f"{project.root} loads")
+    yield from _git(project)
+    yield from _prompts(project)
+    seen = look_at_evals(project, evals)
+    yield from seen.findings
+    models = {*seen.models, *filter(None, (settings.model, settings.judge_model))}
+    yield from model_findings(models, settings, os.environ, offline=offline)
+
+
+def _versions() -> str:
+    found = [f"python {platform.python_version()}"]
+    for tool in _TOOLS:
+        try:
+            found.append(f"{tool} {version(tool)}")
+        except PackageNotFoundError:
+            found.append(f"{tool} (not installed)")
+    return ", ".join(found)
+
+
+def _git(project: Project) -> Iterator[Finding]:
+    try:
+        repository = Repository.find(project.root)
+        if repository is None:
+            yield Finding(
+                check="git",
+                level="warning",
+                message="this is no git repository: no older versions, no gate",
+                fix="git init",
+            )
+        elif not repository.has_commits():
+            yield Finding(
+                check="git", level="warning", message="nothing is committed yet", fix="git commit"
+            )
+        elif repository.shallow():
+            yield Finding(
+                check="git",
+                level="warning",
+                message="a shallow clone: older versions of prompts are not in it",
+                fix="git fetch --unshallow; in CI: fetch-depth: 0",
+            )
+        elif repository.dirty():
+            yield Finding(
+                check="git", level="ok", message="a repository; files differ from what is committed"
+            )
+        else:
+            yield Finding(check="git", level="ok", message="a repository; everything is committed")
+    except GitError as error:
+        yield Finding(check="git", level="error", message=str(error), fix="install git")
+
+
+def _prompts(project: Project) -> Iterator[Finding]:
+    count = len(prompt_files(project.prompts_dir))
+    if not count:
+        yield Finding(
+            check="prompts",
+            level="error",
+            message="there are no prompt files",
+            fix="regauge init, or regauge new prompt NAME",
+        )
+        return
+    try:
+        faults = lint_prompts(project)
+    except GitError as error:
+        yield Finding(check="prompts", level="error", message=str(error))
+        return
+    yield from findings_of(faults, project, check="prompts")
+    yield from findings_of(lint_warnings(project), project, check="prompts", level="warning")
+    if not faults:
+        yield Finding(check="prompts", level="ok", message=f"{count} files load, and are released")

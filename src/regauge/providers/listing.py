@@ -1,0 +1,92 @@
+"""The models that an OpenAI-compatible endpoint lists, and when they are shut down."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import ProviderError
+from regauge.providers._endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.project import EndpointSettings
+
+__all__ = ["list_models", "shutdown_of"]
+
+# Nothing is agreed on; these are the names under which servers publish a last day.
+_LAST_DAYS: Final = (
+    "shutdown_date",
+    "shutdown_at",
+    "deprecation",
+    "deprecation_date",
+    "deprecated_at",
+    "expiration_date",
+    "retirement_date",
+    "sunset_date",
+)
+_OK: Final = 200
+_REFUSED: Final = (401, 403)
+
+
+def list_models(
+    name: str, settings: EndpointSettings, environ: Mapping[str, str], *, timeout_s: float = 10
+) -> dict[str, date | None]:
+    """Every model of an endpoint, with its last day where one is published.
+
+    Args:
+        name: Of the provider, for messages.
+        timeout_s: How long the server may take, in seconds.
+
+    Raises:
+        ProviderError: There is no key, the server cannot be reached or refuses, or what comes
+            back is no list of models.
+    """
+    import httpx2
+
+    endpoint = Endpoint(name=name, settings=settings, environ=environ)
+    url = f"{endpoint.url}/models"
+    headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
+    try:
+        reply = httpx2.get(url, headers=headers, timeout=timeout_s)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        problem = str(error) or type(error).__name__
+        raise ProviderError(f"{url} cannot be reached: {problem}", kind="connection") from error
+    if reply.status_code != _OK:
+        kind = "authentication" if reply.status_code in _REFUSED else "server"
+        raise ProviderError(
+            f"{url} answers {reply.status_code}", kind=kind, status=reply.status_code
+        )
+    try:
+        document: Any = reply.json()
+        return {str(model["id"]): shutdown_of(model) for model in document["data"]}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ProviderError(f"{url} answers no list of models", kind="malformed") from error
+
+
+def shutdown_of(model: Mapping[str, object]) -> date | None:
+    """The last day of a listed model: ISO 8601, or seconds since 1970.
+
+    >>> shutdown_of({"id": "m", "shutdown_date": "2026-12-01"})
+    datetime.date(2026, 12, 1)
+    >>> shutdown_of({"id": "m", "deprecation": None}) is None
+    True
+    """
+    days = [day for key in _LAST_DAYS if (day := _day(model.get(key))) is not None]
+    return min(days, default=None)
+
+
+def _day(value: object) -> date | None:
+    if isinstance(value, dict):
+        values = cast("dict[str, object]", value).values()
+        return min((day for item in values if (day := _day(item)) is not None), default=None)
+    try:
+        if isinstance(value, str):
+            return datetime.fromisoformat(value).date()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return datetime.fromtimestamp(value, UTC).date() if value > 0 else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None

@@ -1,0 +1,41 @@
+"""When a listed model is shut down, whatever its server calls that day."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.providers.listing import shutdown_of
+
+
+@pytest.mark.parametrize(
+    ("model", "day"),
+    [
+        ({"shutdown_date": "2026-12-01"}, date(2026, 12, 1)),
+        ({"deprecation": "2026-12-01T10:00:00Z"}, date(2026, 12, 1)),
+        ({"deprecation": {"shutdown": "2027-01-02", "replacement": "next"}}, date(2027, 1, 2)),
+        ({"expiration_date": 1_800_000_000}, date(2027, 1, 15)),
+        ({"deprecation": "2027-01-01", "shutdown_date": "2026-01-01"}, date(2026, 1, 1)),
+        ({"created": 1_700_000_000, "deprecation": None}, None),
+        ({"shutdown_date": "soon"}, None),
+        ({"shutdown_date": True}, None),
+        ({"shutdown_date": 0}, None),
+    ],
+)
+def test_the_first_published_last_day_counts(model: dict[str, object], day: date | None):
+    assert shutdown_of(model) == day
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=5,
+    )
+)
+def test_no_value_of_a_server_stops_the_look(value: object):
+    day = shutdown_of({"shutdown_date": value})
+    assert day is None or isinstance(day, date)
