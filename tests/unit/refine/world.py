@@ -1,0 +1,170 @@
+"""A world of a few cases and checks in which a prompt's text alone decides what passes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regauge.refine._clusters import Check
+from regauge.refine._driver import drive
+from regauge.refine._edits import Anchor, Delete, Edit, Insert, Replace
+from regauge.refine._guards import Guard
+from regauge.refine._leaks import CaseText
+from regauge.refine._loop import begin
+from regauge.refine._policy import RefinePolicy
+from regauge.refine._state import (
+    Critiqued,
+    Interrupted,
+    Proposed,
+    Setting,
+    Spent,
+    SuiteSaid,
+    TrialsDone,
+)
+from regauge.refine._suite import verify_by_gate
+from regauge.refine._tally import CheckOutcome, Outcome
+from regauge.refine._text import PromptText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from regauge.refine._state import AskCritique, AskProposals, Draws, RunSuite, State
+
+SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
+LINES = {"short": SHORT, "json": JSON, "utc": UTC}
+TRAIN = tuple(f"train-{n}" for n in range(8))
+HOLDOUT = tuple(f"holdout-{n}" for n in range(4))
+HEALTHY = PromptText.of("\n".join(["You help.", "# Rules", *LINES.values(), "{{input}}"]))
+
+
+def without(*names: str) -> PromptText:
+    """The healthy prompt without the lines of some checks."""
+    gone = {LINES[name] for name in names}
+    return PromptText.of("\n".join(line.text for line in HEALTHY.lines if line.text not in gone))
+
+
+def adding(text: str, line: str = "# Rules", *, by: str = "rules") -> Edit:
+    """An edit that adds a line below another."""
+    return Edit(ops=(Insert(Anchor(line), text),), strategy="add-rule", proposer=by)
+
+
+def deleting(line: str) -> Edit:
+    return Edit(ops=(Delete(Anchor(line)),), strategy="delete", proposer="rules")
+
+
+def replacing(line: str, text: str) -> Edit:
+    return Edit(ops=(Replace(Anchor(line), text),), strategy="replace", proposer="rules")
+
+
+def repairs(state: State, action: AskProposals) -> Sequence[Edit]:
+    """The line that is missing."""
+    return [adding(LINES[action.cluster.check])]
+
+
+def passes(text: str, case: str, check: str) -> bool:
+    """A check passes where its line stands in the prompt."""
+    return LINES[check] in text.split("\n")
+
+
+@dataclass(kw_only=True)
+class World:
+    """A workbench and a trail; everything it was asked is kept.
+
+    Attributes:
+        passes: Whether a check passes, by the prompt's text, the case and the check.
+        propose: What a proposer comes with.
+        says: What the gate says instead of deciding.
+        told: What to answer instead at the n-th action, such as an interruption.
+    """
+
+    setting: Setting
+    passes: Callable[[str, str, str], bool] = passes
+    propose: Callable[[State, AskProposals], Sequence[Edit]] = repairs
+    critique: Callable[[AskCritique], Critiqued] = lambda _: Critiqued(
+        critique=None, spent=Spent(model_calls=1)
+    )
+    says: SuiteSaid | None = None
+    told: dict[int, Interrupted] = field(default_factory=dict)
+    usd: float = 0.0
+    seconds: float = 0.0
+    actions: int = 0
+    drawn: list[tuple[str, str, int]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+
+    async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
+        self.actions += 1
+        if self.actions in self.told:
+            return self.told[self.actions]
+        outcomes = [
+            self._outcome(one.text, case, trial) for one in draws for case, trial in one.trials
+        ]
+        self.drawn += [(o.text, o.case, o.trial) for o in outcomes]
+        spent = Spent(
+            calls=len(outcomes), usd=self.usd * len(outcomes), seconds=self.seconds * len(outcomes)
+        )
+        return TrialsDone(outcomes=tuple(outcomes), spent=spent)
+
+    async def criticise(self, state: State, action: AskCritique) -> Critiqued:
+        return self.critique(action)
+
+    async def propose_(self, state: State, action: AskProposals) -> Proposed:
+        calls = action.proposer != "rules"
+        edits = tuple(self.propose(state, action))
+        return Proposed(edits=edits, spent=Spent(model_calls=int(calls)))
+
+    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+        if self.says is not None:
+            return self.says
+        return await verify_by_gate(self.setting, state, action, self)  # type: ignore[arg-type]
+
+    def add(self, observation: object, state: State) -> None:
+        self.states.append(state)
+
+    def run(self, state: State | None = None, trail: object = None) -> State:
+        """To the end."""
+        bench = _Bench(self)
+        start = begin(self.setting) if state is None else state
+        return asyncio.run(drive(self.setting, start, bench, trail or self))  # type: ignore[arg-type]
+
+    @property
+    def events(self) -> list[str]:
+        """What was decided, in order."""
+        return [note.event for state in self.states for note in state.notes]
+
+    def _outcome(self, text: PromptText, case: str, trial: int) -> Outcome:
+        said = tuple(
+            CheckOutcome(check=check, passed=ok, code="" if ok else "missing")
+            for check in LINES
+            for ok in [self.passes(text.whole, case, check)]
+        )
+        return Outcome(text=text.digest, case=case, trial=trial, checks=said, answer=case)
+
+
+class _Bench:
+    """The workbench of a world, under the names the driver calls."""
+
+    def __init__(self, world: World) -> None:
+        self.draw = world.draw
+        self.criticise = world.criticise
+        self.propose = world.propose_
+        self.verify = world.verify
+
+
+def world(base: PromptText, policy: RefinePolicy | None = None, **changes: object) -> World:
+    """A world that refines a prompt; further arguments are the world's or the setting's."""
+    policy = policy or RefinePolicy()
+    cases = [CaseText(id=case, texts=(f"order {case}-x7",)) for case in (*TRAIN, *HOLDOUT)]
+    own = {name: changes.pop(name) for name in list(changes) if name in World.__dataclass_fields__}
+    setting = Setting(
+        **{  # type: ignore[arg-type]
+            "base": base,
+            "train": TRAIN,
+            "holdout": HOLDOUT,
+            "checks": {name: Check(name=name, advice=line) for name, line in LINES.items()},
+            "guard": Guard(base, cases, LINES.values(), policy.guard),
+            "policy": policy,
+            **changes,
+        }
+    )
+    return World(setting=setting, **own)  # type: ignore[arg-type]
