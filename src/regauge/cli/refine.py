@@ -52,7 +52,6 @@ Examples:
   regauge refine show latest
 """
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
-_FREE = "cost unknown (no price declared)"
 
 
 class _RefineGroup(click.Group):
@@ -81,7 +80,7 @@ def command() -> None:
     """
 
 
-@command.command(name="run")
+@command.command(name="run", epilog=_EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
 @click.option("--max-calls", type=click.IntRange(min=1), help="Calls of the prompt's model.")
@@ -160,7 +159,7 @@ def run_command(
         )
 
 
-@command.command(name="resume")
+@command.command(name="resume", epilog=_EPILOG)
 @click.argument("name", metavar="RUN")
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
@@ -263,7 +262,9 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
         return
 
     def cost(calls: int) -> str:
-        return _FREE if about.call_usd is None else f"about ${calls * about.call_usd:.2f}"
+        if about.call_usd is None:
+            return "cost unknown (no price declared)"
+        return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
 
     name = refinement.subject.prompt.name
     calls = f"first look {about.first_look} calls, one repair {about.one_repair}"
