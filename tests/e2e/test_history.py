@@ -183,6 +183,25 @@ there is no run '1999', neither in .regauge/runs nor in .regauge/history.sqlite3
 """)
 
 
+@pytest.mark.parametrize("line", ["{}", "[]", "no JSON"])
+def test_a_run_that_cannot_be_read_is_named_and_hides_no_other(
+    project: EvalProject, regauge: Regauge, line: str
+):
+    project.run("-k", "disk-000")
+    (run,) = (project.root / ".regauge" / "runs").iterdir()
+    broken = run.with_name("20260131-100000-aaaa")
+    shutil.copytree(run, broken)
+    (broken / "trials.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    for _ in range(2):
+        listed = regauge(project, "runs")
+        assert listed.exit_code == 0
+        assert [row.split()[0] for row in listed.stdout.splitlines()] == [run.name]
+        assert listed.stderr.startswith("20260131-100000-aaaa  unreadable: ")
+    trend = regauge(project, "trend", "triage")
+    assert "100.0 % (1/1)" in trend.stdout
+    assert "20260131-100000-aaaa  unreadable: " in trend.stderr
+
+
 @pytest.mark.parametrize("how", ["damaged", "newer", "foreign"])
 def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
     project: EvalProject, regauge: Regauge, how: str
@@ -221,9 +240,9 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
 def test_a_run_loads_no_database(project: EvalProject, modules_loaded_by):
     project.write(
         "conftest.py",
-        "import sys\n\ndef pytest_unconfigure():\n    print('loaded', 'sqlalchemy' in sys.modules)\n",
+        "import sys\n\ndef pytest_unconfigure():\n    print('loaded', {'sqlalchemy', 'numpy'} & {*sys.modules})\n",
     )
     done = project.run("-s")
-    assert "loaded False" in done.stdout.str()
+    assert "loaded set()" in done.stdout.str()
     for command in ("log", "runs", "compare", "trend"):
         assert "sqlalchemy" not in modules_loaded_by(f"import regauge.cli.{command}")

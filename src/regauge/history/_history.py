@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
+from regauge.errors import Fault, FaultyFileError, RegaugeError, StoreError, UsageError
 from regauge.history._entry import run_entry
 from regauge.history._place import StorePlace
 from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
@@ -110,7 +110,14 @@ class History:
             FaultyFileError: The run cannot be read.
             StoreError: The store cannot be used.
         """
-        return self._opened().add(run_entry(read_record(run), read_rows(run)))
+        record = read_record(run)
+        try:
+            entry = run_entry(record, read_rows(run))
+        except (KeyError, TypeError, AttributeError) as error:
+            problem = f"a line is no row of a run: {type(error).__name__}: {error}"
+            fault = Fault(path=run / "trials.jsonl", line=None, message=problem)
+            raise FaultyFileError([fault]) from error
+        return self._opened().add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:
         """The newest runs, the newest first; an error in place of one that cannot be read."""

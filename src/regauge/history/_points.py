@@ -6,12 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.stats import Interval, wilson
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from regauge.history._types import MeasuredSuite
+    from regauge.stats import Interval
 
 __all__ = ["Line", "Point", "lines_of"]
 
@@ -100,6 +99,9 @@ def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[Point]:
 
 
 def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> Point:
+    # It loads numpy, which a run that only writes to the history does without.
+    from regauge.stats import wilson
+
     changed: list[str] = []
     if before is not None:
         if before.cases_digest != suite.cases_digest:
