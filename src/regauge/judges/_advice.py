@@ -61,7 +61,7 @@ def criterion_of(judge: Rule) -> Criterion:
     saying = SAYINGS.get(judge.kind)
     if saying is not None:
         return saying.criterion
-    kinds = {criterion_of(part) for part in judge.parts}
+    kinds: set[Criterion] = {criterion_of(part) for part in judge.parts}
     return kinds.pop() if len(kinds) == 1 else "correctness"
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.sim._keys import schema_of
+from regauge.sim._shapes import is_list, is_object
 from regauge.sim._words import stems
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     """The reply of a refiner, or None when the request is not meant for one."""
     schema = schema_of(request.response_format)
     properties: Any = schema.get("properties") if schema is not None else None
-    part = _PARTS.get(frozenset(properties)) if isinstance(properties, dict) else None
+    part = _PARTS.get(frozenset(properties)) if is_object(properties) else None
     if part is None:
         return None
     asked = "\n\n".join(message.content for message in request.messages)
@@ -215,8 +216,8 @@ def _restored(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
         place.get("the prompt says"),
         place.get("below the line"),
     )
-    text = "\n".join(cast("list[str]", said)) if isinstance(said, list) else ""
-    if isinstance(now, list) and now:
+    text = "\n".join(str(line) for line in said) if is_list(said) else ""
+    if is_list(now) and now:
         first = str(now[0])
         if text:
             return [{"op": "replace", "line": first, "find": "", "text": text}]
@@ -313,7 +314,7 @@ def _json_list(text: str) -> list[dict[str, Any]]:
         found = json.loads(text)
     except ValueError:
         return []
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    return [entry for entry in found if is_object(entry)] if is_list(found) else []
 
 
 def _values(given: object) -> list[object]:

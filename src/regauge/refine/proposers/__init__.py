@@ -1,5 +1,6 @@
 """Who proposes edits: rules, a model, examples, other packages."""
 
+from regauge.refine._edits import Anchor, Delete, Edit, Insert, Replace
 from regauge.refine.proposers._examples import load_examples
 from regauge.refine.proposers._problem import (
     Ask,
@@ -16,12 +17,17 @@ from regauge.refine.proposers._registry import ProposerContext, load_proposers, 
 from regauge.refine.proposers._rules import propose_by_rules
 
 __all__ = [
+    "Anchor",
     "Ask",
+    "Delete",
+    "Edit",
     "Example",
     "Ideas",
+    "Insert",
     "Problem",
     "Proposer",
     "ProposerContext",
+    "Replace",
     "Shown",
     "criticised",
     "load_examples",

@@ -67,7 +67,11 @@ def _shape(value: JSON, name: str) -> JSON:
 
 
 def _mark(value: JSON, name: str) -> str:
-    kind = {bool: "yes or no", int: "number", float: "number"}.get(type(value), "text")
+    kind = "text"
+    if isinstance(value, bool):
+        kind = "yes or no"
+    elif isinstance(value, (int, float)):
+        kind = "number"
     return f"<{name}: {kind}>" if name else f"<expected {kind}>"
 
 

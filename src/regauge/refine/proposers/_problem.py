@@ -284,7 +284,7 @@ def problem_of(
         examples=tuple(examples),
         cycle=state.cycle,
         model_calls=max(0, left),
-        cases=(*failing, *passing[: max(_PASSING_SHOWN, _SEARCHED_MAX - len(failing))]),
+        cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
         draw=None if draw is None else search,
         calls=max(0, setting.policy.limits.calls - state.spent.calls - floor_calls(setting)),
     )
