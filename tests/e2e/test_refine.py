@@ -105,7 +105,7 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     # The version is released and committed, so what it was comes back as the next one.
     assert TWICE in repo.read(PROMPT)
     assert "somebody has to be woken up" not in repo.read(PROMPT)
-    repo.regauge("lint")
+    assert repo.read("prompts/prompts.lock").count(f"{NAME}@") == 3
 
 
 def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
