@@ -204,7 +204,7 @@ def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: Gat
     repo.git("rm", "-q", EVAL)
     repo.commit("Measure something else")
     said = repo.gate(code=1)
-    assert "1 dataset of main is measured by no eval any more" in said
+    assert "1 dataset is measured no more, or not whole" in said
     assert "main has a baseline of alert-severity (dataset alert-severity), and no eval" in said
     assert f"fix: put the eval back; or, if it is given up on purpose, git rm {BASELINE}" in said
     assert json.loads(repo.regauge("gate", "--from", "latest", "--json", code=1))["exit_code"] == 1

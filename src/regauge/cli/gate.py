@@ -216,6 +216,7 @@ def command(
     run: `pytest evals --gate REF` runs them too.
     """
     project = Project.find()
+    _check_directory(markdown)
     overrides = _Overrides(
         case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted, more=more
     )
@@ -331,6 +332,15 @@ def _again(
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:
     return load_baseline(path, shown=project.relative(path)) if path is not None else None
+
+
+def _check_directory(markdown: Path | None) -> None:
+    """Refuse before anything is asked what could not be written in the end."""
+    if markdown is not None and not markdown.absolute().parent.is_dir():
+        raise UsageError(
+            f"{markdown} cannot be written: there is no {markdown.parent}\n"
+            "  fix: name a file in an existing directory"
+        )
 
 
 def _reason(given: str | None) -> str:

@@ -25,7 +25,7 @@ from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
@@ -160,7 +160,12 @@ def compare_with_base(
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
         faults=said.faults,
-        notes=(*unreadable, *(() if unread else notes), *critical_notes(suite, history, states)),
+        notes=(
+            *unreadable,
+            *(() if unread else notes),
+            *(_pinned_notes(head, at) if pinned else ()),
+            *critical_notes(suite, history, states),
+        ),
     )
 
 
@@ -270,6 +275,15 @@ def _readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) -
         if note not in unreadable:
             unreadable.append(note)
         return None
+
+
+def _pinned_notes(head: Prompt, at: BaseCommit) -> Iterator[str]:
+    """What is said of an eval of a released version, where the prompt file itself changed."""
+    if at.repository.inside(head.path) in at.changed:
+        yield (
+            f"{head.name} changed, and its eval asks for version {head.version}: nothing is said of"
+            " the prompt as it is now"
+        )
 
 
 def _text(head: Prompt) -> str:

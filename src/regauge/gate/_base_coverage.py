@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from regauge.gate._base_commit import BaseCommit
-    from regauge.runner import Suite
+    from regauge.runner import PlannedCase, Suite
 
-__all__ = ["Coverage", "coverage_of"]
+__all__ = ["Coverage", "coverage_of", "lost_cases"]
 
 # They say which evals pytest collects.
 _COLLECTING = frozenset({"conftest.py", "pyproject.toml", "pytest.ini", "setup.cfg", "tox.ini"})
@@ -53,13 +53,14 @@ def coverage_of(at: BaseCommit, suites: Iterable[Suite], *, narrowed: bool) -> C
     """
     breaches: list[RuleBreach] = []
     notes: list[str] = []
+    unasked: list[str] = []
     gone = at.deleted_prompts()
     for prompt, dataset in _not_measured(at, suites):
         if prompt in gone:
             continue  # whoever lists what is gone says so
         what = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
         if narrowed or not _may_have_lost_it(at, prompt, dataset):
-            notes.append(f"{what}, and no eval of this run measures it; nothing is said of it")
+            unasked.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
         elif not _still_stored(at, prompt, dataset):
             notes.append(f"{what}; this change takes it out, and the eval with it")
         else:
@@ -71,7 +72,40 @@ def coverage_of(at: BaseCommit, suites: Iterable[Suite], *, narrowed: bool) -> C
                 fix=f"put the eval back; or, if it is given up on purpose, git rm {path}",
             )
             breaches.append(RuleBreach(rule="coverage", prompt=prompt, fault=fault))
+    if unasked:
+        notes.append(
+            f"no eval of this run measures {', '.join(unasked)}, as {at.ref} does; nothing is said"
+            f" of {'it' if len(unasked) == 1 else 'them'}"
+        )
     return Coverage(breaches=tuple(breaches), notes=tuple(notes))
+
+
+def lost_cases(
+    at: BaseCommit, suite: Suite, selected: Sequence[PlannedCase], *, narrowed: bool
+) -> RuleBreach | None:
+    """The cases of a suite that the change keeps from being run, where nobody asked for fewer.
+
+    Args:
+        at: The base version.
+        suite: Of the run.
+        selected: Those of its cases that are run.
+        narrowed: Whether only some of the evals or cases were asked for.
+    """
+    prompt, dataset = suite.prompt.name, suite.dataset.name
+    if narrowed or not _may_have_lost_it(at, prompt, dataset):
+        return None
+    run = {planned.case.id for planned in selected}
+    lost = [case.id for case in suite.dataset if case.id not in run]
+    if not lost:
+        return None
+    fault = Fault(
+        path=at.project.relative(suite.dataset.path),
+        line=None,
+        message=f"{len(lost)} of {len(suite.dataset)} cases of {prompt} are there and are not run,"
+        f" such as {lost[0]}",
+        fix="let the eval run all of them; or take them out, and say why under `removed`",
+    )
+    return RuleBreach(rule="coverage", prompt=prompt, fault=fault)
 
 
 def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str, str]]:

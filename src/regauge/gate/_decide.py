@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
 from regauge.gate._base import check_locks, compare_with_base, find_base
-from regauge.gate._base_coverage import coverage_of
+from regauge.gate._base_coverage import coverage_of, lost_cases
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
 from regauge.gate._numbers import check_trials
@@ -97,6 +97,7 @@ def compare(
     if refused:
         raise UsageError("\n".join(dict.fromkeys(refused)))
     coverage = coverage_of(at, [one.suite for one in suites], narrowed=narrowed)
+    lost = [lost_cases(at, one.suite, one.planned, narrowed=narrowed) for one in suites]
     notes = [*_notes(at, suites), *coverage.notes]
     if judge_change_accepted and refusals:
         notes.append(f"the change of judges was accepted: {judge_change_accepted}")
@@ -106,7 +107,7 @@ def compare(
         at=at,
         suites=suites,
         notes=tuple(notes),
-        uncovered=coverage.breaches,
+        uncovered=[*coverage.breaches, *(one for one in lost if one is not None)],
         judge_change_accepted=judge_change_accepted if refusals else "",
     )
 

@@ -99,8 +99,8 @@ def reasons_of(outcome: GateOutcome, prompts: Sequence[PromptDocument]) -> list[
     if rules := len(broken) - lost:
         found.append(f"{rules} {'rule' if rules == 1 else 'rules'} of versions broken")
     if lost:
-        what = "dataset of main is" if lost == 1 else "datasets of main are"
-        found.append(f"{lost} {what} measured by no eval any more")
+        what = "dataset is" if lost == 1 else "datasets are"
+        found.append(f"{lost} {what} measured no more, or not whole")
     found += [
         reason_message(reason, outcome, case_messages={})
         for reason in outcome.reasons

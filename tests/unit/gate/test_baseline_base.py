@@ -11,13 +11,13 @@ import pytest
 
 from regauge.errors import GitError, UsageError
 from regauge.gate._base import check_locks, compare_with_base, find_base, key_of
-from regauge.gate._base_coverage import coverage_of
+from regauge.gate._base_coverage import coverage_of, lost_cases
 from regauge.gate._baseline import Baseline, CaseTrials, Session, StoredHistory
 from regauge.gate._baseline_file import baseline_path, save_baseline
 from regauge.gate._types import TrialFacts
 from regauge.judges import contains, max_words
 from regauge.project import Project
-from regauge.runner import EvalSession, RunOptions, golden, spec_of
+from regauge.runner import EvalSession, PlannedCase, RunOptions, golden, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -503,10 +503,21 @@ def test_what_main_measures_and_a_run_does_not_is_said(repo: Repo):
     coverage = coverage_of(at, [], narrowed=False)
     assert coverage.breaches == ()
     assert coverage.notes == (
-        (
-            "main has a baseline of greet (dataset greet), and no eval of this run measures it;"
-            " nothing is said of it"
-        ),
+        ("no eval of this run measures greet, as main does; nothing is said of it"),
+    )
+
+
+def test_cases_that_the_change_keeps_from_being_run_are_a_breach(repo: Repo):
+    suite = repo.suite()
+    ann = [PlannedCase(suite, case) for case in suite.dataset if case.id == "ann"]
+    at = find_base(repo.project, "main")
+    assert lost_cases(at, suite, ann, narrowed=False) is None
+    repo.write("conftest.py", "# leaves bob out\n")
+    at = find_base(repo.project, "main")
+    assert lost_cases(at, suite, ann, narrowed=True) is None
+    breach = lost_cases(at, suite, ann, narrowed=False)
+    assert str(breach).startswith(
+        "fixtures/golden/greet.jsonl: 1 of 2 cases of greet are there and are not run, such as bob"
     )
 
 
