@@ -147,8 +147,8 @@ def compare_with_base(
         suite,
         prompt,
         at,
-        known=found.history is not None,
-        differences=found.differences,
+        known=found.history is not None or bool(refusals),
+        differences=() if refusals else found.differences,
         before=before,
     )
     return Base(

@@ -34,6 +34,7 @@ class Refusal:
         part: What changed.
         prompt_changed: Whether the prompt changed as well; where it did not, nothing is lost.
         differences: In what the keys of stored and wanted trials differ.
+        told: The same, each as a person reads it.
     """
 
     part: RefusedPart
@@ -41,6 +42,7 @@ class Refusal:
     message: str
     prompt_changed: bool
     differences: tuple[KeyDifference, ...] = ()
+    told: tuple[str, ...] = ()
 
     def error(self) -> UsageError:
         """The refusal as an error."""
@@ -49,7 +51,7 @@ class Refusal:
     @property
     def note(self) -> str:
         """What is said where it is no refusal, because no prompt changed and that is accepted."""
-        parts = "; ".join(str(part) for part in self.differences)
+        parts = "; ".join(self.told)
         return (
             f"{self.prompt} is judged otherwise than main was ({parts}); no request of it changed,"
             f" so nothing was compared. After the merge: regauge baseline update {self.prompt}"
@@ -86,7 +88,8 @@ def refusals_of(
         )
     judges = tuple(part for part in differences if part.part == "judge")
     if judges and _may_judge_otherwise(at):
-        listed = "".join(f"\n  {part}" for part in judges)
+        told = tuple(_told(part, suite) for part in judges)
+        listed = "".join(f"\n  {part}" for part in told)
         fix = _judge_fix(name, at, prompt_changed=prompt_changed)
         message = (
             f"{name}: main was judged otherwise than this change would be, so nothing is"
@@ -99,9 +102,18 @@ def refusals_of(
                 message=message,
                 prompt_changed=prompt_changed,
                 differences=judges,
+                told=told,
             )
         )
     return tuple(found)
+
+
+def _told(part: KeyDifference, suite: Suite) -> str:
+    """A judge that differs; one that lost its calibration is still there and decides no more."""
+    judge = next((one for one in suite.judges if one.name == part.name), None)
+    if part.wanted is not None or judge is None:
+        return str(part)
+    return f"judge {part.name!r} decided then and only informs now: {suite.standing(judge).reason}"
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
