@@ -48,7 +48,7 @@ class GateRepo:
             name: value
             for name, value in os.environ.items()
             if not name.startswith(
-                ("PYTEST_", "COV_CORE", "GIT_", "GITHUB_", "OPENAI_", "CI", "COLUMNS")
+                ("PYTEST_", "COV_CORE", "GIT_", "GITHUB_", "OPENAI_", "REGAUGE_", "CI", "COLUMNS")
             )
         } | {
             "COLUMNS": "200",

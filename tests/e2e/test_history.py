@@ -15,9 +15,11 @@ from inline_snapshot import snapshot
 
 from regauge.cli import group
 from regauge.errors import StoreError, UsageError
+from tests.gate_repo import GOLDEN, NAME, PROMPT, GateRepo, label_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
@@ -181,6 +183,32 @@ def test_runs_stay_in_the_history_when_their_directories_are_gone(
 there is no run '1999', neither in .regauge/runs nor in .regauge/history.sqlite3
   fix: `regauge runs` lists them\
 """)
+
+
+def test_of_a_gate_its_own_cases_count_once_and_those_of_main_do_not(tmp_path: Path):
+    """It draws main, and it draws again what failed."""
+    repo = GateRepo(tmp_path)
+    repo.branch("change")
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), "      - critical\n"))
+    repo.gate(code=1)
+    cases = len(repo.read(GOLDEN).splitlines())
+    (row,) = repo.regauge("runs").splitlines()
+    assert f"  {cases} cases, " in row
+    assert ", gate: reject, " in row
+    assert row.count(NAME) == 1
+    (line,) = json.loads(repo.regauge("trend", NAME, "--json"))["lines"]
+    (point,) = line["points"]
+    assert (point["version"], point["cases"], point["trials"]) == ("1.1.0", cases, 1)
+    rows = [json.loads(row) for row in repo.read(_rows_of_only_run(repo)).splitlines()]
+    drawn = [row for row in rows if row["arm"] == "candidate"]
+    assert len(drawn) > cases
+    first = {row["case"]: row for row in sorted(drawn, key=lambda row: -row["trial"])}
+    assert point["passed"] == sum(row["outcome"] == "passed" for row in first.values())
+
+
+def _rows_of_only_run(repo: GateRepo) -> str:
+    (path,) = repo.root.glob(".regauge/runs/*/trials.jsonl")
+    return str(path.relative_to(repo.root))
 
 
 @pytest.mark.parametrize("line", ["{}", "[]", "no JSON"])

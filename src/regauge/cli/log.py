@@ -36,6 +36,8 @@ _EPILOG = """\
 Examples:
   regauge log alert-severity
   regauge log alert-severity --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 
@@ -67,15 +69,16 @@ def command(prompt: str, *, as_json: bool) -> None:
         click.echo("note: not in a git repository, so no days and no commits", err=True)
     if not records:
         echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
+    shown = [points[record.digest] for record in records if record.digest in points]
     for record in records:
         released = "" if record.released else "  (not released)"
         digest = (record.digest or "")[:12]
         commit = record.commit[:9] or "-"
         line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
-        if points:
+        if shown:
             line += _measured(points.get(record.digest or ""))
         echo(f"{line}{record.text}{released}".rstrip())
-    models = sorted({point.suite.model for point in points.values()})
+    models = sorted({point.suite.model for point in shown})
     if models:
         click.echo(f"pass rates are those of {', '.join(map(simulated, models))}", err=True)
     if state != "released":

@@ -28,6 +28,8 @@ _EPILOG = """\
 Examples:
   regauge runs -n 5
   regauge runs --sync        take the runs of this machine into the shared history
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 
@@ -87,14 +89,18 @@ def _of_machine(project: Project, *, number: int) -> Iterator[RunRecord]:
 
 
 def _line(record: RunRecord) -> str:
-    cases = sum(suite.cases for suite in record.suites)
-    failed = sum(suite.failed for suite in record.suites)
-    unmeasured = sum(suite.unmeasured for suite in record.suites)
+    # What a gate drew of main is no case of the run.
+    suites = [suite for suite in record.suites if suite.arm != "main"]
+    cases = sum(suite.cases for suite in suites)
+    failed = sum(suite.failed for suite in suites)
+    unmeasured = sum(suite.unmeasured for suite in suites)
     costs = [suite.cost_usd for suite in record.suites]
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-    prompts = ", ".join(f"{suite.prompt}@{suite.version or '-'}" for suite in record.suites)
+    prompts = ", ".join(f"{suite.prompt}@{suite.version or '-'}" for suite in suites)
     commit = record.git.commit[:10] + ("+" if record.git.dirty else "") if record.git else "-"
     counts = f"{cases} cases, {failed} failed, {unmeasured} unmeasured"
+    if record.decision is not None:
+        counts += f", gate: {record.decision.decision}"
     if record.status == "interrupted":
         counts += ", interrupted"
     return f"{record.id}  {commit:11}  {counts}, {money(cost)}  {prompts}"
