@@ -72,7 +72,8 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # click would exit with 1, which says that something was found
+        # click would exit with 1, which says that something was found; a question raises Abort.
+        except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from regauge.cli._cases_of_prompt import cases_of_prompt
 from regauge.errors import Fault
 
@@ -18,7 +16,17 @@ if TYPE_CHECKING:
     from regauge.recordings import MeasurementsFile, RecordingsFile
     from regauge.runner import EvalSession
 
-__all__ = ["lint_judgements", "prune_judgements"]
+__all__ = ["PrunedFile", "lint_judgements", "prune_judgements"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunedFile:
+    """A file, and how much of it was removed, or would be."""
+
+    path: str
+    removed: int
+    of: int
+    noun: str = "recordings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +42,15 @@ class _StaleLines:
 
 def prune_judgements(
     evals: EvalSession, project: Project, prompts: Sequence[str] = (), *, dry_run: bool
-) -> None:
+) -> Iterator[PrunedFile]:
     """Drop what a replay of every recorded answer does not use, file by file."""
     for found in _stale(evals, project, prompts):
         total = len(found.file)
         if found.stale and not dry_run:
             found.file.prune(found.needed)  # type: ignore[arg-type]  # each knows its own keys
             found.file.save()
-        verb = "would remove" if dry_run else "removed"
-        path = project.relative(found.file.path)
-        click.echo(f"{path}: {verb} {found.stale} of {total} {found.noun}s")
+        path = project.relative(found.file.path).as_posix()
+        yield PrunedFile(path=path, removed=found.stale, of=total, noun=f"{found.noun}s")
 
 
 def lint_judgements(evals: EvalSession, project: Project) -> list[Fault]:

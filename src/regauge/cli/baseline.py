@@ -29,6 +29,8 @@ Examples:
   regauge baseline update                  top up the baselines of all prompts
   regauge baseline update alert-severity --dry-run
   regauge baseline show alert-severity
+
+Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
 """
 
 
@@ -40,7 +42,7 @@ def command() -> None:
     """
 
 
-@command.command(name="update")
+@command.command(name="update", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option(
     "--trials",
@@ -141,7 +143,7 @@ def update(
         raise UnmeasuredError("\n".join(done.unmeasured))
 
 
-@command.command(name="show")
+@command.command(name="show", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option("--all", "every", is_flag=True, help="Show cases that always pass, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ Examples:
   regauge bump alert-severity patch -m "Say what a warning is"
   regauge bump alert-severity major -m "Answer with a list of reasons"
   regauge bump alert-severity          release the version that the file states
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 
@@ -32,7 +35,10 @@ Examples:
     "-m", "--message", default="", metavar="TEXT", help="What changed: a changelog entry."
 )
 @click.option("--allow-unchanged", is_flag=True, help="Release even if nothing changed.")
-def command(prompt: str, part: Part | None, message: str, *, allow_unchanged: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    prompt: str, part: Part | None, message: str, *, allow_unchanged: bool, as_json: bool
+) -> None:
     """Give a prompt its next version and add it to prompts.lock.
 
     major: the contract changed, that is `jsonSchema` or `inputs`. minor: the prompt behaves
@@ -60,6 +66,16 @@ def command(prompt: str, part: Part | None, message: str, *, allow_unchanged: bo
         fault = Fault(path=path, line=None, message=f"cannot be written: {error}", fix=fix)
         raise PromptError([fault]) from error
     after = result.prompt
+    if as_json:
+        document = {
+            "name": after.name,
+            "before": str(result.before) if result.before is not None else None,
+            "version": str(after.version),
+            "digest": after.digest,
+            "files": [str(short(path)), str(short(result.lock.path))],
+        }
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
     before = f"{result.before} -> " if result.before not in {None, after.version} else ""
     echo(f"{after.name} {before}{after.version}  {after.digest[:12]}", bold=True)
     echo(f"  commit {short(path)} and {short(result.lock.path)}")

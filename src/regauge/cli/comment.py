@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -58,7 +59,16 @@ Examples:
     help="Comments of one name replace each other; another name is another comment.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the Markdown; ask nobody.")
-def command(run: str, *, number: int | None, repo: str | None, marker: str, dry_run: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    run: str,
+    *,
+    number: int | None,
+    repo: str | None,
+    marker: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Write a run into the one comment that its pull request has, or make it.
 
     RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
@@ -71,17 +81,23 @@ def command(run: str, *, number: int | None, repo: str | None, marker: str, dry_
     text = mark.on(_body(record, directory, event))
     where = "`regauge report` shows all of the run."
     if dry_run:
-        echo(cut_markdown(text, where=where))
+        shown = cut_markdown(text, where=where)
+        echo(json.dumps({"outcome": "none", "text": shown}) if as_json else shown)
         return
     with GitHub.from_environ(os.environ, repo=repo, say=_say) as github:
         if number is None and event.head_branch:
             number = github.pull_request_of(event)
             if number is None:
-                echo(f"no open pull request has {event.head_branch} as it was: nothing to write to")
+                why = f"no open pull request has {event.head_branch} as it was: nothing to write to"
+                echo(json.dumps({"outcome": "none", "reason": why}) if as_json else why)
                 return
         number = number or pull_request_number(event)
         posted = github.upsert_comment(number, text, mark=mark, where=where)
-    echo(f"{posted.outcome}: {posted.url}")
+    if as_json:
+        document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
+        echo(json.dumps(document))
+    else:
+        echo(f"{posted.outcome}: {posted.url}")
 
 
 def _say(line: str) -> None:

@@ -32,6 +32,8 @@ Examples:
   regauge compare 20261120-1015                  a run with the newest
   regauge compare 20261120-1015 latest --prompt alert-severity --answers
   regauge compare main-run/ pr-run/ --json       two directories that --report made
+
+Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
 """
 _WORDS: dict[Change, tuple[str, str]] = {
     "worse": ("worse", "red"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ Examples:
   regauge diff alert-severity 1.0.0          since 1.0.0
   regauge diff alert-severity 1.0.0 1.1.0    between two versions
   regauge diff alert-severity origin/main    since a branch
+
+Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
 """
 _STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 
@@ -40,7 +43,8 @@ _STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 @click.argument("prompt", metavar="NAME")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
-def command(prompt: str, a: str | None, b: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None:
     """Show what changed in a prompt file between A and B, as a unified diff.
 
     A and B are versions such as 1.1.0, or commits, branches or tags. A is the last release where
@@ -57,6 +61,10 @@ def command(prompt: str, a: str | None, b: str | None) -> None:
     lines = list(
         unified_diff(old.splitlines(), new.splitlines(), f"{name}@{a}", new_label, lineterm="")
     )
+    if as_json:
+        document = {"name": name, "a": a, "b": b, "changed": bool(lines), "lines": lines}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
     if not lines:
         click.echo(f"no difference between {name}@{a} and {new_label}", err=True)
     for line in lines:

@@ -22,6 +22,8 @@ Examples:
   regauge judges
   regauge judges words
   regauge judges --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 

@@ -29,6 +29,8 @@ Examples:
   regauge power                            every prompt that has a baseline
   regauge power alert-severity --drop 0.02 --power 0.8
   regauge power alert-severity --cases 200
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 _MOST_CASES = 3_000
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,23 +12,51 @@ import click
 
 from regauge.cli._evals import with_evals
 from regauge.cli._stale import stale_files
-from regauge.cli._stale_judgements import prune_judgements
+from regauge.cli._stale_judgements import PrunedFile, prune_judgements
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
 from regauge.runner import missing_answers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regauge.digests import JSON
     from regauge.runner import EvalSession, MissingJudgements, Progress
 
 __all__ = ["command"]
 
 
-@click.command(
-    name="record",
-    epilog="Examples: regauge record --dry-run · regauge record alert-severity · "
-    "regauge record --prune",
-)
+_EPILOG = """\
+\b
+Examples:
+  regauge record --dry-run            say what is missing and what it costs
+  regauge record alert-severity
+  regauge record --prune --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had.
+"""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Said:
+    """What a command says: in lines as it goes, or in one document at its end."""
+
+    as_json: bool
+    document: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
+
+    def line(self, text: str) -> None:
+        """Say a line, to people."""
+        if not self.as_json:
+            click.echo(text)
+
+    def end(self) -> None:
+        """Say the document, to programs."""
+        if self.as_json:
+            click.echo(json.dumps(self.document, indent=2, ensure_ascii=False))
+
+
+@click.command(name="record", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option("--all", "anew", is_flag=True, help="Ask anew for every case.")
 @click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs; ask nobody.")
@@ -42,6 +72,7 @@ __all__ = ["command"]
     type=click.Path(path_type=Path),
     help="Where evals are; `evals` of the project by default.",
 )
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
     prompts: tuple[str, ...],
     *,
@@ -54,6 +85,7 @@ def command(
     concurrency: str | None,
     budget_usd: float | None,
     path: Path | None,
+    as_json: bool,
 ) -> None:
     """Record what the evals of PROMPTs lack, or of all prompts: answers, judge calls, vectors.
 
@@ -72,17 +104,19 @@ def command(
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     failures: list[str] = []
+    said = _Said(as_json=as_json)
 
     def act(evals: EvalSession) -> None:
         if prune:
-            _prune(evals, project, prompts, dry_run=dry_run)
-            prune_judgements(evals, project, prompts, dry_run=dry_run)
+            _prune(evals, project, prompts, said, dry_run=dry_run)
         elif dry_run:
-            failures.extend(_estimate(evals, project))
+            failures.extend(_estimate(evals, project, said))
         else:
-            failures.extend(_draw(evals))
+            failures.extend(_draw(evals, said))
 
     with_evals(project, path or project.root / "evals", act, prompts=prompts, options=options)
+    said.document["failures"] = [*failures]
+    said.end()
     if failures:
         raise UnmeasuredError("\n".join(failures))
 
@@ -92,18 +126,21 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(evals: EvalSession, project: Project) -> list[str]:
+def _estimate(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     missing = missing_answers(evals.plan, evals.answers, project.settings, options=evals.options)
     judgements = _judgements(evals, project)
     for line in (*missing_lines(missing), *missing_judgement_lines(judgements)):
-        click.echo(line.text)
+        said.line(line.text)
     unembedded = _embed(evals)
     for words in unembedded:
-        click.echo(words)
+        said.line(words)
+    said.document["missing_answers"] = [asdict(one) for one in missing]
+    said.document["missing_judgements"] = [asdict(one) for one in judgements]
+    said.document["missing_vectors"] = [*unembedded]
     faults = _unaskable(evals)
     if not missing and not judgements and not unembedded and not faults:
-        click.echo("nothing is missing")
+        said.line("nothing is missing")
     return [f"{count} cases cannot be asked: {message}" for message, count in faults.items()]
 
 
@@ -119,7 +156,7 @@ def _judgements(evals: EvalSession, project: Project) -> list[MissingJudgements]
     return evals.misses.summary(evals.answers, project.settings, options=evals.options)
 
 
-def _draw(evals: EvalSession) -> list[str]:
+def _draw(evals: EvalSession, said: _Said) -> list[str]:
     """Take every missing answer and judge call; returns each kind of failure, with its count."""
     draws = evals.plan.asks
     missing = {draw.id for draw in evals.plan.missing}
@@ -145,14 +182,17 @@ def _draw(evals: EvalSession) -> list[str]:
     unembedded = _embed(evals)
     evals.finish(complete=True)  # so that nothing is called recorded that cannot be written
     if missing or failures:
-        click.echo(f"{recorded} of {recorded + failures.total()} answers recorded")
+        said.line(f"{recorded} of {recorded + failures.total()} answers recorded")
     calls = evals.progress.judge_calls
     if calls:
-        click.echo(f"{calls} judge calls recorded")
+        said.line(f"{calls} judge calls recorded")
     if evals.embeddings.asked:
-        click.echo(f"{evals.embeddings.asked} vectors recorded")
+        said.line(f"{evals.embeddings.asked} vectors recorded")
     elif not any((missing, failures, calls, unjudged, unembedded)):
-        click.echo("nothing is missing")
+        said.line("nothing is missing")
+    said.document["answers_recorded"] = recorded
+    said.document["judge_calls_recorded"] = calls
+    said.document["vectors_recorded"] = evals.embeddings.asked
     return [
         *(f"{count} answers missing: {message}" for message, count in failures.most_common()),
         *(f"{count} judgements missing: {message}" for message, count in unjudged.most_common()),
@@ -181,13 +221,28 @@ def _embed(evals: EvalSession) -> list[str]:
 
 
 def _prune(
-    evals: EvalSession, project: Project, prompts: tuple[str, ...], *, dry_run: bool
+    evals: EvalSession, project: Project, prompts: tuple[str, ...], said: _Said, *, dry_run: bool
 ) -> None:
-    """Drop what no eval needs, file by file."""
+    """Drop what no eval needs, and say what was dropped."""
+    verb = "would remove" if dry_run else "removed"
+    done: list[JSON] = []
+    for pruned in (
+        *_prune_answers(evals, project, prompts, dry_run=dry_run),
+        *prune_judgements(evals, project, prompts, dry_run=dry_run),
+    ):
+        said.line(f"{pruned.path}: {verb} {pruned.removed} of {pruned.of} {pruned.noun}")
+        done.append(asdict(pruned))
+    said.document["pruned"] = done
+
+
+def _prune_answers(
+    evals: EvalSession, project: Project, prompts: tuple[str, ...], *, dry_run: bool
+) -> Iterator[PrunedFile]:
+    """Drop recorded answers that no eval needs, file by file."""
     for found in stale_files(evals, project, prompts):
         stale, total = found.stale, len(found.file)
         if stale and not dry_run:
             found.file.prune(found.needed)
             found.file.save()
-        verb = "would remove" if dry_run else "removed"
-        click.echo(f"{project.relative(found.file.path)}: {verb} {stale} of {total} recordings")
+        path = project.relative(found.file.path).as_posix()
+        yield PrunedFile(path=path, removed=stale, of=total)

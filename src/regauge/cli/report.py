@@ -32,11 +32,20 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_EPILOG = """\
+\b
+Examples:
+  regauge report latest
+  regauge report 20260131 --format csv -o trials.csv
+  regauge report --format html -o report.html
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
+"""
+
 
 @click.command(
     name="report",
-    epilog="Examples: regauge report latest · regauge report 20260131 --format csv -o trials.csv"
-    " · regauge report --format html -o report.html",
+    epilog=_EPILOG,
 )
 @click.argument("run", default="latest")
 @click.option(
@@ -48,6 +57,7 @@ __all__ = ["command"]
     help="md: for a comment; html: one page for a browser, every case and trial in it; json: the"
     " whole record; csv, parquet: a table, one line per trial.",
 )
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option(
     "-o",
     "--output",

@@ -32,6 +32,8 @@ Examples:
   regauge show alert-severity@1.1.0
   regauge show alert-severity@origin/main --json
   regauge show alert-severity -r name=DiskFull -r description=@alert.txt
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 
@@ -11,6 +12,11 @@ import click
 from regauge.errors import RegaugeError
 
 __all__ = ["command"]
+
+
+def _introduce_as_json(url: str) -> None:
+    click.echo(json.dumps({"url": url, "model": "clerk-1", "simulated": True}))
+    sys.stdout.flush()
 
 
 def _introduce(url: str) -> None:
@@ -28,7 +34,7 @@ and run with --model local:clerk-1. Ctrl-C stops it."""
     sys.stdout.flush()
 
 
-async def _serve(host: str, port: int, options: object) -> None:
+async def _serve(host: str, port: int, options: object, *, as_json: bool) -> None:
     from regauge.sim.server import SimServerOptions, serve
 
     assert isinstance(options, SimServerOptions)
@@ -36,7 +42,17 @@ async def _serve(host: str, port: int, options: object) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    counters = await serve(host, port, options, ready=_introduce, until=stop)
+    introduce = _introduce_as_json if as_json else _introduce
+    counters = await serve(host, port, options, ready=introduce, until=stop)
+    if as_json:
+        document = {
+            "requests": counters.requests,
+            "statuses": {str(status): count for status, count in counters.statuses.items()},
+            "faults": dict(counters.faults),
+            "in_flight_max": counters.in_flight_max,
+        }
+        click.echo(json.dumps(document))
+        return
     statuses = ", ".join(
         f"{count} x {status}" for status, count in sorted(counters.statuses.items())
     )
@@ -56,6 +72,8 @@ Examples:
   regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
   regauge sim --rate-limit 100/s --api-key secret
   regauge sim --drift 0.3
+
+Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
 """
 
 
@@ -110,6 +128,9 @@ Examples:
     envvar="REGAUGE_SIM_API_KEY",
     help="Answer 401 to requests without this key.",
 )
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document when ready, one at the end."
+)
 def command(  # noqa: PLR0917 - click passes every option by name
     port: int,
     host: str,
@@ -121,6 +142,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
     drift: float,
     drift_shown: bool,  # noqa: FBT001 - click passes every option by name
     api_key: str | None,
+    as_json: bool,  # noqa: FBT001 - click passes every option by name
 ) -> None:
     """Serve the simulated model as an OpenAI-compatible endpoint.
 
@@ -139,7 +161,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
             retry_after_s=retry_after_s,
             rules=Rules(drift=drift, drift_shown=drift_shown),
         )
-        asyncio.run(_serve(host, port, options))
+        asyncio.run(_serve(host, port, options, as_json=as_json))
     except RegaugeError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)

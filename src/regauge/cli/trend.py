@@ -35,6 +35,8 @@ Examples:
   regauge trend alert-severity --runs           a line per run
   regauge trend alert-severity --model openai:gpt-5-mini
   regauge trend alert-severity --json
+
+Exit codes: 0 done, 2 wrong use or a faulty file.
 """
 _HEADINGS = ("version", "content", "day", "pass rate", "0 to 100 %", "95 %", "answer", "runs")
 

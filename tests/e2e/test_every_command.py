@@ -1,0 +1,175 @@
+"""What holds for every command: help with examples, JSON, exit codes, no colours in a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli import COMMANDS, group
+from regauge.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def _leaves() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name in sorted(COMMANDS):
+        command = group.get_command(click.Context(group), name)
+        parts = sorted(command.commands) if isinstance(command, click.Group) else []
+        found += [(name, part) for part in parts] or [(name,)]
+    return found
+
+
+def _help(*words: str) -> str:
+    said = CliRunner().invoke(group, [*words, "--help"], prog_name="regauge")
+    assert said.exit_code == 0, said.output
+    return said.output
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_help_of_a_command_has_examples_and_exit_codes(name: str):
+    text = _help(name)
+    assert "Examples:" in text
+    assert f"  regauge {name}" in text.split("Examples:")[1]
+    assert "Exit codes: 0 " in text
+
+
+# They change a file or show a text, and their exit codes say all that a program asks.
+WORDLESS = {("refine", part) for part in ("apply", "diff", "rollback", "verify")}
+
+
+@pytest.mark.parametrize("words", sorted({*_leaves()} - WORDLESS), ids=" ".join)
+def test_every_command_can_speak_json(words: tuple[str, ...]):
+    assert "--json" in _help(*words)
+
+
+@pytest.mark.parametrize("words", _leaves(), ids=" ".join)
+def test_an_option_that_nobody_knows_is_wrong_use(words: tuple[str, ...]):
+    said = CliRunner().invoke(group, [*words, "--no-such-option"])
+    assert said.exit_code == 2
+    assert "--no-such-option" in said.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_ask_regauge(shell: str):
+    script = CliRunner().invoke(group, ["completion", shell]).output
+    assert "_REGAUGE_COMPLETE" in script
+    assert json.loads(CliRunner().invoke(group, ["completion", shell, "--json"]).output) == {
+        "shell": shell,
+        "script": script,
+    }
+
+
+def test_bash_completes_a_command_by_the_script(tmp_path: Path):
+    """The script is loaded into a real bash, which then calls its function."""
+    bin_dir = str(os.path.dirname(sys.executable))  # noqa: PTH120 - of the environment, not of its link
+    script = tmp_path / "completion.bash"
+    script.write_text(CliRunner().invoke(group, ["completion", "bash"]).output)
+    ask = (
+        f"source {script}; COMP_WORDS=(regauge do); COMP_CWORD=1;"
+        ' _regauge_completion regauge; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", ask],
+        env=os.environ | {"PATH": f"{bin_dir}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["doctor"], done.stderr
+
+
+@pytest.mark.parametrize("name", list(SCHEMAS))
+def test_a_schema_is_printed_as_it_is_shipped(name: str):
+    assert json.loads(CliRunner().invoke(group, ["schema", name]).output)["$schema"]
+
+
+@pytest.mark.parametrize("words", [("judges",), ("doctor", "--offline"), ("lint",), ("--help",)])
+def test_a_pipe_gets_no_colours(words: tuple[str, ...], tmp_path: Path):
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts/bad.prompt.yml").write_text("messages: []\n")
+    clean = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "FORCE_COLOR"}}
+    done = subprocess.run(
+        [sys.executable, "-m", "regauge", *words],
+        cwd=tmp_path,
+        env=clean | {"TERM": "xterm-256color"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback_and_as_no_verdict(tmp_path: Path):
+    """Exit code 1 means that something was found; a command that was stopped found nothing."""
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from regauge.cli import main; main(['init'])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    read = b""
+    while b"[Y/n]" not in read:  # it waits for an answer now
+        read += os.read(process.stdout.fileno(), 4096)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+
+
+def test_importing_the_command_line_loads_nothing_heavy(
+    modules_loaded_by: Callable[[str], set[str]],
+):
+    heavy = {"openai", "deepeval", "pandas", "jinja2", "pytest", "httpx2"}
+    assert not heavy & modules_loaded_by("import regauge.cli")
+    assert not (heavy - {"pytest"}) & modules_loaded_by("import regauge.cli.init")
+
+
+def test_what_changes_a_project_says_in_json_what_it_did(tmp_path: Path):
+    """Every document is alone on standard output, so that a program can read it."""
+
+    def said(*words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "regauge", *words, "--json"],
+            cwd=tmp_path,
+            env={k: v for k, v in os.environ.items() if k != "CI"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    said("init")
+    bumped = said("bump", "ticket-kind", "patch", "--allow-unchanged")
+    assert (bumped["before"], bumped["version"]) == ("1.0.0", "1.0.1")
+    missing = said("record", "--dry-run")["missing_answers"]
+    assert [(one["prompt"], one["answers"]) for one in missing] == [("ticket-kind", 10)]
+    assert said("record")["answers_recorded"] == 10
+    assert said("record", "--prune")["pruned"] == [
+        {
+            "path": "fixtures/recordings/ticket-kind.jsonl",
+            "removed": 0,
+            "of": 10,
+            "noun": "recordings",
+        }
+    ]
+    assert said("new", "prompt", "other")["written"] == ["prompts/other.prompt.yml"]
