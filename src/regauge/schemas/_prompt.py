@@ -135,11 +135,21 @@ def _rubric() -> dict[str, JSON]:
         "additionalProperties": False,
         "properties": {
             "kind": {"enum": [*get_args(RubricKind)]},
-            "scale": {"type": "array", "items": {"type": "number"}},
-            "choices": {},
+            "scale": {
+                "type": "object",
+                "required": ["max"],
+                "additionalProperties": False,
+                "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
+            },
+            "choices": {
+                "type": "object",
+                "minProperties": 2,
+                "additionalProperties": {"type": "number", "minimum": 0, "maximum": 1},
+                "description": "The score of each label, from 0 to 1.",
+            },
             "reference": {"type": "boolean"},
             "ties": {"type": "boolean"},
-            "pass_at": {"type": "number"},
+            "pass_at": {"type": "number", "minimum": 0, "maximum": 1},
         },
     }
 

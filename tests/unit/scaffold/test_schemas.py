@@ -1,0 +1,141 @@
+"""The shipped schemas say what the readers of the files say."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from regauge.datasets._record import KEYS
+from regauge.errors import PromptError
+from regauge.prompts import parse_prompt
+from regauge.prompts._declared import _CHANGELOG_KEYS, _INPUT_KEYS
+from regauge.prompts._parse import TOP_KEYS
+from regauge.prompts._rubric import _KEYS as RUBRIC_KEYS
+from regauge.schemas import SCHEMAS, schema_text
+from regauge.schemas.__main__ import built
+
+ROOT = Path(__file__).parents[3]
+TEMPLATES = Path(str(files("regauge.scaffold").joinpath("templates")))
+PROMPTS = sorted(
+    path
+    for folder in ("prompts", "tests/data", "src/regauge/refine", "src/regauge/judges")
+    for path in (ROOT / folder).rglob("*.prompt.y*ml")
+)
+GOLDEN = sorted((ROOT / "fixtures/golden").glob("*.jsonl"))
+
+
+def faults(name: str, value: Any) -> list[str]:
+    validator = Draft202012Validator(json.loads(schema_text(name)))
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
+
+
+def read(text: str) -> Any:
+    """A YAML file as editors read it, which know no dates, only texts that look like them."""
+    return json.loads(json.dumps(yaml.safe_load(text), default=str))
+
+
+@pytest.mark.parametrize("name", list(SCHEMAS))
+def test_a_shipped_schema_is_what_the_code_gives(name: str):
+    """Otherwise write them anew: python -m regauge.schemas."""
+    assert schema_text(name) == built()[name]
+    Draft202012Validator.check_schema(json.loads(schema_text(name)))
+
+
+def test_there_are_real_files_to_check():
+    assert len(PROMPTS) >= 5
+    assert len(GOLDEN) >= 3
+
+
+@pytest.mark.parametrize("path", PROMPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_prompt_file_that_loads_is_valid(path: Path):
+    text = path.read_text(encoding="utf-8")
+    try:
+        parse_prompt(text, path=path)
+    except PromptError:
+        pytest.skip("made to be faulty")
+    assert faults("prompt", read(text)) == []
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_every_golden_case_is_valid_alone_and_in_a_list(path: Path):
+    cases = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert faults("golden", cases) == []
+    assert faults("golden", cases[0]) == []
+
+
+def test_the_settings_of_this_repository_are_valid():
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert faults("settings", document) == []
+
+
+def test_what_init_and_new_write_is_valid():
+    for name in ("prompt.yml", "new_prompt.yml", "new_judge.yml"):
+        text = (TEMPLATES / name).read_text(encoding="utf-8").replace("$title", "A title")
+        assert faults("prompt", read(text)) == [], name
+    lines = (TEMPLATES / "golden.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 10
+    assert [faults("golden", json.loads(line)) for line in lines] == [[]] * 10
+
+
+def test_a_schema_knows_the_keys_that_its_reader_knows():
+    prompt = json.loads(schema_text("prompt"))["properties"]
+    assert set(prompt) == set(TOP_KEYS)
+    assert set(prompt["rubric"]["properties"]) == set(RUBRIC_KEYS)
+    assert set(prompt["changelog"]["items"]["properties"]) == set(_CHANGELOG_KEYS)
+    listed = prompt["inputs"]["anyOf"][1]["items"]["anyOf"][1]
+    assert set(listed["properties"]) == set(_INPUT_KEYS)
+    golden = json.loads(schema_text("golden"))["$defs"]["case"]
+    assert set(golden["properties"]) == set(KEYS)
+
+
+MESSAGES = [{"role": "user", "content": "Hello"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("prompt", {}),
+        ("prompt", {"messages": []}),
+        ("prompt", {"messages": [{"role": "usr", "content": "x"}]}),
+        ("prompt", {"messages": MESSAGES, "version": "1.0"}),
+        ("prompt", {"messages": MESSAGES, "modelParameters": {"temperature": "hot"}}),
+        ("prompt", {"messages": MESSAGES, "inputs": [{"name": "a", "requird": True}]}),
+        ("prompt", {"messages": MESSAGES, "rubric": {"kind": "graed"}}),
+        ("prompt", {"messages": MESSAGES, "rubric": {"kind": "graded", "scale": [1, 5]}}),
+        ("golden", {"id": "a b", "inputs": {}}),
+        ("golden", {"id": "and", "inputs": {}}),
+        ("golden", {"id": "a"}),
+        ("golden", [{"id": "a", "inputs": {}, "expcted": 1}]),
+        ("golden", {"id": "a", "inputs": {}, "tier": "high"}),
+        ("settings", {"tool": {"regauge": {"trails": 3}}}),
+        ("settings", {"tool": {"regauge": {"trials": 0}}}),
+        ("settings", {"tool": {"regauge": {"gate": {"alpha_case": 2}}}}),
+    ],
+)
+def test_what_a_reader_refuses_an_editor_marks(name: str, value: object):
+    assert faults(name, value)
+
+
+def test_the_settings_say_what_they_mean():
+    """The words are those of the docstrings; a setting without any helps nobody in an editor."""
+    tables = json.loads(schema_text("settings"))["$defs"]
+    silent = [
+        f"{table}.{name}"
+        for table, schema in tables.items()
+        for name, value in schema["properties"].items()
+        if "description" not in value
+    ]
+    assert silent == [
+        "EndpointSettings.api",
+        "PriceSettings.input_per_million",
+        "PriceSettings.output_per_million",
+        "PriceSettings.cached_input_per_million",
+        "Settings.providers",
+    ]
