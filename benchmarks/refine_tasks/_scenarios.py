@@ -36,6 +36,8 @@ class Scenario:
         flips: The share of judgements that come out the wrong way.
         propose: Who proposes in place of the task's reflection model.
         runs: How many there are unless told otherwise.
+        budgets: Whether each run has another budget.
+        kinds: The faults that are seeded; all that the task can make if there are none here.
         only_by: Asked of the reflection model alone.
         own: Needs something that only the families here have.
     """
@@ -50,6 +52,7 @@ class Scenario:
     only_by: By | None = None
     own: bool = False
     budgets: bool = False
+    kinds: tuple[str, ...] = ()
 
 
 SCENARIOS = {
@@ -77,7 +80,9 @@ SCENARIOS = {
             own=True,
         ),
         Scenario(
-            name="narrow", faults=1, how=Proposals(p_narrow=1.0), only_by="model", own=True
+            # To replace a contradiction helps all cases, however narrow the new line is.
+            name="narrow", faults=1, how=Proposals(p_narrow=1.0), only_by="model", own=True,
+            kinds=("delete",),
         ),
         Scenario(name="attacks", faults=1, propose=attacking, only_by="model", runs=100),
         Scenario(name="cycling", faults=1, propose=cycling, only_by="model"),
@@ -92,7 +97,7 @@ def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, in
     The same index is the same run.
     """
     rng = random.Random(f"{scenario.name}{index}")
-    names, kinds = task.names, task.kinds
+    names, kinds = task.names, scenario.kinds or task.kinds
     # Every requirement and every kind of fault comes up equally often.
     name, kind = names[index % len(names)], kinds[index // len(names) % len(kinds)]
     faults = [(kind, name)][: scenario.faults]
@@ -119,7 +124,8 @@ def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, in
     label = " ".join("/".join(fault) for fault in faults)
     row = row_of(task, trial, state, seconds, label=label)
     if trial.inputs:
-        row = replace(row, leak=row.leak or attack_of(trial) in row.prompt)
+        order = attack_of(trial).casefold().removeprefix("- ")
+        row = replace(row, leak=row.leak or order in row.prompt.casefold())
     _hold(state, bench)
     return row, _repeats(state)
 

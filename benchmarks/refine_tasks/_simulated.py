@@ -338,7 +338,7 @@ def garbled(line: str, rng: random.Random) -> str:
 
 def leaked(case: Case, form: str, rng: random.Random) -> str:
     """A line that gives a case away, in one of several forms."""
-    numbers = re.findall(r"\d{2,}", case.golden)
+    numbers = re.findall(r"\b\d{2,}\b", case.golden)
     match form:
         case "verbatim":
             return f"- Example: for {case.input} the answer is {case.golden}"

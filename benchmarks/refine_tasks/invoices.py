@@ -41,6 +41,7 @@ TASK = SimulatedTask(
     ),
     text_of=lambda case, group, token: f"Invoice {case} of {group} {token[:5]}, scanned",
     style="last-wins",
-    groups=("paper", "timber", "steel", "glass"),
+    groups=("paper", "timber", "steel", "glass", "cloth", "leather", "rubber"),
+    near=0.95,
     spread=0.4,
 )

@@ -26,8 +26,7 @@ _NUMBERS = (
 )  # fmt: skip
 _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 _PRIVATE_WORDS_MIN = 3
-_PRIVATE_SHARE = 0.6
-_SMALL = 3
+_PRIVATE_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +110,7 @@ class Leaks:
             rare = {
                 word
                 for word in said & words
-                if word not in self._public_words and self._frequency[word] <= _SMALL
+                if word not in self._public_words and self._frequency[word] < self._common_from
             }
             if len(rare) >= _PRIVATE_WORDS_MIN and len(rare) >= _PRIVATE_SHARE * len(said):
                 return f"it retells case {name}"
@@ -126,7 +125,24 @@ def _specific(text: str) -> list[str]:
     """Numbers, also written out, and words with a digit or a mark inside."""
     found = [match[0] for match in _SPECIFIC.finditer(text)]
     tokens = [token for token in found if any(not c.isalpha() for c in token)]
-    return tokens + [_NUMBER_WORDS[word] for word in found if word in _NUMBER_WORDS]
+    return (
+        tokens + [_NUMBER_WORDS[word] for word in found if word in _NUMBER_WORDS] + _spelled(found)
+    )
+
+
+def _spelled(words: list[str]) -> list[str]:
+    """Numbers that are written digit by digit, such as "four one seven"."""
+    numbers: list[str] = []
+    digits = ""
+    for word in [*words, ""]:
+        digit = _NUMBER_WORDS.get(word, "")
+        if len(digit) == 1:
+            digits += digit
+            continue
+        if len(digits) > 1:
+            numbers.append(digits)
+        digits = ""
+    return numbers
 
 
 def _phrases(text: str, length: int) -> Iterable[str]:

@@ -1,0 +1,153 @@
+"""What is remembered, what is grouped as a failure, and what counts as evidence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.refine._clusters import Check, diagnose, tail
+from regauge.refine._edits import apply
+from regauge.refine._evidence import better_p, mean_effect, worse_p
+from regauge.refine._memory import Memory, Tried, changed_lines
+from regauge.refine._policy import TestPolicy
+from regauge.refine._tally import CheckOutcome, Outcome, Tally
+from tests.unit.refine.world import HEALTHY, JSON, UTC, adding, deleting, without
+
+AGAINST = ("guarded", "refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")
+
+
+def entry(before, after, finding="refuted", cluster="json/missing"):
+    added, removed = changed_lines(before, after)
+    return Tried(
+        before=before.shape, after=after.shape, cluster=cluster, added=added, removed=removed,
+        finding=finding,
+    )  # fmt: skip
+
+
+def outcomes(text, case, passed, failed, check="json", first=0, code="missing"):
+    return [
+        Outcome(
+            text=text, case=case, trial=first + n, answer="",
+            checks=(CheckOutcome(check=check, passed=n < passed, code="" if n < passed else code),),
+        )
+        for n in range(passed + failed)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("finding", AGAINST)
+def test_what_was_settled_is_refused(finding):
+    before = without("json")
+    after = apply(before, adding("- Answer in yaml.").ops)
+
+    assert finding in Memory().with_tried(entry(before, after, finding)).refuses(
+        "json/missing", before, after
+    )
+
+
+@pytest.mark.parametrize("finding", ["undecided", "screened-out"])
+def test_what_is_not_settled_has_a_second_chance_and_no_third(finding):
+    before = without("json")
+    after = apply(before, adding("- Answer in yaml.").ops)
+    once = Memory().with_tried(entry(before, after, finding))
+
+    assert not once.refuses("json/missing", before, after)
+    assert "2 times" in once.with_tried(entry(before, after, finding)).refuses(
+        "json/missing", before, after
+    )
+
+
+def test_nearly_the_same_edit_for_the_same_failures_is_refused():
+    before = without("json")
+    one = apply(before, adding("- Please answer in yaml format only!").ops)
+    other = apply(before, adding("- Answer only in yaml format.").ops)
+    memory = Memory().with_tried(entry(before, one))
+
+    assert "nearly the same" in memory.refuses("json/missing", before, other)
+    assert not memory.refuses("utc/missing", before, other)
+
+
+def test_the_inverse_of_an_accepted_edit_is_refused():
+    before = without("json")
+    after = apply(before, adding(JSON).ops)
+    memory = Memory().with_incumbent(before).with_incumbent(after)
+
+    assert "leads back" in memory.refuses("x", after, apply(after, deleting(JSON).ops))
+
+
+def test_white_space_makes_no_other_text():
+    before = without("json")
+    after = apply(before, adding("- Answer in yaml.").ops)
+    spaced = apply(before, adding("-  Answer   in yaml.").ops)
+    memory = Memory().with_tried(entry(before, after))
+
+    assert "tried before" in memory.refuses("json/missing", before, spaced)
+
+
+@given(times=st.integers(1, 4))
+def test_to_remember_a_refuted_edit_twice_changes_no_answer(times):
+    before = without("json")
+    after = apply(before, adding("- Answer in yaml.").ops)
+    one = Memory().with_tried(entry(before, after))
+    many = Memory().with_tried(*[entry(before, after)] * times)
+
+    for text in (after, HEALTHY, before):
+        assert one.refuses("json/missing", before, text) == many.refuses(
+            "json/missing", before, text
+        )
+
+
+def test_an_entry_is_the_same_after_it_was_written_down():
+    made = entry(without("json"), HEALTHY)
+
+    assert Tried.from_json(made.to_json()) == made
+    with pytest.raises(ValueError, match="no finding 'good'"):
+        Tried.from_json({**made.to_json(), "finding": "good"})
+
+
+def test_failures_are_grouped_by_check_form_first_and_flaky_ones_apart():
+    tally = Tally().with_outcomes(
+        [
+            *outcomes("t", "a", 0, 3, "tone"),
+            *outcomes("t", "a", 0, 3, "json", first=10),
+            *outcomes("t", "b", 2, 1, "utc", first=20),
+            *outcomes("t", "c", 9, 0, "utc", first=30),
+        ]
+    )
+    checks = {"tone": Check(name="tone"), "json": Check(name="json", criterion="format")}
+
+    found = diagnose(tally, lambda _: ("t",), ["a", "b", "c"], checks, TestPolicy())
+
+    assert [cluster.check for cluster in found.clusters] == ["json", "tone"]
+    assert [(c.check, c.failures, c.trials) for c in found.flaky] == [("utc", 1, 12)]
+    assert found.clusters[0].key == "json/missing"
+
+
+@given(trials=st.integers(0, 20), rate=st.floats(0.01, 0.99))
+def test_the_tail_is_a_probability_that_falls(trials, rate):
+    tails = [tail(trials, failures, rate) for failures in range(trials + 1)]
+
+    assert all(0 <= value <= 1 + 1e-9 for value in tails)
+    assert tails == sorted(tails, reverse=True)
+    assert abs(tails[0] - 1) < 1e-9
+
+
+@given(k=st.integers(0, 6), j=st.integers(0, 6))
+def test_evidence_for_and_against_is_the_same_seen_from_either_side(k, j):
+    tally = Tally().with_outcomes(
+        [*outcomes("old", "a", k, 6 - k), *outcomes("new", "a", j, 6 - j)]
+    )
+
+    assert better_p(tally, "new", "old", ["a"], "json") == pytest.approx(
+        worse_p(tally, "old", "new", ["a"], "json")
+    )
+    assert mean_effect(tally, "new", "old", ["a"]) == pytest.approx((j - k) / 6)
+    if j <= k:
+        assert better_p(tally, "new", "old", ["a"], "json") > 0.3
+
+
+def test_a_trial_is_counted_once():
+    twice = [*outcomes("t", "a", 1, 1), *outcomes("t", "a", 1, 1)]
+
+    assert Tally().with_outcomes(twice).trials("t", "a") == 2
+    assert UTC not in without("utc").whole
