@@ -21,9 +21,13 @@ __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out
 
 # An edit whose removal costs a check this much is needed.
 _NEEDED = 0.12
-_FRESH_LOOKS = 3
-# Fewer trials of the holdout do not take an edit back.
+_FRESH_LOOKS = 6
+# Fewer trials of the holdout say nothing for an edit or against it.
 _HOLDOUT_TRIALS = 4
+# One lucky pass of a case that hardly ever passes proves nothing.
+_IDLE_MIN = 0.15
+# How many trials of a case count as much as what all cases say together.
+_PRIOR = 2
 
 
 def out_of(setting: Setting, state: State, reason: StopReason) -> State:
@@ -88,7 +92,8 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
             return stop(state, "provider-outage", "the gate could not measure the revision")
         case "reject" | "undecided":
             reason = told.reasons[0] if told.reasons else told.decision
-            return _roll_back(setting, state, "suite-refused", reason)
+            finding = "suite-refused" if told.decision == "reject" else "undecided"
+            return _roll_back(setting, state, finding, reason)
 
 
 def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -108,7 +113,7 @@ def _judge_fresh(setting: Setting, state: State) -> State:
         drawn = state.fresh.over(state.text.digest, unseen, check).trials
         if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
             return _roll_back(setting, state, "overfit", _compared(state, edit, unseen))
-        if odds < test.generalises and unseen:
+        if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
             waiting += unseen
             doubtful = _compared(state, edit, unseen)
         if _fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
@@ -135,21 +140,32 @@ def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequenc
 
     The other explanation is that it does nothing there. Without a holdout case nothing is known.
     """
-    check = edit.cluster.check
-    without = state.tally.over(setting.base.digest, (*edit.cluster.cases, *unseen), check)
+    check, base = edit.cluster.check, setting.base.digest
+    cases = (*edit.cluster.cases, *unseen)
+    before = _rate(state.tally.over(base, cases, check))
     helped = state.fresh.over(state.text.digest, edit.cluster.cases, check) + Count(*edit.after)
-    said = state.fresh.over(state.text.digest, unseen, check)
-    if not unseen:
-        return math.inf
-    base, seen = _rate(without), _rate(helped)
-    if seen <= base:
-        return 1.0
-    return float((seen / base) ** said.passed * ((1 - seen) / (1 - base)) ** said.failed)
+    gain = _log_odds(_rate(helped)) - _log_odds(before)
+    odds = 0.0 if unseen else math.inf
+    for case in unseen:
+        # An easy case passes without any help, so each has its own rate; few trials tell it.
+        known, said = (
+            state.tally.check(base, case, check),
+            state.fresh.check(state.text.digest, case, check),
+        )
+        idle = max(_IDLE_MIN, (known.passed + _PRIOR * before) / (known.trials + _PRIOR))
+        busy = 1 / (1 + math.exp(-_log_odds(idle) - max(0.0, gain)))
+        odds += said.passed * math.log(busy / idle)
+        odds += said.failed * math.log((1 - busy) / (1 - idle))
+    return math.exp(min(odds, 700.0))
 
 
 def _rate(count: Count) -> float:
     """A share that is never 0 or 1."""
     return (count.passed + 1) / (count.trials + 2)
+
+
+def _log_odds(rate: float) -> float:
+    return math.log(rate / (1 - rate))
 
 
 def _compared(state: State, edit: Accepted, unseen: Sequence[str]) -> str:

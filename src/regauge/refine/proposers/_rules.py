@@ -202,19 +202,24 @@ def _unopposed(
 
     Lines on the same subject come first, then such as no check speaks of.
     """
-    wanted = frozenset[str]().union(*(content_words(other) for other in (advice, *others)))
     alike = [
         line for line, _ in _rivals(text, advice, others) if _plain(line.text) != _plain(advice)
     ]
     strange = [
         line
         for line in text.lines
-        if line.kind == "rule" and line not in alike and not content_words(line.text) & wanted
+        if line.kind == "rule" and line not in alike and not _is_spoken_of(line, (advice, *others))
     ]
     return [
         _edit(Delete(_anchor(line)), "take-out", cluster)
         for line in (*alike, *strange[-_STRANGE_MAX:])
     ]
+
+
+def _is_spoken_of(line: Line, advices: Sequence[str]) -> bool:
+    """Whether a check wants what a line says, as far as their words tell."""
+    said = content_words(line.text)
+    return any(3 * len(said & content_words(advice)) > len(said) for advice in advices)
 
 
 def _homes(text: PromptText, advice: str) -> list[Line]:
