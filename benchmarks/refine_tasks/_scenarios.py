@@ -135,7 +135,9 @@ def _repeats(state: State) -> int:
     settled: set[str] = set()
     repeats = 0
     for entry in state.memory.tried:
-        repeats += entry.after in settled
+        # What is taken back was accepted before, and is not tested anew.
+        taken_back = entry.finding in {"suite-refused", "overfit", "undecided"}
+        repeats += entry.after in settled and not taken_back
         if entry.finding in {"guarded", "refuted", "overfit", "suite-refused", "redundant"}:
             settled.add(entry.after)
         elif entry.finding == "accepted":
