@@ -208,7 +208,7 @@ def by_refiner(repo: GateRepo, refiner: Endpoint, reply: str, kind: str = "missi
     repo.write(
         "pyproject.toml",
         repo.read("pyproject.toml").split("[tool.regauge.providers")[0]
-        + f'[tool.regauge.providers.local]\nbase_url = "{refiner.base_url}"\nmax_attempts = 1\n',
+        + f'[tool.regauge.providers.local]\nbase_url = "{refiner.base_url}"\nmax_attempts = 1\ndeadline_s = 1\n',
     )
     return [NAME, "--proposers", "model", "--refiner-model", f"local:{model}", "--forget"]
 
@@ -350,7 +350,7 @@ def test_variance_is_said_of_answers_verdicts_and_each_check(repo: GateRepo):
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[GateRepo, SimServer]]:
     """A repository of its own whose prompt is answered over the wire, slowly."""
-    with SimServer(SimServerOptions(latency_s=0.02)) as server:
+    with SimServer(SimServerOptions(latency_s=0.1)) as server:
         repo = GateRepo(tmp_path, base_url=server.base_url)
         repo.edit(PROMPT, label_definitions(repo.read(PROMPT)), TWICE)
         repo.commit("Lose the definitions")
@@ -374,9 +374,9 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
     first = start(repo, "resume", run.name)
     wait_until(lambda: events(repo) >= 3, process=first)
     kill(first)
+    seen = server.counters.requests
     first = start(repo, "resume", run.name)
-    seen = events(repo)
-    wait_until(lambda: events(repo) > seen, process=first)
+    wait_until(lambda: server.counters.requests > seen, process=first)
     first.send_signal(signal.SIGINT)
     said, _ = first.communicate(timeout=60)
     assert first.returncode == 130, said

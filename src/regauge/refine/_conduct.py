@@ -193,6 +193,8 @@ class Refinement:
         try:
             return asyncio.run(self._driven(state, trail))
         except KeyboardInterrupt:
+            if trail.state.stop is not None:  # it was over already
+                return trail.state
             told = Interrupted(reason="interrupted", text="stopped by Ctrl-C")
             trail.add(told, advance(self.setting, trail.state, told))
             return trail.state
