@@ -1,0 +1,43 @@
+"""How variance is counted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.refine._tally import CheckOutcome, Outcome
+from regauge.refine._variance import agreement, variance_of
+
+
+def outcome(case: str, trial: int, answer: str, *, passed: bool) -> Outcome:
+    checks = (CheckOutcome(check="json", passed=passed),)
+    return Outcome(text="t", case=case, trial=trial, answer=answer, checks=checks)
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=2))
+def test_agreement_is_the_share_of_equal_pairs(values: list[str]):
+    pairs = [
+        one == other for n, one in enumerate(values) for m, other in enumerate(values) if n != m
+    ]
+    assert agreement(values) == pytest.approx(sum(pairs) / len(pairs))
+
+
+def test_a_case_that_was_drawn_once_says_nothing():
+    assert variance_of([outcome("a", 0, "x", passed=True)]) is None
+    assert variance_of([outcome("a", 0, "x", passed=True)] * 2) is None
+
+
+def test_answers_may_vary_where_verdicts_do_not():
+    said = variance_of(
+        [
+            outcome("a", 0, "x", passed=True),
+            outcome("a", 1, "y", passed=True),
+            outcome("b", 0, "x", passed=True),
+            outcome("b", 1, "x", passed=False),
+        ]
+    )
+    assert said is not None
+    assert (said.cases, said.trials, said.answers, said.verdicts) == (2, 4, 0.5, 0.5)
+    assert said.checks["json"].unsteady == ("b",)
+    assert (said.checks["json"].passed, said.checks["json"].trials) == (3, 4)
