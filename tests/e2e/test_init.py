@@ -14,6 +14,7 @@ from tests.place import Place
 
 WRITTEN = [
     ".github/workflows/evals.yml",
+    ".gitignore",
     "evals/conftest.py",
     "evals/test_ticket_kind.py",
     "fixtures/golden/ticket-kind.jsonl",
@@ -56,6 +57,31 @@ def test_an_edited_prompt_that_no_longer_says_what_billing_is_fails(place: Place
     kept = [line for line in prompt.read_text().splitlines() if "- billing:" not in line]
     prompt.write_text("\n".join(kept) + "\n")
     assert "FAILED evals/test_ticket_kind.py" in place.evals("-p", "no:cacheprovider", code=1)
+
+
+def test_a_gate_rejects_a_worse_prompt_of_a_project_that_init_made(place: Place):
+    """The walk of somebody who tries regauge: init, evals, commit, edit, gate."""
+
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *arguments], cwd=place.root, check=True, capture_output=True)
+
+    place.regauge("init", "--yes")
+    place.evals()
+    git("add", "-A")
+    git("commit", "-q", "-m", "start")
+    listed = subprocess.run(["git", "ls-files"], cwd=place.root, capture_output=True, check=True)
+    assert b"__pycache__" not in listed.stdout
+    assert b"fixtures/recordings/ticket-kind.jsonl" in listed.stdout
+    git("checkout", "-q", "-b", "less")
+    prompt = place.root / "prompts/ticket-kind.prompt.yml"
+    kept = [line for line in prompt.read_text().splitlines() if "- billing:" not in line]
+    kept = [line for line in kept if "Example of an answer" not in line]
+    prompt.write_text("\n".join(kept) + "\n")
+    place.regauge("bump", "ticket-kind", "minor", "-m", "Say less")
+    git("commit", "-q", "-a", "-m", "less")
+    out = place.regauge("gate", "main", code=1)
+    assert "gate: rejected against main" in out
 
 
 def test_a_second_init_changes_nothing(made: Place):
@@ -115,7 +141,7 @@ def test_a_prompt_of_that_name_in_another_folder_is_not_doubled(place: Place):
 
 
 def test_an_init_that_was_cut_short_goes_on(made: Place, place: Place):
-    first = WRITTEN[6]
+    first = "prompts/ticket-kind.prompt.yml"
     place.write(first, (made.root / first).read_text())
     place.regauge("init", "--yes")
     assert place.files() == WRITTEN
