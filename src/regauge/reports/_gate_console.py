@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 _SHORT_HASH = 9
-_CASES_MAX = 20
 _DIFFS_MAX = 3
 
 
@@ -40,6 +39,7 @@ class _Words:
         column: In a table, and after a count.
         shown: Whether its cases are listed.
         diff: Whether their answers are.
+        most: So many of its cases are listed, and the others counted.
     """
 
     title: str
@@ -47,6 +47,7 @@ class _Words:
     tone: Tone = "plain"
     shown: bool = True
     diff: bool = False
+    most: int = 20
 
 
 VERDICTS: Mapping[str, _Words] = {
@@ -58,7 +59,7 @@ VERDICTS: Mapping[str, _Words] = {
     "improved": _Words(title="Fixed", column="fixed", tone="good", diff=True),
     "new": _Words(title="New", column="new"),
     "flaky": _Words(title="Flaky", column="flaky"),
-    "known-failing": _Words(title="Known failing", column="known failing", tone="quiet"),
+    "known-failing": _Words(title="Known failing", column="known failing", tone="quiet", most=3),
     "pass": _Words(title="Passed", column="passed", shown=False),
     "unchanged": _Words(title="Unchanged", column="unchanged", shown=False),
 }
@@ -133,12 +134,12 @@ def _cases(document: DecisionDocument) -> Iterator[Line]:
         if not words.shown or not cases:
             continue
         yield Line(f"{words.title.lower()}:", "quiet")
-        for case in cases[:_CASES_MAX]:
+        for case in cases[: words.most]:
             yield Line(printable(f"  {case.message}"), words.tone)
             yield from _details(case, diff=words.diff and diffs_left > 0)
             diffs_left -= words.diff
-        if len(cases) > _CASES_MAX:
-            yield Line(f"  and {len(cases) - _CASES_MAX} more", "quiet")
+        if len(cases) > words.most:
+            yield Line(f"  and {len(cases) - words.most} more", "quiet")
 
 
 def _details(case: CaseDocument, *, diff: bool) -> Iterator[Line]:
