@@ -84,14 +84,11 @@ def look_at_evals(project: Project, path: Path) -> EvalsSeen:
             draw=False,
         )
     except RegaugeError as error:
-        seen.findings.append(
-            Finding(
-                check="evals",
-                level="error",
-                message=f"the evals cannot be collected: {error}",
-                fix="regauge init writes a first one",
-            )
-        )
+        words, _, fix = str(error).partition("\n  fix: ")
+        if not path.exists():
+            fix = "regauge init writes a first one; --evals names another directory"
+        message = f"the evals cannot be collected: {words}"
+        seen.findings.append(Finding(check="evals", level="error", message=message, fix=fix))
     return seen
 
 
