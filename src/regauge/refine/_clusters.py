@@ -49,6 +49,7 @@ class Cluster:
         failing: Of these, the ones that failed at least once.
         failures: Of `trials`.
         p_flaky: How likely so many failures are of a check that is only flaky.
+        p_again: How likely the cases that failed first fail again so often, if it is only flaky.
     """
 
     check: str
@@ -58,6 +59,7 @@ class Cluster:
     failures: int
     trials: int
     p_flaky: float
+    p_again: float = 1.0
 
     @property
     def key(self) -> str:
@@ -95,7 +97,8 @@ def diagnose(
     for name in tally.checks(texts("")[-1], cases):
         cluster = _cluster(tally, texts(name), cases, name, policy)
         if cluster is not None:
-            (clusters if cluster.p_flaky < policy.flaky_p else flaky).append(cluster)
+            is_known = cluster.p_flaky < policy.flaky_p or cluster.p_again <= policy.again_p
+            (clusters if is_known else flaky).append(cluster)
 
     def order(cluster: Cluster) -> tuple[int, int, str]:
         known = checks.get(cluster.check)
@@ -135,12 +138,42 @@ def _cluster(
         if said.check == check
     )
     ranked = sorted(counts, key=lambda case: (counts[case].rate, case))
+    failing = tuple(case for case in ranked if counts[case].failed)
+    p_flaky = tail(trials, failures, policy.flaky_rate)
+    again, repeated = _again(tally, texts, failing, check)
+    p_again = tail(again.trials, again.failed, policy.flaky_rate)
+    if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
+        # A few cases fail every time, among many that do not: they are what is to be repaired.
+        ranked = repeated
     return Cluster(
         check=check,
         code=min(codes, key=lambda code: (-codes[code], code)),
         cases=tuple(ranked),
-        failing=tuple(case for case in ranked if counts[case].failed),
-        failures=failures,
-        trials=trials,
-        p_flaky=tail(trials, failures, policy.flaky_rate),
+        failing=tuple(case for case in failing if case in ranked),
+        failures=sum(counts[case].failed for case in ranked),
+        trials=sum(counts[case].trials for case in ranked),
+        p_flaky=p_flaky,
+        p_again=p_again,
     )
+
+
+def _again(
+    tally: Tally, texts: Sequence[str], failing: Sequence[str], check: str
+) -> tuple[Count, list[str]]:
+    """The later trials of the cases whose first trial failed, and those that failed again."""
+    later = Count()
+    repeated: list[str] = []
+    for case in failing:
+        said = [
+            one.passed
+            for text in texts
+            for outcome in tally.seen.get((text, case), ())
+            for one in outcome.checks
+            if one.check == check
+        ]
+        if said[0]:
+            continue
+        later += Count(sum(said[1:]), len(said) - 1)
+        if not all(said[1:]):
+            repeated.append(case)
+    return later, repeated

@@ -63,9 +63,17 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
     drawn = sum(state.tally.trials(digest, case) for case in setting.train)
     found = diagnose(state.tally, lambda _: (digest,), setting.train, setting.checks, test)
     known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
-    unclear = (c for c in found.flaky if c.p_flaky < test.unclear_p)
+    unclear = [c for c in found.flaky if c.p_flaky < test.unclear_p]
     ranked = sorted((*known, *unclear), key=lambda c: (c.p_flaky, c.check))
-    cases = dict.fromkeys(case for cluster in ranked for case in cluster.cases)
+    # Cases that failed every time so far come first: a few of them are soon told from chance.
+    always = (
+        case
+        for cluster in found.flaky
+        for case in cluster.failing
+        if state.tally.check(digest, case, cluster.check).passed == 0
+        and state.tally.trials(digest, case) < test.baseline_trials
+    )
+    cases = dict.fromkeys((*always, *(case for cluster in ranked for case in cluster.cases)))
     room = (test.baseline_trials * len(setting.train) - drawn) // test.look_trials
     return tuple(cases)[: max(0, room)]
 
@@ -175,11 +183,11 @@ def fresh(setting: Setting, state: State) -> RunTrials:
 
 
 def holdout_cases_of(setting: Setting, state: State, check: str) -> tuple[str, ...]:
-    """The holdout cases to which a check applies."""
+    """The holdout cases in which a check failed: only these can show a gain."""
     return tuple(
         case
         for case in setting.holdout
-        if state.tally.check(setting.base.digest, case, check).trials
+        if state.tally.check(setting.base.digest, case, check).failed
     )
 
 

@@ -49,6 +49,8 @@ class TestPolicy:
             than this.
         flaky_rate: A check that fails no more often than this is flaky and left alone.
         flaky_p: A cluster stays when so many failures at `flaky_rate` are less likely than this.
+        again_p: A cluster stays, too, when cases that failed once fail again so often that a
+            flaky check does it no likelier than this: few broken cases among many sound ones.
         screen_cases: Failing cases that a candidate is first tried on.
         screened: Candidates of one cluster that go on to the test.
         alpha: The error rate of accepting edits over the whole run; the i-th edit that is tested
@@ -73,6 +75,7 @@ class TestPolicy:
     unclear_p: float = 0.60
     flaky_rate: float = 0.10
     flaky_p: float = 0.05
+    again_p: float = 0.01
     screen_cases: int = 6
     screened: int = 2
     alpha: float = 0.05
