@@ -132,7 +132,7 @@ def main() -> None:
         for task in options.task:
             for name in options.scenario:
                 scenario = SCENARIOS[name]
-                if scenario.own and task not in (GROUPED if name == "narrow" else TASKS):
+                if scenario.own and task not in (GROUPED if scenario.grouped else TASKS):
                     continue
                 for by in (scenario.only_by,) if scenario.only_by else options.by:
                     runs = options.runs or scenario.runs

@@ -40,6 +40,7 @@ class Scenario:
         kinds: The faults that are seeded; all that the task can make if there are none here.
         only_by: Asked of the reflection model alone.
         own: Needs something that only the families here have.
+        grouped: Needs cases that differ in what they are about.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Scenario:
     runs: int = 60
     only_by: By | None = None
     own: bool = False
+    grouped: bool = False
     budgets: bool = False
     kinds: tuple[str, ...] = ()
 
@@ -77,12 +79,12 @@ SCENARIOS = {
         ),
         Scenario(
             name="leaky-retold", faults=1, how=replace(_LEAKY, leak="paraphrase"), only_by="model",
-            own=True,
+            own=True, grouped=True,
         ),
         Scenario(
             # To replace a contradiction helps all cases, however narrow the new line is.
             name="narrow", faults=1, how=Proposals(p_narrow=1.0), only_by="model", own=True,
-            kinds=("delete",),
+            grouped=True, kinds=("delete",),
         ),
         Scenario(name="attacks", faults=1, propose=attacking, only_by="model", runs=100),
         Scenario(name="cycling", faults=1, propose=cycling, only_by="model"),

@@ -15,7 +15,7 @@ from regauge.refine._state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from regauge.refine._clusters import Cluster
     from regauge.refine._state import Phase, Setting, State
@@ -164,20 +164,30 @@ def holdout(setting: Setting, state: State) -> RunTrials:
 
 
 def fresh(setting: Setting, state: State) -> RunTrials:
-    """More trials, that choose nothing, of the cases on which too little is known yet."""
-    cases = state.waiting
-    first = state.fresh
+    """More trials, that choose nothing, of the cases on which too little is known yet.
+
+    The prompt as it was is drawn along: the trials that named its failures would make it look
+    worse than it is.
+    """
     trials = setting.policy.test.suite_trials
+
+    def of(text: PromptText, least: Callable[[str], int]) -> Draws:
+        return Draws(
+            text=text,
+            trials=tuple(
+                (case, number)
+                for case in state.waiting
+                for number in _numbers(
+                    max(least(case), state.fresh.next_trial(text.digest, case)), trials
+                )
+            ),
+        )
+
+    base = setting.base
     return RunTrials(
         draws=(
-            Draws(
-                text=state.text,
-                trials=tuple(
-                    (case, number)
-                    for case in cases
-                    for number in _numbers(first.next_trial(state.text.digest, case), trials)
-                ),
-            ),
+            of(state.text, lambda _: 0),
+            of(base, lambda case: state.tally.next_trial(base.digest, case)),
         )
     )
 

@@ -127,12 +127,10 @@ def _judge_fresh(setting: Setting, state: State) -> State:
 
 
 def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
-    """How likely the fresh trials are so good when the revision is no better than the base."""
+    """How likely the fresh trials of both texts come out so when the revision is no better."""
     cases = (*edit.cluster.cases, *unseen)
-    both = state.fresh.with_outcomes(
-        outcome for case in cases for outcome in state.tally.since(setting.base.digest, case, 0)
-    )
-    return better_p(both, state.text.digest, setting.base.digest, cases, edit.cluster.check)
+    base = setting.base.digest
+    return better_p(state.fresh, state.text.digest, base, cases, edit.cluster.check)
 
 
 def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:

@@ -139,7 +139,7 @@ def test_a_repair_goes_through_all_phases_in_order():
     assert JSON in state.text.whole
     phases = [s.phase for s in here.states]
     assert list(dict.fromkeys(phases)) == [
-        "baseline", "propose", "screen", "confirm", "holdout", "suite", "stopped",
+        "baseline", "propose", "screen", "confirm", "holdout", "suite", "fresh", "stopped",
     ]  # fmt: skip
     assert here.events == [
         "diagnosed", "screened", "confirmed", "diagnosed", "suite-accept", "accepted", "stopped",
