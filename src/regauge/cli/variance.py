@@ -13,11 +13,9 @@ from regauge.cli._evals import with_evals
 from regauge.cli._terminal import echo
 from regauge.errors import UnmeasuredError
 from regauge.project import Project
-from regauge.refine import outcomes_of, variance_of
+from regauge.refine import outcomes_of, shown, variance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from regauge.refine import Variance
     from regauge.runner import EvalSession
 
@@ -80,19 +78,19 @@ def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **opt
         said = variance.to_json() if variance is not None else None
         click.echo(json.dumps({"prompt": prompt, "unmeasured": len(missing), "variance": said}))
     elif variance is not None:
-        _say(prompt, variance.to_json(), variance)
+        _say(prompt, variance)
     if missing:
         raise UnmeasuredError(f"{len(missing)} trials could not be measured: {missing[0]}")
 
 
-def _say(prompt: str, said: Mapping[str, Any], variance: Variance) -> None:
+def _say(prompt: str, variance: Variance) -> None:
     echo(f"{prompt}: {variance.cases} cases, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
-    echo(f"  {said['answers']:4.0%} give the same answer")
-    echo(f"  {said['verdicts']:4.0%} get the same verdicts")
+    echo(f"  {shown(variance.answers):>4} give the same answer")
+    echo(f"  {shown(variance.verdicts):>4} get the same verdicts")
     for name, check in variance.checks.items():
-        line = f"  {check.agreement:4.0%} {name}: passed {check.passed} of {check.trials}"
-        shown = ", ".join(check.unsteady[:_CASES_SHOWN])
+        line = f"  {shown(check.agreement):>4} {name}: passed {check.passed} of {check.trials}"
+        cases = ", ".join(check.unsteady[:_CASES_SHOWN])
         more = len(check.unsteady) - _CASES_SHOWN
-        unsteady = f"; unsteady: {shown}{f' and {more} more' if more > 0 else ''}"
-        echo(line + (unsteady if shown else ""))
+        unsteady = f"; unsteady: {cases}{f' and {more} more' if more > 0 else ''}"
+        echo(line + (unsteady if cases else ""))

@@ -23,7 +23,7 @@ from regauge.refine._runs import (
 from regauge.refine._setting import RunOptions
 from regauge.refine._state import Note, State
 from regauge.refine._trail import TrailError, read_trail
-from regauge.refine._variance import Variance, variance_of
+from regauge.refine._variance import Variance, shown, variance_of
 from regauge.refine._workbench import outcomes_of
 
 __all__ = [
@@ -59,5 +59,6 @@ __all__ = [
     "result_of",
     "revised",
     "roll_back",
+    "shown",
     "variance_of",
 ]

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from regauge.printable import printable
+from regauge.refine._variance import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -105,7 +106,7 @@ def _variance(result: Mapping[str, Any]) -> Iterator[str]:
     before, after = said["before"], said["after"]
     rows = ["| two trials of one case | before | after |", "| - | - | - |"]
     rows += [
-        f"| give the same {noun} | {before[key]:.0%} | {after[key]:.0%} |"
+        f"| give the same {noun} | {shown(before[key])} | {shown(after[key])} |"
         for key, noun in (("answers", "answer"), ("verdicts", "verdicts"))
     ]
     yield "\n".join(rows)

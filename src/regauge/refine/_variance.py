@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine._tally import Outcome
 
-__all__ = ["CheckVariance", "Variance", "agreement", "variance_of"]
+__all__ = ["CheckVariance", "Variance", "agreement", "shown", "variance_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,18 @@ def agreement(values: Sequence[str]) -> float:
     if not pairs:
         return 1.0
     return sum(n * (n - 1) for n in Counter(values).values()) / pairs
+
+
+def shown(share: float) -> str:
+    """A share in percent that says `100%` or `0%` only where it is exactly that.
+
+    >>> shown(1.0), shown(0.997), shown(0.42), shown(0.001), shown(0.0)
+    ('100%', '>99%', '42%', '<1%', '0%')
+    """
+    words = f"{share:.0%}"
+    if words == "100%" and share < 1:
+        return ">99%"
+    return "<1%" if words == "0%" and share > 0 else words
 
 
 def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.refine._tally import CheckOutcome, Outcome
-from regauge.refine._variance import agreement, variance_of
+from regauge.refine._variance import agreement, shown, variance_of
 
 
 def outcome(case: str, trial: int, answer: str, *, passed: bool) -> Outcome:
@@ -41,3 +41,11 @@ def test_answers_may_vary_where_verdicts_do_not():
     assert (said.cases, said.trials, said.answers, said.verdicts) == (2, 4, 0.5, 0.5)
     assert said.checks["json"].unsteady == ("b",)
     assert (said.checks["json"].passed, said.checks["json"].trials) == (3, 4)
+
+
+def test_one_unsteady_case_of_many_is_never_shown_as_none():
+    trials = [outcome(f"c{n}", trial, "x", passed=True) for n in range(300) for trial in (0, 1)]
+    said = variance_of([*trials[:-1], outcome("c299", 1, "y", passed=False)])
+    assert said is not None
+    assert (shown(said.answers), shown(said.verdicts)) == (">99%", ">99%")
+    assert [shown(share) for share in (0.0, 0.001, 0.42, 1.0)] == ["0%", "<1%", "42%", "100%"]
