@@ -281,7 +281,7 @@ def test_lint_tells_what_is_wrong(released):
 error: prompts/broken.prompt.yml:2: not YAML: found character '\\t' that cannot start any token
   fix: indent with spaces: YAML allows no tab there
 error: prompts/greet.prompt.yml:2: the content changed, but the version is still 1.1.0, which is released
-  fix: regauge bump greet patch
+  fix: regauge bump greet minor
 2 prompts: 2 errors, 0 warnings
 """)
     document = json.loads(released.run("lint", "--json", code=1))

@@ -207,7 +207,7 @@ def _changed_since(prompt: Prompt, same: LockEntry) -> tuple[str, str] | None:
         return None
     what = "the contract (jsonSchema, inputs)" if contract else "the content"
     message = f"{what} changed, but the version is still {same.version}, which is released"
-    return message, f"regauge bump {prompt.name} {'major' if contract else 'patch'}"
+    return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
 
 
 def _not_released(

@@ -51,7 +51,7 @@ prompts/broken.prompt.yml:1: not YAML: expected the node content, but found '<st
 prompts/locked.prompt.yml: a second prompt named 'locked'; the other is prompts/judges/locked.prompt.yml
   fix: rename one: a name stands for one prompt everywhere
 prompts/locked.prompt.yml:1: the content changed, but the version is still 1.0.0, which is released
-  fix: regauge bump locked patch
+  fix: regauge bump locked minor
 prompts/schema.prompt.yml:2: the schema of the answer is no JSON schema: 'objct' is not valid under any of the given schemas (at $.type)
 prompts/schema.prompt.yml:3: version 1.0.0 is not in prompts.lock
   fix: regauge bump schema

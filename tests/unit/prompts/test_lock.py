@@ -63,7 +63,7 @@ def test_changes_without_a_new_version_are_faults():
     lock = LOCK.add(prompt("1.0.0"))
     assert problems(lock, "1.0.0", "Ho") == snapshot("""\
 prompts/greet.prompt.yml:1: the content changed, but the version is still 1.0.0, which is released
-  fix: regauge bump greet patch\
+  fix: regauge bump greet minor\
 """)
     assert problems(lock, "1.0.0", keys=SCHEMA) == snapshot("""\
 prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs) changed, but the version is still 1.0.0, which is released
