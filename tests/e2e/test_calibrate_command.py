@@ -70,6 +70,8 @@ def test_a_judge_that_agrees_too_little_fails(judged: EvalProject):
     assert "informs only: kappa may be as low as 0.3" in done.stdout
     listed = judged.command("calibrate")
     assert "informs  tone (local:clerk) on triage: kappa may be as low as 0.3" in listed.stdout
+    advice = "fix: label more answers or improve the judge, then regauge calibrate tone"
+    assert advice in judged.command("doctor").stdout
     judged.settings(
         'judge_model = "local:clerk"\n[tool.regauge.calibration]\nfloor = 0.2\nmin_labels = 10'
     )

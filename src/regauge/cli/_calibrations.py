@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from regauge.cli._judges_of_evals import UsedJudge
     from regauge.digests import JSON
+    from regauge.judges import ModelJudge
     from regauge.project import Project
 
 __all__ = ["StandingRow", "lint_calibrations", "lint_labels", "standings"]
@@ -34,6 +35,7 @@ class StandingRow:
 
     Attributes:
         prompts: The prompts whose answers it judges; none for a record that no eval uses.
+        measured: Whether it was calibrated as it is now, well or badly.
     """
 
     judge: str
@@ -41,6 +43,7 @@ class StandingRow:
     models: tuple[str, ...]
     gates: bool
     reason: str
+    measured: bool = False
 
     def __str__(self) -> str:
         word = "gates  " if self.gates else "informs"
@@ -72,6 +75,7 @@ def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingR
                     models=tuple(judge.models),
                     gates=standing.gates,
                     reason=standing.reason,
+                    measured=_measured(judge, project),
                 )
             )
     known = {calibration_path(name, project) for name in used}
@@ -87,6 +91,14 @@ def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingR
         for path in unused
     ]
     return rows
+
+
+def _measured(judge: ModelJudge, project: Project) -> bool:
+    try:
+        current_calibration(judge, project)
+    except UncalibratedError:
+        return False
+    return True
 
 
 def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[Fault]:

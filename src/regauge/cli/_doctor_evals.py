@@ -55,6 +55,9 @@ class EvalsSeen:
                 self.findings.append(Finding(check="judges", level="ok", message=words))
                 continue
             fix = f"regauge calibrate {row.judge}" if row.prompts else "remove it"
+            if row.measured:
+                # To calibrate the same judge with the same labels again says the same again.
+                fix = f"label more answers or improve the judge, then {fix}"
             check = "uncalibrated judges" if row.prompts else "unused judges"
             message = f"{row.judge}: {row.reason}"
             self.findings.append(Finding(check=check, level="warning", message=message, fix=fix))
