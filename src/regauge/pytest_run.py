@@ -397,6 +397,10 @@ class PytestRun:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and self._worker_id is None:
             terminal.ensure_newline()
+            writer = self._config.get_terminal_writer()
+            if writer.width_of_current_line:
+                # Under -q pytest forgets that its dots stand on this line.
+                writer.line()
             terminal.write_line(line)
 
     def _asked_to_suggest(self) -> Suggesting | None:

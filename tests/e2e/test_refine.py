@@ -324,6 +324,7 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
     recordings.unlink(missing_ok=True)
     said = repo.pytest("--suggest", "--max-cycles=2", "-q", code=1)
     assert f"suggestion: {NAME}: a revision is proposed" in said
+    assert f"\n{NAME}: looking for a small revision that repairs it\n" in said
     assert "field_equals(severity): failed" in said
     runs = (repo.root / ".regauge/runs").glob("*/run.json")
     record = json.loads(max(runs, key=lambda path: path.stat().st_mtime_ns).read_text())
