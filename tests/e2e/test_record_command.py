@@ -117,7 +117,8 @@ def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProjec
 def test_faults_are_said_by_the_command_too(project: EvalProject):
     assert (
         project.command("record", "--evals", "nowhere").stderr
-        == "error: there is no nowhere\n  fix: say where evals are: --evals\n"
+        == "error: there is no file or directory 'nowhere'\n"
+        "  fix: regauge init writes a first eval; --evals says where others are\n"
     )
     project.settings("trails = 3")
     wrong = project.command("record")

@@ -122,7 +122,8 @@ def with_evals(
     """
     if not path.exists():
         raise UsageError(
-            f"there is no {project.relative(path)}\n  fix: say where evals are: --evals"
+            f"there is no file or directory {str(project.relative(path))!r}\n"
+            "  fix: regauge init writes a first eval; --evals says where others are"
         )
     driver = _Driver(act, prompts, draw=draw)
     arguments = [

@@ -154,4 +154,5 @@ def _prompts(project: Project) -> Iterator[Finding]:
     yield from findings_of(faults, project, check="prompts")
     yield from findings_of(lint_warnings(project), project, check="prompts", level="warning")
     if not faults:
-        yield Finding(check="prompts", level="ok", message=f"{count} files load, and are released")
+        words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
+        yield Finding(check="prompts", level="ok", message=f"{words} released")

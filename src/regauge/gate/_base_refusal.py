@@ -250,7 +250,7 @@ def critical_notes(
     name = suite.prompt.name
     note = (
         f"{name}: {many} held to what a required case is, until main has passed"
-        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; it passed {_few(unproven)}:"
+        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}:"
         f" regauge baseline update {name}"
     )
     return [note]

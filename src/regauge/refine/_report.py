@@ -25,9 +25,15 @@ def headline(result: Mapping[str, Any]) -> str:
     if result["revision"] is None:
         return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
     revision = result["revision"]
-    lines = f"{revision['lines_added']} lines added, {revision['lines_removed']} removed"
+    lines = (
+        f"{_counted(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
+    )
     version = f" as {revision['version']}" if revision["version"] else ""
     return f"{name}: a revision is proposed{version} ({lines}; {stop['text']})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:
@@ -156,7 +162,7 @@ def _took(result: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"{spent['calls']} of at most {spent['calls_max']} calls of {models}{simulated},"
         f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
-        f" {spent['tested']} edits tested in {spent['cycles']} cycles."
+        f" {_counted(spent['tested'], 'edit')} tested in {_counted(spent['cycles'], 'cycle')}."
     )
     yield f"Stopped: {stop['reason']}, {_plain(stop['text'])}. Run `{_code(result['run'])}`."
 
