@@ -309,6 +309,14 @@ def test_a_refiner_that_is_down_in_mid_cycle_cuts_the_run_off_and_it_goes_on_lat
     repo.regauge("refine", "verify", run.name)
 
 
+def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
+    said = repo.regauge("refine", NAME, "--model=openai:gpt-5-mini", code=3)
+    assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
+    assert "go on: regauge refine resume" in said
+    assert "&#" not in said
+    assert "## What failed" not in said
+
+
 def test_a_run_does_not_go_on_with_another_prompt(repo: GateRepo, refiner: Endpoint):
     told = by_refiner(repo, refiner, "")
     refiner.object_to_each = 1

@@ -288,8 +288,10 @@ def _after(
     if as_json:
         click.echo(json.dumps(result, ensure_ascii=False, indent=1))
     else:
-        echo(run.markdown.read_text(encoding="utf-8").rstrip())
-        echo()
+        if result["found"]:
+            # Where nothing was measured, there is nothing to report but why.
+            echo(run.markdown.read_text(encoding="utf-8").rstrip())
+            echo()
         echo(headline(result), bold=True)
     say: Callable[[str], None] = lambda line: echo(line, err=as_json)  # noqa: E731 - one option
     if proposed:
