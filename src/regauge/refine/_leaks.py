@@ -19,6 +19,7 @@ __all__ = ["CaseText", "Leaks"]
 # A number, an identifier, a path, a name with a capital inside: what a rule seldom needs and a
 # case always has.
 _SPECIFIC = re.compile(r"[A-Za-z0-9](?:[\w.:/@+-]*\w)?%?")
+_LONG_NUMBER = re.compile(r"\d{3,}")
 _NUMBERS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
@@ -125,9 +126,12 @@ def _specific(text: str) -> list[str]:
     """Numbers, also written out, and words with a digit or a mark inside."""
     found = [match[0] for match in _SPECIFIC.finditer(text)]
     tokens = [token for token in found if any(not c.isalpha() for c in token)]
-    return (
-        tokens + [_NUMBER_WORDS[word] for word in found if word in _NUMBER_WORDS] + _spelled(found)
-    )
+    # "1315" gives "1315.50" away, too.
+    whole = [
+        number for token in tokens for number in _LONG_NUMBER.findall(token) if number != token
+    ]
+    named = [_NUMBER_WORDS[word] for word in found if word in _NUMBER_WORDS]
+    return tokens + whole + named + _spelled(found)
 
 
 def _spelled(words: list[str]) -> list[str]:

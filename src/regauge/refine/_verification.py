@@ -117,7 +117,7 @@ def _judge_fresh(setting: Setting, state: State) -> State:
             waiting += unseen
             doubtful = _compared(state, edit, unseen)
         if _fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
-            waiting += (*edit.cluster.cases, *unseen)
+            waiting += (*edit.cluster.failing, *unseen)
             doubtful = f"the gain in {check} does not show on fresh trials"
     if not waiting:
         return _accepted(setting, state)
@@ -128,7 +128,9 @@ def _judge_fresh(setting: Setting, state: State) -> State:
 
 def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
     """How likely the fresh trials of both texts come out so when the revision is no better."""
-    cases = (*edit.cluster.cases, *unseen)
+    # Where nothing failed there is nothing to gain. Both texts are drawn anew, so that the choice
+    # of these cases favours neither.
+    cases = (*edit.cluster.failing, *unseen)
     base = setting.base.digest
     return better_p(state.fresh, state.text.digest, base, cases, edit.cluster.check)
 

@@ -68,6 +68,14 @@ def test_no_order_of_a_case_input_gets_past_the_guard():
     assert not passed
 
 
+def test_a_number_is_recognised_without_its_decimals():
+    leaks = Leaks([CaseText(id="a", texts=('{"total": 1315.50}',))], [HEALTHY.whole], GuardPolicy())
+
+    assert leaks.found("- A typical total is 1315.")
+    assert leaks.found("- A typical total is one three one five.")
+    assert not leaks.found("- A typical total is 1316.")
+
+
 def test_a_canary_of_a_holdout_case_is_recognised():
     leaks = Leaks([CaseText(id="holdout-1", texts=(CANARY,))], [HEALTHY.whole], GuardPolicy())
 
