@@ -76,8 +76,15 @@ def _known_failing(report: CaseReport, context: MessageContext) -> str:
 def _new_case(report: CaseReport, context: MessageContext) -> str:
     del context
     bar = f" (bar: {report.bar})" if report.bar is not None else ""
-    misses = " It misses its bar." if report.blocks else ""
-    return f"no history; passed {report.candidate}{bar}.{misses}"
+    if not report.blocks:
+        return f"no history; passed {report.candidate}{bar}."
+    failed = ", ".join(
+        f"{check.check} failed {_failed(check.candidate)}"
+        for check in report.checks
+        if check.candidate.failed
+    )
+    why = f": {failed}" if failed else ""
+    return f"no history; passed {report.candidate}{bar}. It misses its bar{why}."
 
 
 def _pass(report: CaseReport, context: MessageContext) -> str:

@@ -124,7 +124,10 @@ def report(
         ),
         (
             report("new", count(2, 3), state="new", bar=count(3, 3), blocks=True),
-            "no history; passed 2 of 3 (bar: 3 of 3). It misses its bar.",
+            (
+                "no history; passed 2 of 3 (bar: 3 of 3). It misses its bar:"
+                " field_equals failed 1 of 3."
+            ),
         ),
         (report("unmeasured", missing=1), "1 of 1 trials have no verdict (HTTP 429)."),
         (report("unchanged"), "the request is the same to the byte; nothing was drawn."),
