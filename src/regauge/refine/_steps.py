@@ -237,7 +237,7 @@ def _diagnosed(setting: Setting, state: State) -> State:
         return _verify(setting, state, "goal-met")
     if state.questions:
         return stop(state, "questions", "what fails is for a person to answer")
-    return stop(state, "nothing-to-refine", "no check fails reproducibly")
+    return stop(state, "nothing-to-refine", "no check of a train case fails reproducibly")
 
 
 def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:

@@ -282,6 +282,7 @@ def test_flaky_checks_are_named_and_left_alone():
     state = here.run()
 
     assert state.stop.reason == "nothing-to-refine"
+    assert state.stop.text == "no check of a train case fails reproducibly"
     assert [cluster.check for cluster in state.flaky] == ["utc"]
 
 
