@@ -127,11 +127,6 @@ def _change(setting: Setting, state: State, one: Accepted) -> dict[str, Any]:
             "before": _counted(state.tally.over(base, cases, check)),
             "after": _counted(state.fresh.over(new, cases, check)),
         }
-    both = state.fresh.with_outcomes(
-        outcome
-        for case in (*setting.train, *setting.holdout)
-        for outcome in state.tally.since(base, case, 0)
-    )
     cases = (*setting.train, *setting.holdout)
     return {
         **_failing(one.cluster),
@@ -145,7 +140,7 @@ def _change(setting: Setting, state: State, one: Accepted) -> dict[str, Any]:
             "effect": one.effect,
         },
         "fresh": evidence,
-        "fresh_p": better_p(both, new, base, cases, check),
+        "fresh_p": better_p(state.fresh, new, base, cases, check),
     }
 
 
