@@ -48,7 +48,7 @@ def wild_world(seed: int, policy: RefinePolicy):
         proposers=("rules", "model"),
         critics=frozenset({"model"}),
         propose=propose,
-        passes=lambda text, case, check: dice.random() < rate(text, check),
+        passes=lambda text, _, check: dice.random() < rate(text, check),
     )
 
 
@@ -114,7 +114,7 @@ def test_train_cases_alone_are_shown_to_proposers():
     shown: list[str] = []
     here = world(
         without("json"),
-        propose=lambda s, a: shown.extend(a.cluster.cases) or [],
+        propose=lambda _, a: shown.extend(a.cluster.cases) or [],
     )
 
     here.run()

@@ -25,7 +25,7 @@ def entry(before, after, finding="refuted", cluster="json/missing"):
     )  # fmt: skip
 
 
-def outcomes(text, case, passed, failed, check="json", first=0, code="missing"):
+def outcomes(text, case, passed, failed, check="json", *, first=0, code="missing"):
     return [
         Outcome(
             text=text, case=case, trial=first + n, answer="",

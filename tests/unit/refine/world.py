@@ -106,6 +106,7 @@ class World:
         return TrialsDone(outcomes=tuple(outcomes), spent=spent)
 
     async def criticise(self, state: State, action: AskCritique) -> Critiqued:
+        del state
         return self.critique(action)
 
     async def propose_(self, state: State, action: AskProposals) -> Proposed:
@@ -119,6 +120,7 @@ class World:
         return await verify_by_gate(self.setting, state, action, self)  # type: ignore[arg-type]
 
     def add(self, observation: object, state: State) -> None:
+        del observation
         self.states.append(state)
 
     def run(self, state: State | None = None, trail: object = None) -> State:
