@@ -39,9 +39,7 @@ def test_a_judge_informs_until_it_is_calibrated_and_then_decides(answered: EvalP
     uncalibrated = answered.run()
     uncalibrated.assert_outcomes(passed=5)
     assert informing(uncalibrated) == ("triage: tone (no calibration record), passed 4, failed 1")
-    assert (
-        answered.command("report", "--format=md").stdout.count("no calibration record") == 1
-    )
+    assert answered.command("report", "--format=md").stdout.count("no calibration record") == 1
 
     assert answered.command("calibrate", "tone").returncode == 0
     calibrated = answered.run("--record=none")

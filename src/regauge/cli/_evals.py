@@ -131,9 +131,11 @@ def with_evals(
         f"--rootdir={project.root}",
         "-p",
         "no:cacheprovider",
-        # It loads for seconds, and prints into what the command prints.
+        # They print into what the command prints; the first also loads for seconds.
         "-p",
         "no:deepeval",
+        "-p",
+        "no:inline_snapshot",
         # Nothing is asserted, and what is imported already cannot be rewritten.
         "--assert=plain",
         *options,
