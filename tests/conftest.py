@@ -181,7 +181,10 @@ class EvalProject:
 
     def records(self) -> list[dict[str, Any]]:
         """The run records, the oldest first."""
-        paths = sorted(self.root.glob(".regauge/runs/*/run.json"))
+        # Ids of runs of the same second are in no order.
+        paths = sorted(
+            self.root.glob(".regauge/runs/*/run.json"), key=lambda path: path.stat().st_mtime_ns
+        )
         return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
     def rows(self) -> list[dict[str, Any]]:
