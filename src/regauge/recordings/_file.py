@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._atomic import exclusive, write_whole
+from regauge.recordings._atomic import write_whole
+from regauge.recordings._lines import lines_of, rewriting
 from regauge.recordings._recording import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingsFile"]
 
+_UNWRITABLE: Final = (
+    "make room or give write permission, then run again; the answers are safe in the local store"
+)
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
@@ -156,29 +160,18 @@ class RecordingsFile:
         """
         if not self._added and not self._removed:
             return 0
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with exclusive(self.path.parent):
-                lines = _read(self.path)
-                changed = sum(lines.pop(key, None) is not None for key in self._removed)
-                changed += sum(
-                    self._put(lines, recording, replace=replace)
-                    for recording, replace in self._added.values()
-                )
-                ordered = sorted(lines.values(), key=_order)
-                content = b"".join([line.raw + b"\n" for line in ordered])
-                before = self.path.read_bytes() if self.path.exists() else b""
-                if content != before:
-                    write_whole(self.path, content)
-        except OSError as error:
-            fault = Fault(
-                path=self.path,
-                line=None,
-                message=f"cannot be written: {error.strerror or error}",
-                fix="make room or give write permission, then run again; the answers are safe in"
-                " the local store",
+        with rewriting(self.path, fix=_UNWRITABLE):
+            lines = _read(self.path)
+            changed = sum(lines.pop(key, None) is not None for key in self._removed)
+            changed += sum(
+                self._put(lines, recording, replace=replace)
+                for recording, replace in self._added.values()
             )
-            raise RecordingError([fault]) from error
+            ordered = sorted(lines.values(), key=_order)
+            content = b"".join([line.raw + b"\n" for line in ordered])
+            before = self.path.read_bytes() if self.path.exists() else b""
+            if content != before:
+                write_whole(self.path, content)
         self._lines = lines
         self._cases = None
         self._added = {}
@@ -199,20 +192,10 @@ def _order(line: _Line) -> tuple[str, int, str]:
 
 
 def _read(path: Path) -> dict[RecordingKey, _Line]:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        fault = Fault(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
-        raise RecordingError([fault]) from error
     lines: dict[RecordingKey, _Line] = {}
     numbers: dict[RecordingKey, int] = {}
     faults: list[Fault] = []
-    for number, ended in enumerate(content.split(b"\n"), 1):
-        raw = ended.rstrip(b"\r")
-        if not raw.strip():
-            continue
+    for number, raw in lines_of(path):
         try:
             line = _Line(raw, Recording.from_json(json.loads(raw)))
         except (ValueError, RecursionError) as error:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._atomic import exclusive, write_whole
+from regauge.recordings._atomic import write_whole
+from regauge.recordings._lines import lines_of, rewriting
 from regauge.recordings._recording import RecordingKey
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["MeasurementLine", "MeasurementsFile"]
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
+_UNWRITABLE: Final = (
+    "make room or give write permission, then run again; the judges' calls are safe in the local"
+    " store"
+)
 _ENCODE: Final = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
@@ -160,28 +165,17 @@ class MeasurementsFile:
         """
         if not self._added and not self._removed:
             return 0
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with exclusive(self.path.parent):
-                before = _read(self.path)
-                lines = {key: x for key, x in before.items() if key not in self._removed}
-                for key, (line, replace) in self._added.items():
-                    if replace or key not in lines:
-                        lines[key] = line
-                changed = sum(before.get(key) != line for key, line in lines.items())
-                changed += sum(key not in lines for key in before)
-                if changed:
-                    ordered = sorted(lines.values(), key=_order)
-                    write_whole(self.path, b"".join([line.encode() + b"\n" for line in ordered]))
-        except OSError as error:
-            fault = Fault(
-                path=self.path,
-                line=None,
-                message=f"cannot be written: {error.strerror or error}",
-                fix="make room or give write permission, then run again; the judges' calls are"
-                " safe in the local store",
-            )
-            raise RecordingError([fault]) from error
+        with rewriting(self.path, fix=_UNWRITABLE):
+            before = _read(self.path)
+            lines = {key: x for key, x in before.items() if key not in self._removed}
+            for key, (line, replace) in self._added.items():
+                if replace or key not in lines:
+                    lines[key] = line
+            changed = sum(before.get(key) != line for key, line in lines.items())
+            changed += sum(key not in lines for key in before)
+            if changed:
+                ordered = sorted(lines.values(), key=_order)
+                write_whole(self.path, b"".join([line.encode() + b"\n" for line in ordered]))
         self._lines, self._added, self._removed = lines, {}, set()
         return changed
 
@@ -192,19 +186,9 @@ def _order(line: MeasurementLine) -> tuple[str, str, int, str]:
 
 def _read(path: Path) -> dict[str, MeasurementLine]:
     """The lines of a file, by their keys."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        fault = Fault(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
-        raise RecordingError([fault]) from error
     lines: dict[str, MeasurementLine] = {}
     faults: list[Fault] = []
-    for number, ended in enumerate(content.split(b"\n"), 1):
-        raw = ended.strip()
-        if not raw:
-            continue
+    for number, raw in lines_of(path):
         try:
             line = MeasurementLine.decode(raw)
         except (ValueError, RecursionError) as error:

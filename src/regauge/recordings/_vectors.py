@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._atomic import exclusive, write_whole
+from regauge.recordings._atomic import write_whole
+from regauge.recordings._lines import lines_of, rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,25 +97,15 @@ class VectorsFile:
         """
         if not self._added:
             return 0
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with exclusive(self.path.parent):
-                before = _read(self.path)
-                lines = dict(before)
-                for key, replace in self._added.items():
-                    if replace or key not in lines:
-                        lines[key] = self._lines[key]
-                changed = sum(before.get(key) != line for key, line in lines.items())
-                if changed:
-                    write_whole(self.path, b"".join(lines[key] + b"\n" for key in sorted(lines)))
-        except OSError as error:
-            fault = Fault(
-                path=self.path,
-                line=None,
-                message=f"cannot be written: {error.strerror or error}",
-                fix="make room or give write permission, then run again",
-            )
-            raise RecordingError([fault]) from error
+        with rewriting(self.path, fix="make room or give write permission, then run again"):
+            before = _read(self.path)
+            lines = dict(before)
+            for key, replace in self._added.items():
+                if replace or key not in lines:
+                    lines[key] = self._lines[key]
+            changed = sum(before.get(key) != line for key, line in lines.items())
+            if changed:
+                write_whole(self.path, b"".join(lines[key] + b"\n" for key in sorted(lines)))
         self._lines, self._added = lines, {}
         return changed
 
@@ -154,19 +145,10 @@ def _parsed(raw: bytes) -> tuple[str, tuple[float, ...]]:
 
 def _read(path: Path) -> dict[str, bytes]:
     """The lines of a file, by their keys."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        fault = Fault(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
-        raise RecordingError([fault]) from error
     lines: dict[str, bytes] = {}
     faults: list[Fault] = []
-    for number, ended in enumerate(content.split(b"\n"), 1):
-        raw = ended.strip()
-        if not raw:
-            continue
+    for number, line in lines_of(path):
+        raw = line.strip()
         try:
             key, _ = _parsed(raw)
         except (ValueError, RecursionError) as error:

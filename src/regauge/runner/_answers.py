@@ -15,6 +15,7 @@ from regauge.recordings import (
     Redactor,
     utc_now,
 )
+from regauge.runner._opened import Opened
 from regauge.runner._trial import SourcedCompletion
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ class Answers:
         )
         self._run_owner = run_owner
         self._run_started = run_started
-        self._files: dict[str, RecordingsFile | RecordingError] = {}
+        self._files = Opened(
+            lambda name: RecordingsFile.load(
+                project.recordings_dir / f"{name}.jsonl", redactor=self._redactor
+            )
+        )
         self._store: LocalStore | RecordingError | None = None
         self._session: int | None = None
         self._new: dict[str, dict[RecordingKey, None]] = {}
@@ -93,18 +98,7 @@ class Answers:
         Raises:
             RecordingError: Lines of it cannot be read.
         """
-        with self._lock:
-            known = self._files.get(name)
-            if known is None:
-                path = self._project.recordings_dir / f"{name}.jsonl"
-                try:
-                    known = RecordingsFile.load(path, redactor=self._redactor)
-                except RecordingError as error:
-                    known = error
-                self._files[name] = known
-            if isinstance(known, RecordingError):
-                raise known.with_traceback(None)
-            return known
+        return self._files.file(name)
 
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
         """Whether `find` would find an answer."""

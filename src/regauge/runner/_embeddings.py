@@ -6,10 +6,11 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import ProviderError, RecordingError, UsageError
+from regauge.errors import ProviderError, UsageError
 from regauge.judges import EmbeddingModel, SemanticJudge
 from regauge.providers import parse_model_id
 from regauge.recordings import VectorsFile
+from regauge.runner._opened import Opened
 from regauge.runner._providers import endpoint_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Embeddings:
         self.asked = 0
         self._project = project
         self._environ = environ
-        self._files: dict[str, VectorsFile | RecordingError] = {}
+        self._files = Opened(lambda model: VectorsFile.of(project.recordings_dir, model))
         self._fresh: set[tuple[str, str]] = set()
 
     def give(self, judges: Sequence[Judge], *, prompt: str) -> tuple[Judge, ...]:
@@ -92,8 +93,7 @@ class Embeddings:
         Raises:
             RecordingError: A file cannot be written.
         """
-        files = [file for file in self._files.values() if isinstance(file, VectorsFile)]
-        return {file.path: changed for file in files if (changed := file.save())}
+        return {file.path: changed for file in self._files if (changed := file.save())}
 
     def _recorded(self, model: str, prompt: str) -> _RecordedEmbedder:
         if self._mode != "none":
@@ -106,16 +106,7 @@ class Embeddings:
         Raises:
             RecordingError: Lines of it cannot be read.
         """
-        known = self._files.get(model)
-        if known is None:
-            try:
-                known = VectorsFile.of(self._project.recordings_dir, model)
-            except RecordingError as error:
-                known = error
-            self._files[model] = known
-        if isinstance(known, RecordingError):
-            raise known.with_traceback(None)
-        return known
+        return self._files.file(model)
 
     def _open(self, model: str) -> OpenAIEmbedder:
         """What asks a model; to be closed by who opens it.

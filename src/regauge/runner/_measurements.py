@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from regauge.digests import digest_of
-from regauge.errors import RecordingError
 from regauge.recordings import MeasurementsFile, map_texts
+from regauge.runner._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ class Measurements:
         self._directory = project.recordings_dir / "verdicts"
         self._mode = mode
         self._redact = redact
-        self._files: dict[str, MeasurementsFile | RecordingError] = {}
+        self._files = Opened(lambda name: MeasurementsFile(self._directory / f"{name}.jsonl"))
         self._fresh: set[str] = set()
         self._lock = threading.Lock()
 
@@ -48,17 +48,7 @@ class Measurements:
         Raises:
             RecordingError: Lines of it cannot be read.
         """
-        with self._lock:
-            known = self._files.get(prompt)
-            if known is None:
-                try:
-                    known = MeasurementsFile(self._directory / f"{prompt}.jsonl")
-                except RecordingError as error:
-                    known = error
-                self._files[prompt] = known
-        if isinstance(known, RecordingError):
-            raise known.with_traceback(None)
-        return known
+        return self._files.file(prompt)
 
     def find(self, prompt: str, key: str, *, anew: bool) -> MeasurementLine | None:
         """What was measured, or None.
@@ -100,11 +90,10 @@ class Measurements:
         """
         if self._mode == "none":
             return {}
-        files = [file for file in self._files.values() if isinstance(file, MeasurementsFile)]
         if trials_below is not None:
-            for file in files:
+            for file in self._files:
                 file.prune({x.key for x in file.unused(()) if x.trial < trials_below})
-        return {file.path: changed for file in files if (changed := file.save())}
+        return {file.path: changed for file in self._files if (changed := file.save())}
 
 
 def measurement_key(

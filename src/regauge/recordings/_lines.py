@@ -1,0 +1,56 @@
+"""Files of one line each, as all recordings are: reading them, and writing them anew."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from regauge.errors import Fault, RecordingError
+from regauge.recordings._atomic import exclusive
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+
+__all__ = ["lines_of", "rewriting"]
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers from 1; none of a file that is not there.
+
+    Raises:
+        RecordingError: The file cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        fault = Fault(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
+        raise RecordingError([fault]) from error
+    for number, ended in enumerate(content.split(b"\n"), 1):
+        line = ended.rstrip(b"\r")
+        if line.strip():
+            yield number, line
+
+
+@contextmanager
+def rewriting(path: Path, *, fix: str) -> Generator[None]:
+    """Keep other processes from a file, whose directory is made, while the block writes it.
+
+    Args:
+        path: The file.
+        fix: What helps where it cannot be written.
+
+    Raises:
+        RecordingError: It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(path.parent):
+            yield
+    except OSError as error:
+        fault = Fault(
+            path=path, line=None, message=f"cannot be written: {error.strerror or error}", fix=fix
+        )
+        raise RecordingError([fault]) from error
