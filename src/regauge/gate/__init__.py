@@ -9,7 +9,7 @@ from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._engine import Gate
 from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
-from regauge.gate._numbers import CONTROL_FIRST
+from regauge.gate._numbers import CONTROL_FIRST, REVISION_FIRST, stored_number
 from regauge.gate._policy import GatePolicy
 from regauge.gate._power import (
     Needed,
@@ -48,6 +48,7 @@ from regauge.gate._types import (
 __all__ = [
     "CONTROL_FIRST",
     "EXIT_CODES",
+    "REVISION_FIRST",
     "Arm",
     "Baseline",
     "Bill",
@@ -91,6 +92,7 @@ __all__ = [
     "policy_of",
     "policy_to_json",
     "reason_message",
+    "stored_number",
     "suite_message",
     "with_more_trials",
 ]

@@ -16,6 +16,7 @@ __all__ = [
     "CONTROL_FIRST",
     "CONTROL_HOURS",
     "HISTORY_FIRST",
+    "REVISION_FIRST",
     "TrialPurpose",
     "check_trials",
     "purpose_of",
@@ -23,13 +24,16 @@ __all__ = [
 ]
 
 CANDIDATE_FIRST: Final = 0
-"""Evals, the gate's candidate and whatever improves a prompt count from here."""
+"""Evals and the gate's candidate count from here."""
 
 HISTORY_FIRST: Final = 100
 """Baselines count from here: trials of main that nothing was decided by."""
 
 CONTROL_FIRST: Final = 1000
 """Main, drawn again on the day of a comparison, counts from here."""
+
+REVISION_FIRST: Final = 2000
+"""Revisions that a refinement tries out count from here; the gate then draws them from 0."""
 
 CONTROL_HOURS: Final = 24
 """A control trial from the local store is today's when it was recorded less than so long ago."""

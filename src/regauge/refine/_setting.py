@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import GitError, PromptError, UsageError
+from regauge.gate import REVISION_FIRST
 from regauge.prompts import (
     Repository,
     input_text,
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Member", "RunOptions", "Subject", "about", "changes", "setting_of", "subject_of"]
 
-# Trials of changed texts begin here, and each seed has numbers of its own: the gate draws from 0.
-_FIRST_TRIAL = 2000
+# Each seed has numbers of its own.
 _TRIALS_PER_SEED = 1000
 _CALLS_MIN = 600
 _CALLS_PER_FLOOR = 3
@@ -223,7 +223,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         policy=policy,
         proposers=options.proposers,
         critics=critics,
-        first_trial=_FIRST_TRIAL + _TRIALS_PER_SEED * options.seed,
+        first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
     )
     if options.calls is None:
         calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.gate import REVISION_FIRST
 from regauge.refine._memory import Memory
 from regauge.refine._tally import Tally
 
@@ -187,7 +188,7 @@ class Setting:
     policy: RefinePolicy
     proposers: tuple[str, ...] = ("rules",)
     critics: frozenset[str] = frozenset()
-    first_trial: int = 2000
+    first_trial: int = REVISION_FIRST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

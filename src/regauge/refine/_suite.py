@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from regauge.digests import digest_of
-from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
+from regauge.gate import (
+    Count,
+    Gate,
+    GateCase,
+    GatePolicy,
+    History,
+    TrialFacts,
+    stored_number,
+)
 from regauge.refine._state import Draws, Spent, SuiteSaid
 
 if TYPE_CHECKING:
@@ -21,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Drawer", "verify_by_gate"]
 
 _PROMPT = "revision"
-# The numbers of main's trials of the day; see `regauge.gate`.
-_CONTROL = 1000
 
 
 class Drawer(Protocol):
@@ -68,6 +74,7 @@ async def verify_by_gate(
     gate = Gate(cases, _without_repairs(policy or GatePolicy()))
     spent = Spent()
     outcomes: list[Outcome] = []
+    texts: dict[Arm, PromptText] = {"candidate": action.text, "main": setting.base}
     while wanted := gate.wanted():
         trials: list[tuple[str, Arm, int]] = [
             (want.case, want.arm, number) for want in wanted for number in want.trials
@@ -82,22 +89,19 @@ async def verify_by_gate(
         done = await drawer.draw(
             [
                 Draws(
-                    text=action.text,
-                    trials=tuple((case, n) for case, arm, n in trials if arm == "candidate"),
-                ),
-                Draws(
-                    text=setting.base,
-                    trials=tuple((case, _CONTROL + n) for case, arm, n in trials if arm == "main"),
-                ),
+                    text=text,
+                    trials=tuple(
+                        (case, stored_number(arm, n)) for case, asked, n in trials if asked == arm
+                    ),
+                )
+                for arm, text in texts.items()
             ]
         )
         spent += done.spent
         outcomes += done.outcomes
         found = {(o.text, o.case, o.trial): o for o in done.outcomes}
         for case, arm, number in trials:
-            is_main = arm == "main"
-            text = setting.base if is_main else action.text
-            outcome = found.get((text.digest, case, _CONTROL + number if is_main else number))
+            outcome = found.get((texts[arm].digest, case, stored_number(arm, number)))
             gate.observe(_PROMPT, case, arm, number, _facts(outcome))
     said = gate.outcome()
     return SuiteSaid(
