@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.cli._cases_of_prompt import cases_of_prompt
 from regauge.errors import Fault
+from regauge.runner import judges_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +77,7 @@ def _stale(
         if prompts and prompt not in prompts:
             continue
         used = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
-        calls = evals.answers.file(f"judges/{prompt}")
+        calls = evals.answers.file(judges_file(prompt))
         unused = calls.unused(used.calls)
         yield _StaleLines(
             file=calls,

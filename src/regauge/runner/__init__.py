@@ -11,7 +11,7 @@ from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
 from regauge.runner._providers import price_for
-from regauge.runner._question import Question
+from regauge.runner._question import Question, judges_file
 from regauge.runner._result import CaseFailed, EvalResult
 from regauge.runner._session import EvalSession
 from regauge.runner._spec import EvalSpec, golden, spec_of
@@ -45,6 +45,7 @@ __all__ = [
     "Trial",
     "Trials",
     "golden",
+    "judges_file",
     "missing_answers",
     "needed_keys",
     "price_for",
