@@ -16,7 +16,7 @@ evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 	$(BIN)/python -m pytest evals --record=none
 
 test: $(STAMP) ## Set up and run the tests.
-	$(BIN)/python -m pytest tests -n auto --dist worksteal
+	$(BIN)/python -m pytest tests -n auto --dist worksteal --hypothesis-profile=ci
 
 browser: ## Install the browser that tests of pages use, on Debian as root.
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get -qq update \

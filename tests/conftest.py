@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pandas.core.arrays.arrow.extension_types  # noqa: F401
 import pytest
 import sqlalchemy.dialects.sqlite  # noqa: F401
+from hypothesis import HealthCheck, settings
 
 from tests.fakes import Endpoint
 from tests.parts import EvalParts
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from _pytest.pytester import Pytester, RunResult
 
 pytest_plugins = ["pytester"]
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any")
 
 # A parent that runs in the background has its children ignore Ctrl-C.
 _PYTEST = """\

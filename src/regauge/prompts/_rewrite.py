@@ -96,7 +96,9 @@ def _splice(file: _File, key: yaml.Node, node: yaml.ScalarNode, old: str, new: s
     if node.style == "|":
         body_start = text.find("\n", start) + 1
         lines = text[body_start:end].splitlines(keepends=True)
-        kept = _lines_in_place(lines, old, new, newline)
+        # Where the header states the indent (`|2`), the first line begins with spaces of its own.
+        stated = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
+        kept = None if stated else _lines_in_place(lines, old, new, newline)
         if kept is not None:
             return body_start, end, kept
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
