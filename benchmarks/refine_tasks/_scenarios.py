@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,13 @@ from benchmarks.refine_tasks._simulated import Proposals
 from benchmarks.refine_tasks._task import with_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from benchmarks.refine_tasks._bench import SimulatedBench
     from benchmarks.refine_tasks._task import Task
     from regauge.refine._state import State
 
-__all__ = ["SCENARIOS", "Scenario", "run_one"]
+__all__ = ["SCENARIOS", "Scenario", "run_one", "trial_of"]
 
 _SLOPPY = Proposals(p_fix=0.6, p_leak=0.3, p_drop=0.4, p_fluff=0.6)
 _LEAKY = Proposals(p_fix=0.5, p_leak=0.5, p_drop=0.1, p_fluff=0.3)
@@ -93,8 +94,11 @@ SCENARIOS = {
 }  # fmt: skip
 
 
-def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, int]:
-    """One run of a scenario, and how many settled edits it took up again.
+@contextmanager
+def trial_of(
+    task: Task, scenario: Scenario, by: By, index: int
+) -> Generator[tuple[Trial, str], None, None]:
+    """One run of a scenario, not begun, and the faults in it; the task behaves so meanwhile.
 
     The same index is the same run.
     """
@@ -118,12 +122,22 @@ def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, in
         by=by,
         calls=rng.choice([60, 140, 200, 260, 330, 480]) if scenario.budgets else 600,
     )
-    if scenario.propose is not None:
-        trial = scenario.propose(task, trial)
-    state, bench, seconds = refined(task, trial)
-    task.unfixable.clear()
-    task.flips = 0.0
-    label = " ".join("/".join(fault) for fault in faults)
+    try:
+        yield trial, " ".join("/".join(fault) for fault in faults)
+    finally:
+        task.unfixable.clear()
+        task.flips = 0.0
+
+
+def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, int]:
+    """One run of a scenario, and how many settled edits it took up again.
+
+    The same index is the same run.
+    """
+    with trial_of(task, scenario, by, index) as (trial, label):
+        if scenario.propose is not None:
+            trial = scenario.propose(task, trial)
+        state, bench, seconds = refined(task, trial)
     row = row_of(task, trial, state, seconds, label=label)
     if trial.inputs:
         order = attack_of(trial).casefold().removeprefix("- ")
