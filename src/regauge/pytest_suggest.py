@@ -12,6 +12,7 @@ from regauge.refine import (
     Refinement,
     RunOptions,
     begin_run,
+    evidence_lines,
     headline,
     only_one,
     recall,
@@ -147,27 +148,15 @@ def _options(evals: EvalSession, cycles: int, usd: float | None) -> RunOptions:
 
 def _suggestion(result: Mapping[str, Any], markdown: str) -> Suggestion:
     revision = result["revision"]
-    changes: list[Mapping[str, Any]] = result["changes"] if revision is not None else []
     return Suggestion(
         prompt=result["prompt"],
         run=result["run"],
         stop=result["stop"]["reason"],
         headline=headline(result),
         diff=revision["diff"] if revision is not None else "",
-        evidence=[_evidence(change) for change in changes],
+        evidence=evidence_lines(result),
         markdown=markdown,
         calls=result["spent"]["calls"],
         usd=result["spent"]["usd"],
         simulated=result["simulated"],
-    )
-
-
-def _evidence(change: Mapping[str, Any]) -> str:
-    def failed(split: str, when: str) -> str:
-        count = change["fresh"][split][when]
-        return f"{count['trials'] - count['passed']} of {count['trials']}"
-
-    return (
-        f"{change['check']}: failed {failed('train', 'before')} before, {failed('train', 'after')}"
-        f" after; held out {failed('holdout', 'before')} before, {failed('holdout', 'after')} after"
     )

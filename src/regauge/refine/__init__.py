@@ -5,7 +5,7 @@ from __future__ import annotations
 from regauge.refine._apply import Revision, apply_run, revised, roll_back
 from regauge.refine._branch import Branch, commit_on_branch, current_branch, push, remote_address
 from regauge.refine._conduct import Estimate, Refinement
-from regauge.refine._report import headline, markdown_of
+from regauge.refine._report import evidence_lines, headline, markdown_of
 from regauge.refine._result import result_of
 from regauge.refine._runs import (
     CUT_OFF,
@@ -43,6 +43,7 @@ __all__ = [
     "begin_run",
     "commit_on_branch",
     "current_branch",
+    "evidence_lines",
     "find_refinement",
     "headline",
     "list_refinements",

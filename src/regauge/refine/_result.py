@@ -6,6 +6,8 @@ import difflib
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.refine._evidence import better_p
+from regauge.refine._gain import gain_of
+from regauge.refine._memory import changed_lines
 from regauge.refine._tally import Count
 from regauge.refine._variance import variance_of
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from regauge.refine._clusters import Cluster
     from regauge.refine._setting import Subject
     from regauge.refine._state import Accepted, Setting, State
+    from regauge.refine._tally import Tally
     from regauge.refine._text import PromptText
     from regauge.refine._trail import Event
     from regauge.refine._variance import Variance
@@ -67,7 +70,14 @@ def result_of(
         "stop": {"reason": stop.reason, "text": stop.text, "proposal": stop.proposal},
         "found": diagnosed,
         "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
-        "changes": [_change(setting, state, one) for one in state.accepted],
+        "changes": [
+            _change(setting, state, one, before)
+            for one, before in zip(
+                state.accepted,
+                (setting.base, *(one.text for one in state.accepted)),
+                strict=False,
+            )
+        ],
         "revision": _revision(subject, state, revision),
         "suite": _suite(setting, state, decisions) if state.accepted else None,
         "variance": _variances(setting, state),
@@ -118,21 +128,25 @@ def _failing(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _change(setting: Setting, state: State, one: Accepted) -> dict[str, Any]:
-    """One accepted edit, with the evidence for it on trials that chose nothing."""
+def _change(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
     check, base, new = one.cluster.check, setting.base.digest, state.text.digest
     evidence: dict[str, Any] = {}
     for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
         evidence[split] = {
-            "before": _counted(state.tally.over(base, cases, check)),
-            "after": _counted(state.fresh.over(new, cases, check)),
+            "before": _of_cases(state.tally, base, cases, check),
+            "after": _of_cases(state.fresh, new, cases, check),
         }
     cases = (*setting.train, *setting.holdout)
+    added, removed = changed_lines(before, one.text)
     return {
         **_failing(one.cluster),
         "strategy": one.edit.strategy,
         "proposer": one.edit.proposer,
         "rationale": one.edit.rationale,
+        "added": added,
+        "removed": removed,
+        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
         "chosen_by": {
             "before": _counted(Count(*one.before)),
             "after": _counted(Count(*one.after)),
@@ -140,7 +154,27 @@ def _change(setting: Setting, state: State, one: Accepted) -> dict[str, Any]:
             "effect": one.effect,
         },
         "fresh": evidence,
+        "redrawn": _redrawn(setting, state, check),
         "fresh_p": better_p(state.fresh, new, base, cases, check),
+    }
+
+
+def _of_cases(tally: Tally, text: str, cases: Sequence[str], check: str) -> dict[str, int]:
+    drawn = sum(tally.check(text, case, check).trials > 0 for case in cases)
+    return {**_counted(tally.over(text, cases, check)), "cases": drawn}
+
+
+def _redrawn(setting: Setting, state: State, check: str) -> dict[str, Any] | None:
+    """Both texts on the same cases, drawn anew: what the p-value is about."""
+    cases = (*setting.train, *setting.holdout)
+    gain = gain_of(state.fresh, state.text.digest, setting.base.digest, cases, check)
+    if gain is None:
+        return None
+    return {
+        "before": {**_counted(gain.before), "cases": gain.cases},
+        "after": {**_counted(gain.after), "cases": gain.cases},
+        "gain": round(gain.mean, 4),
+        "interval": [round(gain.low, 4), round(gain.high, 4)],
     }
 
 
@@ -152,13 +186,17 @@ def _suite(
     if not said:
         return None
     cases = (*setting.train, *setting.holdout)
-    before = sum((state.tally.whole(setting.base.digest, case) for case in cases), Count())
-    after = sum((state.fresh.whole(state.text.digest, case) for case in cases), Count())
+
+    def whole(tally: Tally, text: str) -> dict[str, int]:
+        counts = [tally.whole(text, case) for case in cases]
+        drawn = sum(count.trials > 0 for count in counts)
+        return {**_counted(sum(counts, Count())), "cases": drawn}
+
     return {
         "decision": str(said[-1]["event"]).removeprefix("suite-"),
         "text": said[-1]["text"],
-        "before": _counted(before),
-        "after": _counted(after),
+        "before": whole(state.tally, setting.base.digest),
+        "after": whole(state.fresh, state.text.digest),
     }
 
 
