@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.gate import policy_of
-from regauge.prompts import write_atomically
+from regauge.prompts import parse_prompt, write_atomically
 from regauge.providers import estimate_requests, parse_model_id
+from regauge.refine._again import as_it_was, keep_released
 from regauge.refine._apply import revised
 from regauge.refine._driver import drive
+from regauge.refine._key import check_key
 from regauge.refine._loop import advance, begin
-from regauge.refine._memory import Memory, Tried
+from regauge.refine._memory import Memory, Tried, changed_lines
 from regauge.refine._plan import floor_calls
 from regauge.refine._report import markdown_of
 from regauge.refine._result import diff_of, result_of
@@ -27,13 +29,14 @@ from regauge.refine.proposers import ProposerContext, load_proposers
 from regauge.runner import price_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.refine._driver import Trail
     from regauge.refine._runs import Run
     from regauge.refine._setting import Subject
     from regauge.refine._state import Note, Observation, Setting, State
+    from regauge.refine._trail import Event
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = ["Estimate", "Refinement"]
@@ -77,6 +80,7 @@ class Refinement:
         planned: The cases of the prompt's evals.
         options: How to run.
         memory: What earlier runs found.
+        earlier: A run to tell again: the prompt and its releases are taken as they were then.
     """
 
     def __init__(
@@ -85,10 +89,14 @@ class Refinement:
         planned: Sequence[PlannedCase],
         options: RunOptions,
         memory: Callable[[str], Memory] | Memory | None = None,
+        *,
+        earlier: Run | None = None,
     ) -> None:
         self._evals = evals
         self.options = options
         self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
+        if earlier is not None:
+            self.subject = as_it_was(self.subject, earlier)
         model = options.model or str(next(iter(self.subject.members.values())).suite.model)
         self.refiner = parse_model_id(model)
         self._proposers = load_proposers(
@@ -121,6 +129,17 @@ class Refinement:
             call_usd=None if usd is None else usd / len(requests),
         )
 
+    def check_key(self, environ: Mapping[str, str]) -> None:
+        """Look for the key of the model that proposes, where one may be asked.
+
+        Raises:
+            UsageError: Nothing says where its provider is.
+            ProviderError: Its key is not there.
+        """
+        asks = any(one.asks_model for one in self._proposers.values())
+        if asks and self.options.model_calls and self._evals.options.record != "none":
+            check_key(self._evals.project.settings, self.refiner, environ)
+
     def run(self, run: Run, listen: Callable[[Note], None]) -> State:
         """Run from the beginning.
 
@@ -129,6 +148,7 @@ class Refinement:
             listen: Told every decision.
         """
         run.before.write_bytes(self.subject.source.encode())
+        keep_released(run, self.subject)
         trail = TrailFile.begin(run.trail, self._about())
         return self._drive(begin(self.setting, self.memory), trail, listen)
 
@@ -141,6 +161,37 @@ class Refinement:
         """
         cut_back(run.trail)
         events = read_trail(run.trail)
+        return self._drive(self._retold(run, events), TrailFile(run.trail, events), listen)
+
+    def verify(self, run: Run) -> int:
+        """Decide everything in a trail once more, from what was observed; nobody is asked.
+
+        Returns:
+            How many decisions came out as they are written down.
+
+        Raises:
+            TrailError: One comes out differently, the run proposes another text than they lead
+                to, or cases, judges or settings are no longer what they were.
+        """
+        events = read_trail(run.trail)
+        state = self._retold(run, events)
+        if run.revision.is_file():
+            text = run.revision.read_bytes().decode()
+            proposed = parse_prompt(text, path=run.revision).messages
+            if state.stop is None or not state.stop.proposal or proposed != state.text.messages:
+                raise TrailError(
+                    f"{run.revision} is not what the decisions of {run.trail.name} lead to\n"
+                    "  fix: do not apply it, and refine anew:"
+                    f" regauge refine {self.subject.prompt.name}"
+                )
+        return sum(len(event.body["decisions"]) for event in events[1:])
+
+    def _retold(self, run: Run, events: Sequence[Event]) -> State:
+        """The state a trail leads to, with every decision made once more.
+
+        Raises:
+            TrailError: It cannot be told again, or not to the same end.
+        """
         began = events[0].body
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
         changed = changes(began, self._about())
@@ -149,8 +200,7 @@ class Refinement:
                 f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"
                 "  fix: put it back as it was, or begin a new run"
             )
-        state = retell(self.setting, begin(self.setting, self.memory), events, run.trail)
-        return self._drive(state, TrailFile(run.trail, events), listen)
+        return retell(self.setting, begin(self.setting, self.memory), events, run.trail)
 
     def finish(self, run: Run, state: State, *, date: str) -> dict[str, JSON]:
         """Write down what came of a run: result, rationale, and the file it proposes.
@@ -178,7 +228,7 @@ class Refinement:
         write_atomically(run.markdown, markdown_of(result).encode())
         if revision is not None:
             write_atomically(run.diff, diff_of(result).encode())
-            edits = [entry.to_json() for entry in _accepted(state)]
+            edits = [entry.to_json() for entry in _accepted(self.setting, state)]
             document = {"key": self.memory_key, "edits": edits}
             write_atomically(run.directory / "accepted.json", json.dumps(document).encode())
         remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
@@ -212,11 +262,23 @@ class Refinement:
             return await drive(self.setting, state, bench, trail)
 
 
-def _accepted(state: State) -> list[Tried]:
+def _accepted(setting: Setting, state: State) -> list[Tried]:
     """What is remembered of the edits that are proposed, in their order."""
-    texts = [one.text.shape for one in state.accepted]
-    kept = {entry.after: entry for entry in state.memory.tried if entry.finding == "accepted"}
-    return [kept[shape] for shape in texts if shape in kept]
+    texts = (setting.base, *(one.text for one in state.accepted))
+    entries: list[Tried] = []
+    for before, one in zip(texts, state.accepted, strict=False):
+        added, removed = changed_lines(before, one.text)
+        entries.append(
+            Tried(
+                before=before.shape,
+                after=one.text.shape,
+                cluster=one.cluster.key,
+                added=added,
+                removed=removed,
+                finding="accepted",
+            )
+        )
+    return entries
 
 
 class _Listening:

@@ -42,7 +42,7 @@ RunStatus = Literal["running", "interrupted", "no-change", "proposed", "applied"
 
 _SCHEMA_VERSION = 1
 
-CUT_OFF = frozenset({"interrupted", "provider-outage", "usd", "seconds"})
+CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd", "seconds"})
 """Why a run may have ended before it was over, so that it can go on."""
 
 # What a later run is told: what speaks against an edit as such. That one was accepted or met bad

@@ -66,6 +66,7 @@ StopReason = Literal[
     "seconds",
     "budget-too-small",  # it does not even pay for a first look
     "provider-outage",
+    "no-key",  # a provider has no key, or refuses the one it is given
     "interrupted",
 ]
 
@@ -329,7 +330,7 @@ class SuiteSaid:
 class Interrupted:
     """Nothing more can be drawn: a person stopped the run, or a provider is down."""
 
-    reason: Literal["interrupted", "provider-outage", "usd", "seconds"]
+    reason: Literal["interrupted", "provider-outage", "no-key", "usd", "seconds"]
     text: str = ""
 
 

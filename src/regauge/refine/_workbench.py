@@ -6,7 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import BudgetError, PromptError, RegaugeError, UnmeasuredError
+from regauge.errors import (
+    BudgetError,
+    PromptError,
+    ProviderError,
+    RegaugeError,
+    UnmeasuredError,
+)
 from regauge.refine._edits import EditError, apply
 from regauge.refine._state import (
     Critiqued,
@@ -251,8 +257,11 @@ class _Drawer:
 
 
 def _interrupted(error: Exception, text: str) -> Interrupted:
-    is_budget = isinstance(error, BudgetError)
-    return Interrupted(reason="usd" if is_budget else "provider-outage", text=text)
+    if isinstance(error, BudgetError):
+        return Interrupted(reason="usd", text=text)
+    if isinstance(error, ProviderError) and error.kind == "authentication":
+        return Interrupted(reason="no-key", text=text)
+    return Interrupted(reason="provider-outage", text=text)
 
 
 def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:

@@ -10,7 +10,7 @@ from regauge.runner._missing_judgements import Misses, MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
-from regauge.runner._providers import price_for
+from regauge.runner._providers import endpoint_of, price_for
 from regauge.runner._question import Question, judges_file
 from regauge.runner._result import CaseFailed, EvalResult
 from regauge.runner._session import EvalSession
@@ -44,6 +44,7 @@ __all__ = [
     "Suite",
     "Trial",
     "Trials",
+    "endpoint_of",
     "golden",
     "judges_file",
     "missing_answers",

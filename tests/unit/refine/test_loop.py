@@ -108,6 +108,7 @@ ENDINGS = {
     "provider-outage": lambda: world(
         without("json"), told={2: Interrupted(reason="provider-outage", text="503")}
     ),
+    "no-key": lambda: world(without("json"), told={2: Interrupted(reason="no-key", text="401")}),
     "interrupted": lambda: world(without("json"), told={2: Interrupted(reason="interrupted")}),
 }
 
