@@ -12,7 +12,15 @@ __all__ = ["parse_json", "read_jsonl"]
 
 
 class _NotJSONError(ValueError):
-    """Something the json module reads although JSON does not have it."""
+    """What is wrong with a text that is to be JSON, and what to do about it.
+
+    Attributes:
+        fix: Empty where only the line as a whole can be said to be wrong.
+    """
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        self.fix = fix
+        super().__init__(message)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -22,19 +30,19 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
-            raise _NotJSONError(f"the key {key!r} is given twice")
+            raise _NotJSONError(f"the key {key!r} is given twice", "keep one of the two")
         seen.add(key)
     raise AssertionError
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise _NotJSONError(f"{word} is no JSON number")
+    raise _NotJSONError(f"{word} is no JSON number", "write a number, or null for none")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise _NotJSONError(f"{digits} is too large a number")
+        raise _NotJSONError(f"{digits} is too large a number", "write it as a text")
     return number
 
 
@@ -56,15 +64,17 @@ def parse_json(text: str) -> object:
             # An escape can spell half a surrogate pair, which nothing can send or store as UTF-8.
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg.lower()} at column {error.colno}") from error
+        raise _NotJSONError(f"not JSON: {error.msg.lower()} at column {error.colno}") from error
     except UnicodeEncodeError as error:
-        raise ValueError("a \\u escape spells half a character (a lone surrogate)") from error
+        raise _NotJSONError(
+            "a \\u escape spells half a character (a lone surrogate)", "write the character itself"
+        ) from error
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise _NotJSONError("nested too deeply", "give it as a text") from error
     except _NotJSONError:
         raise
     except ValueError as error:
-        raise ValueError("a number has too many digits") from error
+        raise _NotJSONError("a number has too many digits", "write it as a text") from error
     return value
 
 
@@ -88,8 +98,8 @@ def read_jsonl(source: Source) -> list[Record]:
             continue
         try:
             value = parse_json(line)
-        except ValueError as error:
-            source.fault(number, str(error))
+        except _NotJSONError as error:
+            source.fault(number, str(error), error.fix or _whole_line(source))
             try:
                 # Python reads more than JSON has, so the rest of such a case can be checked too.
                 value = json.loads(line)
@@ -98,5 +108,12 @@ def read_jsonl(source: Source) -> list[Record]:
         if isinstance(value, dict):
             records.append(Record(line=number, values=cast("dict[str, object]", value)))
         else:
-            source.fault(number, f"{source.holds} is a JSON object, not {json.dumps(value)[:40]}")
+            message = f"{source.holds} is a JSON object, not {json.dumps(value)[:40]}"
+            source.fault(number, message, _whole_line(source))
     return records
+
+
+def _whole_line(source: Source) -> str:
+    """What a line is to be; said once for a file, however many of its lines are otherwise."""
+    fix = f'write {source.holds} as one {{"key": "value"}} object on a line of its own'
+    return "" if any(fault.fix == fix for fault in source.faults) else fix

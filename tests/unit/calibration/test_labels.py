@@ -138,6 +138,7 @@ fixtures/labels/tone.jsonl:11: the score is 'True', not a number from 0 to 1
 fixtures/labels/tone.jsonl:11: another kind of label than that of line 1, where `label` says pass or fail
   fix: keep one kind of label per file
 fixtures/labels/tone.jsonl:12: a label is a JSON object, not [1]
+  fix: write a label as one {"key": "value"} object on a line of its own
 fixtures/labels/tone.jsonl:13: not JSON: expecting property name enclosed in double quotes at column 2\
 """)
 

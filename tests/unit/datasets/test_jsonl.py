@@ -123,6 +123,7 @@ fixtures/golden/demo.jsonl:6: tags is 'night'
   fix: a list of words without ";": "tags": ["storage", "night"]
 fixtures/golden/demo.jsonl:6: note is 3, not text
 fixtures/golden/demo.jsonl:7: not JSON: expecting ',' delimiter at column 12
+  fix: write a case as one {"key": "value"} object on a line of its own
 fixtures/golden/demo.jsonl:8: a case is a JSON object, not ["f"]
 fixtures/golden/demo.jsonl:9: the id 7 is not text
   fix: put it in quotes
@@ -136,45 +137,75 @@ fixtures/golden/demo.jsonl:10: not JSON: expecting property name enclosed in dou
     [
         (
             '{"id": "b", "inputs": {"x": NaN}}',
-            snapshot("fixtures/golden/demo.jsonl:2: NaN is no JSON number"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: NaN is no JSON number
+  fix: write a number, or null for none\
+"""),
         ),
         (
             '{"id": "b", "inputs": {"x": -Infinity}}',
-            snapshot("fixtures/golden/demo.jsonl:2: -Infinity is no JSON number"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: -Infinity is no JSON number
+  fix: write a number, or null for none\
+"""),
         ),
         (
             '{"id": "b", "inputs": {"x": 1e999}}',
-            snapshot("fixtures/golden/demo.jsonl:2: 1e999 is too large a number"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: 1e999 is too large a number
+  fix: write it as a text\
+"""),
         ),
         (
             '{"id": "b", "inputs": {"x": 1}, "inputs": {"x": 2}}',
-            snapshot("fixtures/golden/demo.jsonl:2: the key 'inputs' is given twice"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: the key 'inputs' is given twice
+  fix: keep one of the two\
+"""),
         ),
         (
             '{"id": "b", "inputs": {"x": {"y": 1, "y": 2}}}',
-            snapshot("fixtures/golden/demo.jsonl:2: the key 'y' is given twice"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: the key 'y' is given twice
+  fix: keep one of the two\
+"""),
         ),
         (
             '{"id": "b", "inputs": {"x": "\\ud83d"}}',
             snapshot(
-                "fixtures/golden/demo.jsonl:2: a \\u escape spells half a character (a lone surrogate)"
+                """\
+fixtures/golden/demo.jsonl:2: a \\u escape spells half a character (a lone surrogate)
+  fix: write the character itself\
+"""
             ),
         ),
         (
             '{"id": "b", "inputs": {"x": ' + "9" * 5000 + "}}",
-            snapshot("fixtures/golden/demo.jsonl:2: a number has too many digits"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: a number has too many digits
+  fix: write it as a text\
+"""),
         ),
         (
             '{"id": "b", "inputs": ' + '{"x": ' * 100_000,
-            snapshot("fixtures/golden/demo.jsonl:2: nested too deeply"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: nested too deeply
+  fix: give it as a text\
+"""),
         ),
         (
             '{"id": "b", "inputs": {}} trailing',
-            snapshot("fixtures/golden/demo.jsonl:2: not JSON: extra data at column 27"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: not JSON: extra data at column 27
+  fix: write a case as one {"key": "value"} object on a line of its own\
+"""),
         ),
         (
             "nothing like JSON",
-            snapshot("fixtures/golden/demo.jsonl:2: not JSON: expecting value at column 1"),
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: not JSON: expecting value at column 1
+  fix: write a case as one {"key": "value"} object on a line of its own\
+"""),
         ),
     ],
     ids=[
@@ -297,7 +328,7 @@ fixtures/golden/demo.jsonl:1: the file is UTF-16, not UTF-8
 
 def test_a_file_full_of_faults_does_not_fill_the_screen(error_of):
     lines = error_of("no\n" * 5000).splitlines()
-    assert len(lines) == 101
+    assert len(lines) == 102
     assert lines[-1] == snapshot("fixtures/golden/demo.jsonl: and 4,900 more faults")
 
 
