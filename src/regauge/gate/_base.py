@@ -17,7 +17,7 @@ from regauge.gate._base_refusal import (
 )
 from regauge.gate._baseline import HistoryKey
 from regauge.gate._baseline_file import baseline_path, parse_baseline
-from regauge.gate._changes import acknowledged, case_state
+from regauge.gate._changes import acknowledged, case_state, redefined
 from regauge.gate._types import GateCase
 from regauge.gate._version_rules import RuleBreach, lock_breaches, version_breaches
 from regauge.judges import cases_from_test_data
@@ -147,7 +147,7 @@ def compare_with_base(
         suite,
         prompt,
         at,
-        known=found.history is not None or bool(refusals),
+        drawn_beside=found.history is None and not refusals and "changed" in states.values(),
         differences=() if refusals else found.differences,
         before=before,
     )
@@ -353,6 +353,7 @@ def _gate_cases(
             state=states[case.id],
             tier=proven_tier(case, history),
             accepted=said.accepted.get(case.id, ""),
+            redefined=redefined(case, before),
         )
         for case in suite.dataset
     ]

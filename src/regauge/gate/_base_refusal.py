@@ -176,7 +176,7 @@ def notes_of(
     prompt: Prompt | None,
     at: BaseCommit,
     *,
-    known: bool,
+    drawn_beside: bool,
     differences: tuple[KeyDifference, ...],
     before: Dataset | None,
 ) -> list[str]:
@@ -184,7 +184,7 @@ def notes_of(
 
     Args:
         prompt: The base version; None where the prompt is new.
-        known: Whether the baseline knows how main fares.
+        drawn_beside: Whether main is drawn beside the change, for no baseline says how it fares.
         differences: In what the nearest history of the baseline differs from what is wanted.
         before: The base version's golden cases, where they are others than today's.
     """
@@ -200,7 +200,7 @@ def notes_of(
             f"main's baseline of {name} is not used, it was made otherwise ({parts});"
             f" after the merge: {update}"
         )
-    elif not known:
+    elif drawn_beside:
         notes.append(
             f"main has no baseline of this version of {name}, so main is drawn too, and judged as"
             f" this change says; after the merge: {update}"

@@ -111,6 +111,7 @@ class GateCase:
             alone.
         strict: Whether one failure of a critical case is enough.
         accepted: Why this case may change its verdict, or may be removed; empty when it may not.
+        redefined: Whether main has a case of this id with other inputs or another expectation.
     """
 
     prompt: str
@@ -121,6 +122,7 @@ class GateCase:
     tier: CaseTier = "required"
     strict: bool = False
     accepted: str = ""
+    redefined: bool = False
 
     def __post_init__(self) -> None:
         if not self.checks or len(set(self.checks)) < len(self.checks):

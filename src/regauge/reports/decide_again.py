@@ -160,6 +160,7 @@ def _cases(
             stored=case.history is not None and case.history.whole.trials > 0,
             unmeasured=causes[0].splitlines()[0] if causes else "",
             across_models=models[case.prompt],
+            redefined=case.redefined,
             node=before[case.key].node,
             at=before[case.key].at,
             answers=answers,

@@ -37,16 +37,19 @@ __all__ = [
 ]
 
 _SHOWN_ANSWERS = frozenset({"regressed", "improved", "undecided", "drifted", "new"})
-# What is counted over cases, in the order it is said.
-_SUMS: Mapping[str, str] = {
-    "critical": "are critical and broke",
-    "regressed": "broke",
-    "new": "are new and miss their bar",
-    "removed": "are gone without a word in the changelog",
-    "unmeasured": "have no verdict",
-    "not-recorded": "need trials that are not recorded",
-    "undecided": "may have got worse",
-    "drifted": "fail on main, too, today",
+# What is counted over cases, in the order it is said: of one of them, and of several.
+_SUMS: Mapping[str, tuple[str, str]] = {
+    "critical": ("is critical and broke", "are critical and broke"),
+    "regressed": ("broke", "broke"),
+    "new": ("misses the bar of new cases", "miss the bar of new cases"),
+    "removed": (
+        "is gone without a word in the changelog",
+        "are gone without a word in the changelog",
+    ),
+    "unmeasured": ("has no verdict", "have no verdict"),
+    "not-recorded": ("needs trials that are not recorded", "need trials that are not recorded"),
+    "undecided": ("may have got worse", "may have got worse"),
+    "drifted": ("fails on main, too, today", "fail on main, too, today"),
 }
 
 
@@ -109,7 +112,8 @@ def reasons_of(outcome: GateOutcome, prompts: Sequence[PromptDocument]) -> list[
     for kind, words in _SUMS.items():
         count = sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
         if count:
-            found.append(f"{count} of {len(outcome.cases)} cases {words}")
+            of = "1 case" if len(outcome.cases) == 1 else f"{len(outcome.cases)} cases"
+            found.append(f"{count} of {of} {words[count > 1]}")
     return found
 
 
@@ -120,6 +124,7 @@ def case_document(
     stored: bool,
     unmeasured: str,
     across_models: bool,
+    redefined: bool,
     node: str,
     at: str,
     answers: Callable[[Arm, str], Iterator[AnswerDocument]],
@@ -132,6 +137,7 @@ def case_document(
         stored: Whether main's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
         across_models: Whether the arms have models of their own.
+        redefined: Whether main has this case with other inputs or another expectation.
         node: The pytest item.
         at: Where the case stands.
         answers: The answers of an arm, with what one check, or any, says of them.
@@ -142,6 +148,7 @@ def case_document(
         stored=stored,
         unmeasured=unmeasured,
         across_models=across_models,
+        redefined=redefined,
     )
     passing, failing = _evidence(report, answers)
     return CaseDocument(
@@ -202,6 +209,7 @@ def _case(
         stored=kept is not None and kept.whole.trials > 0,
         unmeasured=cause_of_case(decided, *compared.case.key),
         across_models=_across_models(compared),
+        redefined=compared.case.redefined,
         node=nodes.get(id(compared.candidate), ""),
         at=compared.candidate.case.at if compared.candidate is not None else "",
         answers=answers,
