@@ -274,9 +274,9 @@ class PytestRun:
         self._record = self._writer.finish(
             started_at=self._started_at,
             interrupted=interrupted,
-            command=["pytest", *sys.argv[1:]],
+            command=_typed(),
             options=asdict(self._session.options),
-            git=git_state(self._project.root),
+            git=git_state(self._project.root, written=self._project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
         )
@@ -429,6 +429,13 @@ class PytestRun:
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
+
+
+def _typed() -> list[str]:
+    """The command line that this process was started with, by the name of its program."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.stem
+    return ["regauge" if name == "regauge" else "pytest", *sys.argv[1:]]
 
 
 def _planned_case(item: pytest.Item) -> PlannedCase | None:

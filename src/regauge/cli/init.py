@@ -35,7 +35,7 @@ _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be written.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; asks nothing.")
 def command(*, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Write a prompt, ten golden cases, an eval, a workflow and settings into this directory.
+    """Write a prompt, ten golden cases, an eval, workflows and settings into this directory.
 
     Files that are there are left alone; pyproject.toml is only added to. `pytest evals` passes
     right after, without key or network: the simulated model answers.

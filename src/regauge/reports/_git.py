@@ -15,9 +15,19 @@ __all__ = ["git_state"]
 _TIMEOUT_S = 10
 
 
-def git_state(root: Path) -> GitState | None:
-    """The commit, the branch and whether the work tree differs; None outside a repository."""
-    status = _git(root, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
+def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
+    """The commit, the branch and whether the work tree differs; None outside a repository.
+
+    Args:
+        root: A directory of the work tree.
+        written: Where the run itself writes; what differs there says nothing of what it ran.
+    """
+    paths = [":/"]
+    if written is not None and written.is_relative_to(root):
+        paths.append(f":(exclude,literal){written.relative_to(root).as_posix()}")
+    status = _git(
+        root, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", *paths
+    )
     if status is None:
         return None
     facts: dict[str, str] = {}

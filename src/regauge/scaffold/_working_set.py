@@ -35,6 +35,7 @@ def plan_working_set(root: Path) -> list[Planned]:
         Piece(path="evals/conftest.py", text=template("conftest.py.txt")),
         Piece(path="prompts/prompt.schema.json", text=schema_text("prompt")),
         Piece(path=".github/workflows/evals.yml", text=template("workflow.yml")),
+        Piece(path=".github/workflows/comment.yml", text=template("comment.yml")),
         Piece(path=".gitignore", text=template("gitignore.txt")),
     ]
     taken = next((piece.path for piece in trio if _differs(root, piece)), "")
