@@ -1,25 +1,20 @@
-"""The merge gate: is a prompt, on the evidence of its trials, as good as it was on main?"""
+"""The merge gate: is a prompt, on the evidence of its trials, as good as it was on main?
+
+`base` finds out what a change touched, `baselines` what is known of main, and `_compared.py` brings
+both together. `engine` decides on counts alone, and `_run.py` draws what it asks for; `power` says
+beforehand what it can see. `_decide.py` is the way through all of them; what people read of the
+outcome is written in `_messages.py` and `_suite_messages.py`.
+"""
 
 from __future__ import annotations
 
-from regauge.gate._baseline import Baseline
 from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
-from regauge.gate._engine import Gate
 from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import CONTROL_FIRST, REVISION_FIRST, stored_number
 from regauge.gate._policy import GatePolicy
-from regauge.gate._power import (
-    Needed,
-    OperatingLine,
-    Rate,
-    cases_needed,
-    first_draws_needed,
-    operating_line,
-    operating_line_of,
-)
 from regauge.gate._record import (
     case_from_json,
     case_to_json,
@@ -43,6 +38,17 @@ from regauge.gate._types import (
     SuiteReport,
     TrialFacts,
     Wanted,
+)
+from regauge.gate.baselines import Baseline
+from regauge.gate.engine import Gate
+from regauge.gate.power import (
+    Needed,
+    OperatingLine,
+    Rate,
+    cases_needed,
+    first_draws_needed,
+    operating_line,
+    operating_line_of,
 )
 
 __all__ = [

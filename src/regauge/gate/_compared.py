@@ -12,8 +12,8 @@ from regauge.runner import PlannedCase
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.gate._base import Base
     from regauge.gate._types import GateCase
+    from regauge.gate.base import Base
     from regauge.runner import Suite
 
 __all__ = ["Compared", "SuiteBase", "compared_cases"]

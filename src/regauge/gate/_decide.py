@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
-from regauge.gate._base import check_locks, compare_with_base, find_base
-from regauge.gate._base_coverage import coverage_of, lost_cases
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
 from regauge.gate._numbers import check_trials
 from regauge.gate._run import GateRun
+from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base, lost_cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from regauge.gate._base_commit import BaseCommit
-    from regauge.gate._baseline import Baseline
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
-    from regauge.gate._version_rules import RuleBreach
+    from regauge.gate.base import BaseCommit, RuleBreach
+    from regauge.gate.baselines import Baseline
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = ["Comparison", "compare", "decide"]

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.errors import Fault, UnmeasuredError
-    from regauge.gate._base_commit import BaseCommit
     from regauge.gate._compared import Compared, SuiteBase
     from regauge.gate._types import Arm, Decision, GateOutcome
-    from regauge.gate._version_rules import RuleBreach
+    from regauge.gate.base import BaseCommit, RuleBreach
     from regauge.runner import Trial
 
 __all__ = ["EXIT_CODES", "Decided", "cause_of_case"]

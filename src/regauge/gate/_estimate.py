@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate._compared import compared_cases
-from regauge.gate._engine import Gate
 from regauge.gate._numbers import stored_number
-from regauge.gate._power import unchanged_calls
+from regauge.gate.engine import Gate
+from regauge.gate.power import unchanged_calls
 from regauge.providers import estimate_requests
 from regauge.runner import Draw, Misses, price_for
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError
-from regauge.gate._engine import Gate
 from regauge.gate._numbers import CONTROL_HOURS, stored_number
 from regauge.gate._record import facts_of_trial
+from regauge.gate.engine import Gate
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw
 

@@ -11,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from regauge.gate._baseline import Baseline, CaseTrials, HistoryKey, Session, StoredHistory
-from regauge.gate._baseline_file import (
+from regauge.gate._types import Count, TrialFacts
+from regauge.gate.baselines import (
+    Baseline,
     BaselineError,
+    CaseTrials,
+    HistoryKey,
+    Session,
+    StoredHistory,
     load_baseline,
     parse_baseline,
     save_baseline,
 )
-from regauge.gate._baseline_text import baseline_text, numbers_of, ranges_text
-from regauge.gate._types import Count, TrialFacts
+from regauge.gate.baselines._text import baseline_text, numbers_of, ranges_text
 
 SHOWN = Path("fixtures/baselines/greet.json")
 KEY = HistoryKey(

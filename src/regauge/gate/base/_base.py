@@ -6,20 +6,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from regauge.errors import FaultyFileError, RegaugeError, UsageError
-from regauge.gate._base_commit import BaseCommit, find_base
-from regauge.gate._base_refusal import (
+from regauge.errors import FaultyFileError, RegaugeError
+from regauge.gate._types import GateCase
+from regauge.gate.base._changes import acknowledged, case_state, redefined
+from regauge.gate.base._refusal import (
     Refusal,
     critical_notes,
     notes_of,
     proven_tier,
     refusals_of,
 )
-from regauge.gate._baseline import HistoryKey
-from regauge.gate._baseline_file import baseline_path, parse_baseline
-from regauge.gate._changes import acknowledged, case_state, redefined
-from regauge.gate._types import GateCase
-from regauge.gate._version_rules import RuleBreach, lock_breaches, version_breaches
+from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
+from regauge.gate.baselines import baseline_path, key_of, parse_baseline
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -29,24 +27,15 @@ if TYPE_CHECKING:
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
-    from regauge.gate._baseline import Baseline, KeyDifference, StoredHistory
-    from regauge.gate._changes import Acknowledged
     from regauge.gate._types import CaseState
-    from regauge.judges import Judge
+    from regauge.gate.base._changes import Acknowledged
+    from regauge.gate.base._commit import BaseCommit
+    from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.runner import Suite
 
-__all__ = [
-    "Base",
-    "BaseCommit",
-    "Refusal",
-    "check_locks",
-    "compare_with_base",
-    "find_base",
-    "gating_judges",
-    "key_of",
-]
+__all__ = ["Base", "check_locks", "compare_with_base"]
 
 
 Read = TypeVar("Read")
@@ -180,33 +169,6 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
         return ()
     head = lock_of(at.project.prompts_dir)
     return lock_breaches(replace(head, path=at.project.relative(head.path)), base, ref=at.ref)
-
-
-def gating_judges(suite: Suite) -> tuple[Judge, ...]:
-    """The judges whose verdicts decide: all but model judges without a passing calibration."""
-    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
-
-
-def key_of(suite: Suite) -> HistoryKey:
-    """What the trials of a suite are filed under in a baseline.
-
-    Raises:
-        UsageError: None of its judges decides.
-    """
-    judges = gating_judges(suite)
-    if not judges:
-        names = ", ".join(judge.name for judge in suite.judges)
-        raise UsageError(
-            f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
-            "  fix: add a rule, or calibrate a judge: regauge calibrate"
-        )
-    return HistoryKey(
-        prompt=suite.prompt.digest,
-        model=str(suite.model),
-        parameters=suite.prompt.parameters,
-        dataset=suite.dataset.name,
-        judges={judge.name: judge.digest for judge in judges},
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

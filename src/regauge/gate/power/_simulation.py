@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from regauge.gate._case_test import CellTest, End
-from regauge.gate._suite_test import goes_on, main_drifted, round_bound
+from regauge.gate.engine import CellTest, End, goes_on, main_drifted, round_bound
 from regauge.stats import suite_p_value
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from regauge.gate._case_test import BoolArray, IntArray, Tallies
     from regauge.gate._policy import GatePolicy
+    from regauge.gate.engine import BoolArray, IntArray, Tallies
 
     FloatArray = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from regauge.gate import (
     operating_line_of,
 )
 from regauge.stats import CasePolicy, SuitePolicy
-from tests.unit.gate.drive import others, run, scripted
+from tests.unit.gate.engine.drive import others, run, scripted
 
 
 def typical(cases: int, *, trials: int = 12, seed: int = 3) -> list[Count]:

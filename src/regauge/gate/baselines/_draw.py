@@ -15,8 +15,8 @@ from regauge.runner import Draw
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.gate._baseline_update import TopUp
     from regauge.gate._types import TrialFacts
+    from regauge.gate.baselines._update import TopUp
     from regauge.runner import EvalSession, PlannedCase, Progress, Trial, Trials
 
 __all__ = ["AskedSuite", "LandedSuite", "draw_trials", "draws_of"]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
-from regauge.gate._baseline_update import CRITICAL_TRIALS
+from regauge.gate.baselines import CRITICAL_TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate._base_commit import BaseCommit
-    from regauge.gate._baseline import KeyDifference, StoredHistory
     from regauge.gate._types import CaseState, CaseTier
+    from regauge.gate.base._commit import BaseCommit
+    from regauge.gate.baselines import KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.runner import Suite
 

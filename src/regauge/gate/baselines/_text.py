@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.gate._baseline import Baseline, CaseTrials, Session, StoredHistory
     from regauge.gate._types import Count
+    from regauge.gate.baselines._baseline import Baseline, CaseTrials, Session, StoredHistory
 
 __all__ = ["SCHEMA_VERSION", "baseline_text", "numbers_of", "plain_scores", "ranges_text"]
 

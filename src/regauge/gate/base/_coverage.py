@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault
-from regauge.gate._baseline_file import (
+from regauge.gate.base._version_rules import RuleBreach
+from regauge.gate.baselines import (
     BaselineError,
     baseline_path,
     load_baseline,
     parse_baseline,
 )
-from regauge.gate._version_rules import RuleBreach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.gate._base_commit import BaseCommit
+    from regauge.gate.base._commit import BaseCommit
     from regauge.runner import PlannedCase, Suite
 
 __all__ = ["Coverage", "coverage_of", "lost_cases"]

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate._case_test import CellTest, End
-from regauge.gate._drawn import Request
+from regauge.gate.engine._case_test import CellTest, End
+from regauge.gate.engine._drawn import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from regauge.gate._case_test import Tallies
-    from regauge.gate._drawn import Drawn
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Count
+    from regauge.gate.engine._case_test import Tallies
+    from regauge.gate.engine._drawn import Drawn
 
 
 class CaseStage:

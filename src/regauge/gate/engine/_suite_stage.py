@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.gate._drawn import Request
-from regauge.gate._suite_test import goes_on, main_drifted, round_bound
 from regauge.gate._types import (
     NONE_DRAWN,
     ControlReport,
@@ -15,14 +13,16 @@ from regauge.gate._types import (
     RoundReport,
     SuiteReport,
 )
+from regauge.gate.engine._drawn import Request
+from regauge.gate.engine._suite_test import goes_on, main_drifted, round_bound
 from regauge.stats import expected_failures, score_p_value, sign_flip_p_value, suite_p_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from regauge.gate._drawn import Drawn
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Arm, SuiteVerdict
+    from regauge.gate.engine._drawn import Drawn
 
 
 class SuiteStage:

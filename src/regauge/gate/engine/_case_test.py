@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from regauge.stats import CasePolicy, Direction
 
-    BoolArray = NDArray[np.bool_]
-    IntArray = NDArray[np.int64]
-    Tallies = tuple[IntArray, IntArray]
+BoolArray: TypeAlias = "NDArray[np.bool_]"
+IntArray: TypeAlias = "NDArray[np.int64]"
+Tallies: TypeAlias = "tuple[IntArray, IntArray]"
 
 
 class End(IntEnum):

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import GitError, UsageError
-from regauge.gate._base import check_locks, compare_with_base, find_base, key_of
-from regauge.gate._base_coverage import coverage_of, lost_cases
-from regauge.gate._baseline import Baseline, CaseTrials, Session, StoredHistory
-from regauge.gate._baseline_file import baseline_path, save_baseline
 from regauge.gate._types import TrialFacts
+from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base, lost_cases
+from regauge.gate.baselines import (
+    Baseline,
+    CaseTrials,
+    Session,
+    StoredHistory,
+    baseline_path,
+    key_of,
+    save_baseline,
+)
 from regauge.judges import contains, max_words
 from regauge.project import Project
 from regauge.runner import EvalSession, PlannedCase, RunOptions, golden, spec_of
@@ -22,7 +28,7 @@ from regauge.runner import EvalSession, PlannedCase, RunOptions, golden, spec_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from regauge.gate._base import Base
+    from regauge.gate.base import Base
     from regauge.runner import Suite
 
 PROMPT = """\

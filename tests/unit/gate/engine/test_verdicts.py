@@ -9,7 +9,7 @@ import pytest
 
 from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts
 from regauge.stats import CriticalPolicy
-from tests.unit.gate.drive import count, history, others, run, scripted, with_policy
+from tests.unit.gate.engine.drive import count, history, others, run, scripted, with_policy
 
 # A script of 24 trials of which 16 pass, and evidence stays between cleared and named throughout.
 _PROBABLY_WORSE = "001010011111011101111101"

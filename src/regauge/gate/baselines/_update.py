@@ -7,14 +7,20 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
-from regauge.gate._baseline import CASE_DIGITS, Baseline, CaseTrials, Session, StoredHistory
 from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
+from regauge.gate.baselines._baseline import (
+    CASE_DIGITS,
+    Baseline,
+    CaseTrials,
+    Session,
+    StoredHistory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from regauge.gate._baseline import HistoryKey
     from regauge.gate._types import TrialFacts
+    from regauge.gate.baselines._baseline import HistoryKey
 
 __all__ = ["CRITICAL_TRIALS", "TopUp", "TopUpPolicy", "applied", "merged", "top_up"]
 

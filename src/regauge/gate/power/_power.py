@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate._simulated_suite import SimulatedSuite, lowered
+from regauge.gate.power._simulated_suite import SimulatedSuite, lowered
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._simulation import Played
     from regauge.gate._types import Count, GateOutcome
+    from regauge.gate.power._simulation import Played
     from regauge.stats import Interval
 
 # Simulated runs of a search, and of a change that most runs find or most miss.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from regauge.errors import Fault, FaultyFileError
-from regauge.gate._baseline_document import BaselineDocument
-from regauge.gate._baseline_text import SCHEMA_VERSION, baseline_text
+from regauge.gate.baselines._document import BaselineDocument
+from regauge.gate.baselines._text import SCHEMA_VERSION, baseline_text
 from regauge.prompts import write_atomically
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from regauge.digests import JSON
-    from regauge.gate._baseline import Baseline
+    from regauge.gate.baselines._baseline import Baseline
     from regauge.project import Project
 
 __all__ = [

@@ -14,8 +14,8 @@ from regauge.stats import e_bh, log_e_value
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from regauge.gate._baseline import StoredHistory
     from regauge.gate._types import Count
+    from regauge.gate.baselines._baseline import StoredHistory
     from regauge.prompts import Prompt
     from regauge.stats import Direction
 

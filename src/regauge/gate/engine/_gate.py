@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from regauge.gate._case_stage import CaseStage
-from regauge.gate._decision import decided_by, flips_block, reasons_for
-from regauge.gate._drawn import Drawn, Request
-from regauge.gate._findings import case_report, critical_policy
-from regauge.gate._suite_stage import SuiteStage
 from regauge.gate._types import GateOutcome, Wanted
+from regauge.gate.engine._case_stage import CaseStage
+from regauge.gate.engine._decision import decided_by, flips_block, reasons_for
+from regauge.gate.engine._drawn import Drawn, Request
+from regauge.gate.engine._findings import case_report, critical_policy
+from regauge.gate.engine._suite_stage import SuiteStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

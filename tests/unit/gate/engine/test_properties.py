@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts
-from regauge.gate._simulation import play
-from tests.unit.gate.drive import Scripted, answer_all, history, run, scripted, with_policy
+from regauge.gate.power._simulation import play
+from tests.unit.gate.engine.drive import Scripted, answer_all, history, run, scripted, with_policy
 
 SCRIPTS = st.text(alphabet="110.!-", min_size=1, max_size=12)
 HISTORIES = st.sampled_from([None, "12/12", "11/12", "9/12", "3/12", "0/12", "3/3", "20/20"])

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.gate import measured
 from regauge.gate import GatePolicy
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def rates(scenario, *, mix="typical", cases=100, runs):

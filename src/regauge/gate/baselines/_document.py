@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from regauge.gate._baseline import (
+from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
+from regauge.gate._types import Count
+from regauge.gate.baselines._baseline import (
     CASE_DIGITS,
     Baseline,
     CaseTrials,
@@ -15,9 +17,7 @@ from regauge.gate._baseline import (
     Session,
     StoredHistory,
 )
-from regauge.gate._baseline_text import numbers_of, plain_scores
-from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
-from regauge.gate._types import Count
+from regauge.gate.baselines._text import numbers_of, plain_scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate._simulation import play
+from regauge.gate.power._simulation import play
 from regauge.stats import log_marginal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.gate._case_test import IntArray
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._simulation import FloatArray, Played
     from regauge.gate._types import Count
+    from regauge.gate.engine import IntArray
+    from regauge.gate.power._simulation import FloatArray, Played
 
 # Shapes of Beta distributions: cases that hardly ever fail, seldom, often, nearly always.
 _KINDS = ((200.0, 0.2), (50.0, 1.0), (3.0, 1.0), (1.0, 20.0))

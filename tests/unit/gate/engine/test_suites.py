@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
-from tests.unit.gate.drive import others, run, scripted, with_policy
+from tests.unit.gate.engine.drive import others, run, scripted, with_policy
 
 
 def failing_once(number, *, main="1", prompt="triage", **more):

@@ -1,0 +1,64 @@
+"""Baselines: what main is known for, filled after merges and read by the gate.
+
+`_baseline.py` is the value, `_key.py` what trials are filed under; `_file.py`, `_document.py` and
+`_text.py` read and write it. `_update.py` says which trials of main are wanted, `_draw.py` draws
+them, and `_compare.py` holds a new version against the record of the one before.
+"""
+
+from __future__ import annotations
+
+from regauge.gate.baselines._baseline import (
+    Baseline,
+    CaseTrials,
+    HistoryKey,
+    KeyDifference,
+    Session,
+    StoredHistory,
+)
+from regauge.gate.baselines._compare import CellChange, accepted_since, changes_between
+from regauge.gate.baselines._draw import AskedSuite, LandedSuite, draw_trials, draws_of
+from regauge.gate.baselines._file import (
+    BaselineError,
+    baseline_path,
+    load_baseline,
+    parse_baseline,
+    save_baseline,
+)
+from regauge.gate.baselines._key import gating_judges, key_of
+from regauge.gate.baselines._update import (
+    CRITICAL_TRIALS,
+    TopUp,
+    TopUpPolicy,
+    applied,
+    merged,
+    top_up,
+)
+
+__all__ = [
+    "CRITICAL_TRIALS",
+    "AskedSuite",
+    "Baseline",
+    "BaselineError",
+    "CaseTrials",
+    "CellChange",
+    "HistoryKey",
+    "KeyDifference",
+    "LandedSuite",
+    "Session",
+    "StoredHistory",
+    "TopUp",
+    "TopUpPolicy",
+    "accepted_since",
+    "applied",
+    "baseline_path",
+    "changes_between",
+    "draw_trials",
+    "draws_of",
+    "gating_judges",
+    "key_of",
+    "load_baseline",
+    "merged",
+    "parse_baseline",
+    "save_baseline",
+    "top_up",
+]

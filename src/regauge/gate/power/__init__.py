@@ -1,0 +1,29 @@
+"""What a gate can see: its error rates and its price, simulated from a suite's own history.
+
+`_simulation.py` plays many runs of the gate at once with the rules of `regauge.gate.engine`;
+`_simulated_suite.py` is the suite it plays them on.
+"""
+
+from __future__ import annotations
+
+from regauge.gate.power._power import (
+    Needed,
+    OperatingLine,
+    Rate,
+    cases_needed,
+    first_draws_needed,
+    operating_line,
+    operating_line_of,
+    unchanged_calls,
+)
+
+__all__ = [
+    "Needed",
+    "OperatingLine",
+    "Rate",
+    "cases_needed",
+    "first_draws_needed",
+    "operating_line",
+    "operating_line_of",
+    "unchanged_calls",
+]
