@@ -77,9 +77,10 @@ class UnboundChoice:
         Raises:
             UsageError: Nothing says which model judges, or it is not `provider:model`.
         """
-        from regauge.judges.model._rubric import RubricJudge, model_of
+        from regauge.judges.model._declared import model_of
+        from regauge.judges.model._rubric import RubricJudge
 
-        judge: object = RubricJudge(
+        return RubricJudge(
             name=self.name,
             prompt=self.prompt,
             spec=self.spec,
@@ -90,9 +91,6 @@ class UnboundChoice:
             field="",
             reference=None,
         )
-        return cast(
-            "ModelJudge", judge
-        )  # it caches its digests, which pyright takes for no property
 
 
 def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:

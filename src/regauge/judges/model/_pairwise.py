@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.digests import digest_of
-from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
+from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
 from regauge.judges.model._delimited import PROTOCOL, question
 from regauge.judges.model._inputs import judged_text, text_of_value, texts_for
+from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import read_completion
 from regauge.judges.model._reply_form import reply_form
-from regauge.judges.model._rubric import load_rubric, model_of, outside_run
-from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.judges.model._reply import Reply
     from regauge.prompts import Prompt, RubricSpec
-    from regauge.providers import Completion, ModelId
+    from regauge.providers import Completion
 
 __all__ = ["Comparison", "PairJudge", "UnboundPair", "Winner", "pairwise"]
 
@@ -98,13 +94,11 @@ class UnboundPair:
         """
         prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
         if spec.kind != "pair":
-            fault = Fault(
-                path=prompt.path,
-                line=prompt.lines.get("rubric"),
-                message=f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
+            raise another_kind(
+                prompt,
+                f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
                 fix=f'judge by it with rubric("{prompt.name}")',
             )
-            raise PromptError([fault])
         return PairJudge(
             name=self.name,
             prompt=prompt,
@@ -141,11 +135,8 @@ def pairwise(
     Raises:
         UsageError: A parameter makes no sense.
     """
-    if at_least is not None and not 0 <= at_least <= 1:
-        raise UsageError(f"{rubric}: at_least is a score from 0 to 1, not {at_least!r}")
-    parse_path(field)
-    if model is not None:
-        parse_model_id(model, at=f"pairwise({rubric!r})")
+    declared = f"pairwise({rubric!r})"
+    check_parameters(rubric, at_least=at_least, field=field, model=model, declared=declared)
     return UnboundPair(
         rubric=rubric,
         against=against,
@@ -158,52 +149,30 @@ def pairwise(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairJudge:
+class PairJudge(OneModelJudge):
     """A comparison that is ready to judge.
 
     Attributes:
         prompt: The rubric's file.
         spec: Whether ties may be stated.
-        asked: Who is asked.
+        against: What the answer is compared with; None for the case's reference.
     """
 
-    name: str
     prompt: Prompt
     spec: RubricSpec
-    asked: ModelId
     against: Expected | None
-    at_least: float
-    field: str
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The one model that is asked."""
-        return (str(self.asked),)
-
-    @property
-    def digest(self) -> str:
-        """Over the rubric, the model, what is compared, and the score that passes."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(
-            {
-                "kind": "pairwise",
-                "version": 1,
-                "protocol": PROTOCOL,
-                "prompt": self.prompt.digest,
-                "model": str(self.asked),
-                "against": str(self.against) if self.against else None,
-                "field": self.field,
-                "at_least": self.at_least,
-            }
-        )
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise, for only a run knows how to ask."""
-        del completion
-        raise outside_run(self.name, case)
+    def _made_of(self) -> dict[str, JSON]:
+        return {
+            "kind": "pairwise",
+            "version": 1,
+            "protocol": PROTOCOL,
+            "prompt": self.prompt.digest,
+            "model": str(self.asked),
+            "against": str(self.against) if self.against else None,
+            "field": self.field,
+            "at_least": self.at_least,
+        }
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._asking import ModelJudge, UnboundJudge
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import together
-from regauge.judges.model._rubric import outside_run
+from regauge.judges.model._declared import check_at_least
+from regauge.judges.model._model_judge import RunOnlyJudge
 from regauge.judges.model._votes import check_reducer, count
 
 if TYPE_CHECKING:
@@ -100,46 +99,30 @@ def panel(
                 '  fix: list judges such as rubric("name", model="openai:gpt-5-mini")'
             )
     check_reducer(reducer, judge=name)
-    if not 0 <= at_least <= 1:
-        raise UsageError(f"{name}: at_least is a score from 0 to 1, not {at_least!r}")
+    check_at_least(name, at_least)
     return UnboundPanel(members=members, reducer=reducer, at_least=at_least, name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PanelJudge:
+class PanelJudge(RunOnlyJudge):
     """A panel that is ready to judge."""
 
-    name: str
     members: tuple[ModelJudge, ...]
     reducer: Reducer
-    at_least: float
 
     @property
     def models(self) -> tuple[str, ...]:
         """The models of all members, each once."""
         return tuple(dict.fromkeys(model for member in self.members for model in member.models))
 
-    @property
-    def digest(self) -> str:
-        """Over the members and how their verdicts make one."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(
-            {
-                "kind": "panel",
-                "version": 1,
-                "members": [member.digest for member in self.members],
-                "reducer": self.reducer,
-                "at_least": self.at_least,
-            }
-        )
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise, for only a run knows how to ask."""
-        del completion
-        raise outside_run(self.name, case)
+    def _made_of(self) -> dict[str, JSON]:
+        return {
+            "kind": "panel",
+            "version": 1,
+            "members": [member.digest for member in self.members],
+            "reducer": self.reducer,
+            "at_least": self.at_least,
+        }
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls

@@ -7,18 +7,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, JudgeError, PromptError, UsageError
+from regauge.errors import UsageError
 from regauge.judges._evidence import number
-from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
+from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
 from regauge.judges.model._delimited import PROTOCOL, question
 from regauge.judges.model._inputs import judged_text, texts_for
 from regauge.judges.model._logprobs import expected_score
+from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import read_completion
 from regauge.judges.model._reply_form import reply_form
 from regauge.judges.model._votes import check_reducer, count
-from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from regauge.judges.model._reply import Reply
     from regauge.judges.model._votes import Reducer
     from regauge.prompts import Prompt, RubricSpec
-    from regauge.providers import Completion, ModelId
+    from regauge.providers import Completion
 
-__all__ = ["RubricJudge", "UnboundRubric", "load_rubric", "model_of", "outside_run", "rubric"]
+__all__ = ["RubricJudge", "UnboundRubric", "rubric"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +71,11 @@ class UnboundRubric:
         """
         prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
         if spec.kind == "pair":
-            fault = Fault(
-                path=prompt.path,
-                line=prompt.lines.get("rubric"),
-                message="this rubric compares two answers",
+            raise another_kind(
+                prompt,
+                "this rubric compares two answers",
                 fix=f'judge by it with pairwise("{prompt.name}")',
             )
-            raise PromptError([fault])
         return RubricJudge(
             name=self.name,
             prompt=prompt,
@@ -122,14 +120,12 @@ def rubric(
     >>> rubric("incident-faithfulness", at_least=0.7).name
     'incident-faithfulness'
     """
-    if at_least is not None and not 0 <= at_least <= 1:
-        raise UsageError(f"{name}: at_least is a score from 0 to 1, not {at_least!r}")
+    check_parameters(
+        name, at_least=at_least, field=field, model=model, declared=f"rubric({name!r})"
+    )
     if votes < 1:
         raise UsageError(f"{name}: votes must be at least 1, not {votes!r}")
     check_reducer(reducer, judge=name)
-    parse_path(field)
-    if model is not None:
-        parse_model_id(model, at=f"rubric({name!r})")
     return UnboundRubric(
         rubric=name,
         version=version,
@@ -144,33 +140,27 @@ def rubric(
 
 
 @dataclass(frozen=True, kw_only=True)
-class RubricJudge:
+class RubricJudge(OneModelJudge):
     """A rubric that is ready to judge.
 
     Attributes:
         prompt: The rubric's file.
         spec: What verdict it asks for.
-        asked: Who is asked.
     """
 
-    name: str
     prompt: Prompt
     spec: RubricSpec
-    asked: ModelId
-    at_least: float
     votes: int
     reducer: Reducer
-    field: str
     reference: Expected | None
 
     @property
-    def models(self) -> tuple[str, ...]:
-        """The one model that is asked."""
-        return (str(self.asked),)
-
-    @cached_property
     def measurement_digest(self) -> str:
         """Over what may change a score; what passes is not part of it."""
+        return self._measurement_digest
+
+    @cached_property
+    def _measurement_digest(self) -> str:
         return digest_of(
             {
                 "kind": "rubric",
@@ -187,19 +177,8 @@ class RubricJudge:
             }
         )
 
-    @property
-    def digest(self) -> str:
-        """Over what may change a score, and the score that passes."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of({"measurement": self.measurement_digest, "at_least": self.at_least})
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise, for only a run knows how to ask."""
-        del completion
-        raise outside_run(self.name, case)
+    def _made_of(self) -> dict[str, JSON]:
+        return {"measurement": self.measurement_digest, "at_least": self.at_least}
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
@@ -267,57 +246,6 @@ class RubricJudge:
             actual=ballot.score,
             details=details,
         )
-
-
-def load_rubric(
-    name: str, context: JudgeContext, *, version: str | None, judge: str
-) -> tuple[Prompt, RubricSpec]:
-    """A rubric's prompt, and what verdict it asks for.
-
-    Raises:
-        PromptError: There is no such prompt, it is faulty, or it is no rubric.
-    """
-    from regauge.prompts import load_prompt
-
-    prompt = load_prompt(name, version, root=context.project.root)
-    if prompt.rubric is None:
-        fault = Fault(
-            path=prompt.path,
-            line=1,
-            message=f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
-            fix="add `rubric:` with `kind: graded`, `binary`, `choice` or `pair`",
-        )
-        raise PromptError([fault])
-    return prompt, prompt.rubric
-
-
-def model_of(
-    wanted: str | None, prompt: Prompt | None, context: JudgeContext, *, judge: str
-) -> ModelId:
-    """Who is asked: what the eval says, else the prompt, else the project.
-
-    Raises:
-        UsageError: None of them says, or what it says is no model.
-    """
-    named = prompt.model if prompt is not None else None
-    model = wanted or named or context.model
-    if model is None:
-        raise UsageError(
-            f"nothing says which model the judge {judge!r} asks\n"
-            "  fix: set `judge_model` in [tool.regauge] of pyproject.toml, add `model:` to the"
-            " rubric, or give the judge model=..."
-        )
-    said = str(prompt.path) if prompt is not None and not wanted and named else judge
-    return parse_model_id(model, at=said)
-
-
-def outside_run(judge: str, case: GoldenCase) -> JudgeError:
-    """The error of a judge that is asked where nothing can be recorded."""
-    return JudgeError(
-        f"{judge}: case {case.id!r} cannot be judged here: this judge asks a model, and only a run"
-        " of `pytest evals` knows how",
-        judge=judge,
-    )
 
 
 def _shown(value: float | str) -> str:

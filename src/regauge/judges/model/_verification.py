@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
-from regauge.digests import digest_of
-from regauge.errors import UsageError
 from regauge.judges._answer import Answer, Expected
 from regauge.judges._evidence import plural, quote
-from regauge.judges._path import parse_path
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import ask, together
+from regauge.judges.model._declared import check_parameters, model_of
 from regauge.judges.model._delimited import PROTOCOL, question
 from regauge.judges.model._inputs import case_text, judged_text, text_of_value, texts_for
+from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
-from regauge.judges.model._rubric import model_of, outside_run
-from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.prompts import Prompt
-    from regauge.providers import Completion, ModelId
+    from regauge.providers import Completion
 
 __all__ = ["ClaimsJudge", "UnboundClaims", "verified_claims"]
 
@@ -103,69 +99,44 @@ def verified_claims(
     >>> verified_claims("report", field="summary").name
     'verified_claims(report, field=summary)'
     """
-    if not 0 <= at_least <= 1:
-        raise UsageError(f"verified_claims: at_least is a share from 0 to 1, not {at_least!r}")
-    parse_path(field)
-    if model is not None:
-        parse_model_id(model, at="verified_claims")
+    name = "verified_claims"
+    check_parameters(name, at_least=at_least, field=field, model=model, declared=name)
     part = f", field={field}" if field else ""
     return UnboundClaims(
         source=source,
         at_least=at_least,
         model=model,
         field=field,
-        name=f"verified_claims({source}{part})",
+        name=f"{name}({source}{part})",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClaimsJudge:
+class ClaimsJudge(OneModelJudge):
     """Verified claims, ready to judge.
 
     Attributes:
+        source: As the eval declares it.
         prompts: The prompt of each step.
-        asked: Who is asked.
     """
 
-    name: str
     source: str | Expected
     prompts: Mapping[str, Prompt]
-    asked: ModelId
-    at_least: float
-    field: str
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The one model that is asked."""
-        return (str(self.asked),)
-
-    @property
-    def digest(self) -> str:
-        """Over the prompts of all steps, model, source and the share that passes."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> str:
+    def _made_of(self) -> dict[str, JSON]:
         source = (
             {"expected": self.source.path} if isinstance(self.source, Expected) else self.source
         )
-        return digest_of(
-            {
-                "kind": "verified_claims",
-                "version": 1,
-                "protocol": PROTOCOL,
-                "prompts": {name: prompt.digest for name, prompt in self.prompts.items()},
-                "model": str(self.asked),
-                "source": source,
-                "field": self.field,
-                "at_least": self.at_least,
-            }
-        )
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise, for only a run knows how to ask."""
-        del completion
-        raise outside_run(self.name, case)
+        return {
+            "kind": "verified_claims",
+            "version": 1,
+            "protocol": PROTOCOL,
+            "prompts": {name: prompt.digest for name, prompt in self.prompts.items()},
+            "model": str(self.asked),
+            "source": source,
+            "field": self.field,
+            "at_least": self.at_least,
+        }
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
