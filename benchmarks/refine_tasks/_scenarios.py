@@ -134,9 +134,8 @@ def run_one(task: Task, scenario: Scenario, by: By, index: int) -> tuple[Row, in
 
     The same index is the same run.
     """
-    with trial_of(task, scenario, by, index) as (trial, label):
-        if scenario.propose is not None:
-            trial = scenario.propose(task, trial)
+    with trial_of(task, scenario, by, index) as (made, label):
+        trial = scenario.propose(task, made) if scenario.propose is not None else made
         state, bench, seconds = refined(task, trial)
     row = row_of(task, trial, state, seconds, label=label)
     if trial.inputs:

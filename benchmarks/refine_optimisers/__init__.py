@@ -1,0 +1,1 @@
+"""Other tools' optimisers of prompts, on the simulated tasks the refinement loop is tried on."""
