@@ -7,7 +7,7 @@ several equal prompts would look better than it is; so each purpose has numbers 
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from regauge.errors import UsageError
 
@@ -17,9 +17,7 @@ __all__ = [
     "CONTROL_HOURS",
     "HISTORY_FIRST",
     "REVISION_FIRST",
-    "TrialPurpose",
     "check_trials",
-    "purpose_of",
     "stored_number",
 ]
 
@@ -37,19 +35,6 @@ REVISION_FIRST: Final = 2000
 
 CONTROL_HOURS: Final = 24
 """A control trial from the local store is today's when it was recorded less than so long ago."""
-
-TrialPurpose: TypeAlias = Literal["candidate", "history", "control"]
-
-
-def purpose_of(number: int) -> TrialPurpose:
-    """What a trial was drawn for.
-
-    >>> purpose_of(0), purpose_of(100), purpose_of(1000)
-    ('candidate', 'history', 'control')
-    """
-    if number >= CONTROL_FIRST:
-        return "control"
-    return "history" if number >= HISTORY_FIRST else "candidate"
 
 
 def stored_number(arm: Literal["candidate", "main"], number: int) -> int:

@@ -16,8 +16,8 @@ from regauge.gate._numbers import (
     CANDIDATE_FIRST,
     CONTROL_FIRST,
     HISTORY_FIRST,
+    REVISION_FIRST,
     check_trials,
-    purpose_of,
     stored_number,
 )
 from regauge.gate._types import TrialFacts
@@ -256,12 +256,10 @@ def test_however_sessions_fall_no_number_is_drawn_twice_and_the_end_is_complete(
 
 
 def test_every_purpose_has_numbers_of_its_own():
-    assert CANDIDATE_FIRST < HISTORY_FIRST < CONTROL_FIRST
-    assert [purpose_of(stored_number(arm, 0)) for arm in ("candidate", "main")] == [
-        "candidate",
-        "control",
-    ]
-    assert {purpose_of(n) for n in (HISTORY_FIRST, CONTROL_FIRST - 1)} == {"history"}
+    assert CANDIDATE_FIRST < HISTORY_FIRST < CONTROL_FIRST < REVISION_FIRST
+    last = HISTORY_FIRST - 1
+    assert stored_number("candidate", last) < HISTORY_FIRST
+    assert CONTROL_FIRST <= stored_number("main", 0) < stored_number("main", last) < REVISION_FIRST
     check_trials(HISTORY_FIRST, what="--trials")
     with pytest.raises(UsageError, match="--trials wants 101 trials of a case"):
         check_trials(HISTORY_FIRST + 1, what="--trials")
