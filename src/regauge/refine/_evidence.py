@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,15 +28,22 @@ def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str
     return _within_cases(tally, text, than, cases, check, better=False)
 
 
-def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> float:
-    """How much more of a case's checks pass, as a mean over the cases that both have; 0 if none."""
+def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tuple[float, float]:
+    """How much more of a case's checks pass, as a mean over the cases that both have.
+
+    Returns:
+        The mean, and its standard error; 0 where there is no such case, or only one.
+    """
     gains = [
         mine - its
         for case in cases
         if (mine := tally.score(text, case)) is not None
         and (its := tally.score(than, case)) is not None
     ]
-    return sum(gains) / len(gains) if gains else 0.0
+    if not gains:
+        return 0.0, 0.0
+    error = stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return fmean(gains), error
 
 
 def _within_cases(

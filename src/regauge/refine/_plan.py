@@ -15,7 +15,7 @@ from regauge.refine._state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from regauge.refine._clusters import Cluster
     from regauge.refine._state import Phase, Setting, State
@@ -79,11 +79,13 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
 
 
 def screen(setting: Setting, state: State) -> RunTrials:
-    """One trial of a few failing cases, for every candidate."""
+    """A few trials of a few failing cases, for every candidate."""
     cases = screen_cases(setting, state.cluster)
+    each, more = divmod(max(len(cases), setting.policy.test.screen_trials), len(cases))
+    trials = {case: each + (n < more) for n, case in enumerate(cases)}
     return RunTrials(
         draws=tuple(
-            draws(setting, state, candidate.text, cases, 1) for candidate in state.candidates
+            draws(setting, state, candidate.text, cases, trials) for candidate in state.candidates
         )
     )
 
@@ -92,7 +94,8 @@ def confirm(setting: Setting, state: State) -> RunTrials:
     """First all train cases; then those in question and a few others, under both texts.
 
     At the first look the cases in question get all the trials of a look, the others one: what
-    else a text breaks is for the gate to find.
+    else a text breaks is for the gate to find. Where edits were accepted before, the text as it
+    is has few trials of its own yet, and gets them too.
     """
     test, cluster = setting.policy.test, state.cluster
     text = state.candidates[0].text
@@ -102,6 +105,7 @@ def confirm(setting: Setting, state: State) -> RunTrials:
             draws=(
                 draws(setting, state, text, cluster.cases, test.look_trials),
                 draws(setting, state, text, rest, 1),
+                draws(setting, state, state.text, cluster.cases, _lacking(setting, state)),
             )
         )
     others = [case for case in setting.train if case not in cluster.cases]
@@ -115,6 +119,15 @@ def confirm(setting: Setting, state: State) -> RunTrials:
             draws(setting, state, state.text, cases, 1),
         )
     )
+
+
+def _lacking(setting: Setting, state: State) -> dict[str, int]:
+    """How many trials the cases in question lack under the text as it is."""
+    enough = setting.policy.test.baseline_trials
+    return {
+        case: max(0, enough - state.tally.trials(state.text.digest, case))
+        for case in state.cluster.cases
+    }
 
 
 def simplify(setting: Setting, state: State) -> RunTrials:
@@ -207,7 +220,11 @@ def screen_cases(setting: Setting, cluster: Cluster) -> tuple[str, ...]:
 
 
 def draws(
-    setting: Setting, state: State, text: PromptText, cases: Iterable[str], trials: int
+    setting: Setting,
+    state: State,
+    text: PromptText,
+    cases: Iterable[str],
+    trials: int | Mapping[str, int],
 ) -> Draws:
     """The next trials of each case, as numbers that were not drawn yet."""
     least = 0 if text.digest == setting.base.digest else setting.first_trial
@@ -216,7 +233,10 @@ def draws(
         trials=tuple(
             (case, number)
             for case in cases
-            for number in _numbers(max(least, state.tally.next_trial(text.digest, case)), trials)
+            for number in _numbers(
+                max(least, state.tally.next_trial(text.digest, case)),
+                trials if isinstance(trials, int) else trials[case],
+            )
         ),
     )
 

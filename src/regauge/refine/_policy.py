@@ -52,13 +52,15 @@ class TestPolicy:
         again_p: A cluster stays, too, when cases that failed once fail again so often that a
             flaky check does it no likelier than this: few broken cases among many sound ones.
         screen_cases: Failing cases that a candidate is first tried on.
+        screen_trials: Of these cases together; where they are few, each is drawn more often.
         screened: Candidates of one cluster that go on to the test.
         alpha: The error rate of accepting edits over the whole run; the i-th edit that is tested
             gets 6/(pi i)^2 of it, which sums to 1.
         looks: How often the evidence for one edit is looked at; each look gets its share.
         look_trials: Trials per case and look.
         anchors: Cases the check passes that are drawn along from the second look on.
-        hopeless: Above this p-value an edit is refuted.
+        hopeless: Above this p-value an edit is refuted, once `hopeless_trials` were drawn.
+        hopeless_trials: Of the cases in question; fewer do not refute an edit.
         harm_p: Up to this p-value another check got worse, divided by `looks`.
         margin: An edit whose mean effect is below minus this is refuted.
         fresh_p: The target must have improved on trials that chose nothing, up to this p-value.
@@ -77,12 +79,14 @@ class TestPolicy:
     flaky_p: float = 0.05
     again_p: float = 0.01
     screen_cases: int = 6
+    screen_trials: int = 6
     screened: int = 2
     alpha: float = 0.05
     looks: int = 4
     look_trials: int = 2
     anchors: int = 4
     hopeless: float = 0.35
+    hopeless_trials: int = 12
     harm_p: float = 0.05
     margin: float = 0.03
     fresh_p: float = 0.05

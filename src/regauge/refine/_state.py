@@ -25,6 +25,7 @@ __all__ = [
     "AskCritique",
     "AskProposals",
     "Candidate",
+    "Confirmed",
     "Critique",
     "CritiqueKind",
     "Critiqued",
@@ -125,6 +126,15 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """A candidate that passed its test; others may do better."""
+
+    candidate: Candidate
+    p: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """One decision, for the audit trail.
 
@@ -201,6 +211,7 @@ class State:
         tally: What trials said that may choose edits.
         fresh: What trials said that chose nothing: the evidence of the last verification.
         open: Clusters of this cycle that are still to be worked on; the first is the current one.
+        confirmed: Candidates that passed their test and leave failures; others may leave fewer.
         tier: Which of the proposers is asked.
         novel: Whether any proposer came with something new in this cycle.
         look: Which look at the current evidence, from 1.
@@ -223,6 +234,7 @@ class State:
     questions: tuple[tuple[Cluster, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
+    confirmed: tuple[Confirmed, ...] = ()
     tier: int = 0
     novel: bool = False
     look: int = 0

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine._candidates import candidates_of
-from regauge.refine._clusters import diagnose
+from regauge.refine._clusters import diagnose, tail
 from regauge.refine._edits import Delete
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._memory import Tried, changed_lines
 from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
-from regauge.refine._state import Accepted, Note, Stop
+from regauge.refine._state import Accepted, Confirmed, Note, Stop
 
 if TYPE_CHECKING:
     from regauge.refine._clusters import Cluster
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from regauge.refine._text import PromptText
 
 __all__ = [
+    "accept_best",
     "after_baseline",
     "after_confirm",
     "after_critique",
@@ -142,7 +143,7 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
         return _next_tier(setting, state)
-    return _begin_test(replace(state, candidates=best))
+    return _begin_test(replace(state, candidates=best, confirmed=()))
 
 
 def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -152,7 +153,7 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     candidate = state.candidates[0]
     tally, new, old = state.tally, candidate.text.digest, state.text.digest
     p = better_p(tally, new, old, cluster.cases, cluster.check)
-    effect = mean_effect(tally, new, old, setting.train)
+    effect, error = mean_effect(tally, new, old, setting.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     harmed = [
         check
@@ -174,9 +175,12 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     if harmed:
         worse = said("refuted", f"{harmed[0]} got worse")
         return _drop_first(setting, tried(worse, candidate.text, f"{harmed[0]} got worse"))
-    if p <= bound and effect > 0:
-        return _accept(setting, said("confirmed", f"{cluster.check} passes more often"), p, effect)
-    if p > test.hopeless or effect < -test.margin:
+    confirmed = Confirmed(candidate=candidate, p=p, effect=effect)
+    if p <= bound and effect > -error:
+        state = said("confirmed", f"{cluster.check} passes more often")
+        return _confirmed(setting, state, confirmed)
+    drawn = tally.over(new, cluster.cases, cluster.check).trials
+    if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
         return _drop_first(setting, tried(said("refuted", "no gain"), candidate.text, "no gain"))
     if state.look >= test.looks:
         undecided = said("undecided", "the trials do not settle it")
@@ -296,11 +300,33 @@ def _begin_test(state: State) -> State:
 
 def _drop_first(setting: Setting, state: State) -> State:
     state = replace(state, candidates=state.candidates[1:])
-    return _begin_test(state) if state.candidates else _next_tier(setting, state)
+    if state.candidates:
+        return _begin_test(state)
+    return accept_best(setting, state) if state.confirmed else _next_tier(setting, state)
 
 
-def _accept(setting: Setting, state: State, p: float, effect: float) -> State:
-    candidate, cluster = state.candidates[0], state.cluster
+def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
+    """Accept a candidate that leaves no failures; compare it with the others when it does."""
+    state = replace(state, confirmed=(*state.confirmed, one), candidates=state.candidates[1:])
+    said = state.tally.over(one.candidate.text.digest, state.cluster.cases, state.cluster.check)
+    test = setting.policy.test
+    leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
+    return _begin_test(state) if leaves and state.candidates else accept_best(setting, state)
+
+
+def accept_best(setting: Setting, state: State) -> State:
+    """Accept the confirmed candidate that passes most often; of equals the first."""
+    cluster = state.cluster
+
+    def rate(one: Confirmed) -> float:
+        said = state.tally.over(one.candidate.text.digest, cluster.cases, cluster.check)
+        return (said.passed + 1) / (said.trials + 2)
+
+    return _accept(setting, state, max(state.confirmed, key=rate))
+
+
+def _accept(setting: Setting, state: State, best: Confirmed) -> State:
+    candidate, cluster = best.candidate, state.cluster
     before = state.tally.over(state.text.digest, cluster.cases, cluster.check)
     after = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
     accepted = Accepted(
@@ -309,8 +335,8 @@ def _accept(setting: Setting, state: State, p: float, effect: float) -> State:
         text=candidate.text,
         before=(before.passed, before.trials),
         after=(after.passed, after.trials),
-        p=p,
-        effect=effect,
+        p=best.p,
+        effect=best.effect,
     )
     state = tried(state, candidate.text, candidate.edit.strategy, "accepted")
     state = replace(
@@ -319,6 +345,7 @@ def _accept(setting: Setting, state: State, p: float, effect: float) -> State:
         text=candidate.text,
         memory=state.memory.with_incumbent(candidate.text),
         candidates=(),
+        confirmed=(),
         idle=0,
     )
     if state.cycle >= setting.policy.limits.cycles:

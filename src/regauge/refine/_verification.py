@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.refine._evidence import better_p
 from regauge.refine._plan import holdout_cases_of, verification_phase, without
 from regauge.refine._state import Note
-from regauge.refine._steps import stop, tried
+from regauge.refine._steps import accept_best, stop, tried
 from regauge.refine._tally import Count
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ def out_of(setting: Setting, state: State, reason: StopReason) -> State:
         return state.noting(note, phase="suite" if known else "holdout")
     if state.phase == "fresh":
         return _roll_back(setting, state.noting(note), "undecided", "too few trials are left")
+    if state.confirmed and state.phase == "confirm":
+        state = accept_best(setting, state.noting(note, candidates=()))
+        return state if state.stop else _resumed(setting, replace(state, ending=reason))
     if state.accepted and state.phase not in {"holdout", "suite"}:
         return _resumed(setting, state.noting(note, ending=reason))
     return stop(state.noting(note), reason, text)
