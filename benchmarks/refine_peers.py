@@ -3,6 +3,7 @@
     python benchmarks/refine_peers.py [--task incidents tickets invoices] [--scenario single ...]
                                       [--by rules model gepa deepeval-GEPA ...] [--runs 40]
                                       [--json] [--keep benchmarks/results/refine_peers.json]
+    python benchmarks/refine_peers.py --table benchmarks/results/refine_peers.json
 
 All have the same prompts, cases, seeds, about 600 answers, and the same simulated reflection model.
 Those that are not installed are named as not measured. They optimise a mean within a budget and do
@@ -33,6 +34,7 @@ from benchmarks.refine_optimisers._deepeval import SETTINGS as DEEPEVAL
 from benchmarks.refine_optimisers._deepeval import by_deepeval
 from benchmarks.refine_optimisers._gepa import SETTINGS as GEPA
 from benchmarks.refine_optimisers._gepa import by_gepa
+from benchmarks.refine_optimisers._table import table
 from benchmarks.refine_tasks._bench import measured
 from benchmarks.refine_tasks._scenarios import SCENARIOS, run_one, trial_of
 from benchmarks.refine_tasks._task import load_task
@@ -127,7 +129,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="a file of results to put them into")
+    parser.add_argument("--table", type=Path, help="print a file of results as a table and end")
     options = parser.parse_args()
+    if options.table:
+        print(table(json.loads(options.table.read_text())), end="")
+        return
     for name in options.task:
         task = load_task(name)
         for by in options.by:
@@ -135,6 +141,8 @@ def main() -> None:
                 print(f"{by}: not measured, for {lacking} is not installed", file=sys.stderr)
                 continue
             for scenario in options.scenario:
+                if by == "rules" and SCENARIOS[scenario].only_by == "model":
+                    continue  # about what the reflection model proposes
                 rows = [(one(task, scenario, by, index), 0) for index in range(options.runs)]
                 found = summed_up(name, scenario, by, rows)
                 show(found, as_json=options.json)
