@@ -79,6 +79,10 @@ class GateRepo:
             f"[tool.regauge]\nconcurrency = 16\n{provider}{more}",
         )
 
+    def setenv(self, **variables: str) -> None:
+        """Have variables in the environment of all that is run from here on."""
+        self._environ |= variables
+
     def write(self, path: str, text: str) -> None:
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli._evals import with_evals
+from regauge.cli._refine_take import Taking
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine import (
-    apply_run,
-    commit_on_branch,
-    current_branch,
+    Refinement,
+    RunOptions,
     find_refinement,
-    headline,
     list_refinements,
-    push,
     read_trail,
-    reject,
-    remote_address,
     roll_back,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
+    from regauge.digests import JSON
     from regauge.refine import Run
+    from regauge.runner import EvalSession
 
-__all__ = ["RUN_COMMANDS", "applied", "branched", "reviewed"]
+__all__ = ["RUN_COMMANDS"]
 
 
 @click.command(name="list")
@@ -62,51 +57,82 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
     if trail:
         _show_trail(run, as_json=as_json)
         return
-    if not run.result.is_file():
-        raise UsageError(
-            f"run {run.id} is not over\n  fix: regauge refine resume {run.id}, or --trail"
-        )
+    _result(run)
     source = run.result if as_json else run.markdown
     echo(source.read_text(encoding="utf-8").rstrip())
 
 
 @click.command(name="diff")
 @click.argument("name", metavar="RUN")
-def diff_command(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def diff_command(name: str, *, as_json: bool) -> None:
     """Show what a run changes of the prompt's file, as a patch."""
     run = find_refinement(Project.find(), name)
-    if run.diff.is_file():
-        click.echo(run.diff.read_text(encoding="utf-8"), nl=False)
+    diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
+    if as_json:
+        _say_json(run, diff=diff)
+    elif diff:
+        click.echo(diff, nl=False)
     else:
         echo(f"run {run.id} proposes no change")
 
 
 @click.command(name="apply")
 @click.argument("name", metavar="RUN")
-def apply_command(name: str) -> None:
+@click.option("--branch", is_flag=False, flag_value="", help="Commit it on a branch instead.")
+@click.option("--pr", is_flag=True, help="Push that branch; open its pull request, or renew it.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
     """Write what a run proposes into the prompt's file, and its version into prompts.lock."""
     project = Project.find()
-    applied(project, find_refinement(project, name), echo)
+    run = find_refinement(project, name)
+    result = _result(run)
+    if result["revision"] is None:
+        raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
+    taking = Taking.prepared(
+        project,
+        _prompt(run),
+        write=branch is None and not pr,
+        branch=branch,
+        pr=pr,
+        say=lambda line: echo(line, err=as_json),
+    )
+    done = taking.take(run, result)
+    if as_json:
+        _say_json(run, **done)
 
 
 @click.command(name="rollback")
 @click.argument("name", metavar="RUN")
-def rollback_command(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def rollback_command(name: str, *, as_json: bool) -> None:
     """Put back what a run replaced."""
     project = Project.find()
     run = find_refinement(project, name)
     changed = roll_back(run, find_prompt(_prompt(run), root=project.root))
     run.note(status="rolled-back")
-    echo(f"took back run {run.id}: {', '.join(str(short(path)) for path in changed)}")
+    if as_json:
+        _say_json(run, wrote=[project.relative(path).as_posix() for path in changed])
+    else:
+        echo(f"took back run {run.id}: {', '.join(str(short(path)) for path in changed)}")
 
 
 @click.command(name="verify")
 @click.argument("name", metavar="RUN")
-def verify_command(name: str) -> None:
-    """Check that nobody changed a run's audit trail."""
-    run = find_refinement(Project.find(), name)
+@click.option("--recompute", is_flag=True, help="Make every decision once more; ask nobody.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
+    """Check that nobody changed a run's audit trail, and that its decisions follow from it."""
+    project = Project.find()
+    run = find_refinement(project, name)
     events = read_trail(run.trail)
+    decisions = _recomputed(project, run) if recompute else None
+    if as_json:
+        _say_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
+        return
     echo(f"{run.id}: {len(events)} events, chain whole, last {events[-1].digest[:12]}")
+    if decisions is not None:
+        echo(f"  {decisions} decisions made once more from what was observed, all the same")
 
 
 RUN_COMMANDS = (
@@ -119,81 +145,46 @@ RUN_COMMANDS = (
 )
 
 
-def applied(project: Project, run: Run, say: Callable[[str], None]) -> None:
-    """Write a run's proposal."""
-    changed = apply_run(run, find_prompt(_prompt(run), root=project.root))
-    run.note(status="applied")
-    say(f"wrote {', '.join(str(short(path)) for path in changed)}")
-    say(f"  take it back: regauge refine rollback {run.id}")
+def _recomputed(project: Project, run: Run) -> int:
+    """How many decisions of a run come out the same when they are made once more."""
+    facts = run.facts()
+    counted: list[int] = []
 
+    def act(evals: EvalSession) -> None:
+        options = RunOptions.from_json(facts["options"])
+        refinement = Refinement(evals, evals.plan.cases, options, earlier=run)
+        counted.append(refinement.verify(run))
+        evals.close()
 
-def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> bool:
-    """Ask a person for every edit; True when all are wanted.
-
-    What was verified is all of them together, so one that is not wanted takes the rest along: it
-    is remembered, and the next run looks for another.
-    """
-    refused = [
-        number
-        for number, change in enumerate(result["changes"])
-        if not click.confirm(
-            f"{number + 1}. {change['strategy']} for {change['check']}: take it?", err=True
-        )
-    ]
-    if refused:
-        reject(project, run, refused)
-        click.echo("  not taken; the next run looks for another edit", err=True)
-    return not refused
-
-
-def branched(
-    project: Project,
-    run: Run,
-    result: Mapping[str, Any],
-    *,
-    name: str,
-    pr: bool,
-    say: Callable[[str], None],
-) -> None:
-    """Commit a run's proposal on a branch of its own, and open a pull request where asked to."""
-    path = find_prompt(_prompt(run), root=project.root)
-    note = str(result["revision"]["note"]) or "Revise the prompt"
-    title = f"{result['prompt']}: {note[0].lower()}{note[1:]}"
-    branch = commit_on_branch(run, path, name=name, message=f"{title}\n\n{headline(result)}\n")
-    run.note(branch=branch.name, commit=branch.commit)
-    say(f"committed {branch.commit[:9]} on branch {branch.name}")
-    if not pr:
-        say(f"  push it: git push origin {branch.name}")
-        return
-    _pulled(project, run, path, branch.name, title=title, say=say)
-
-
-def _pulled(
-    project: Project, run: Run, path: Path, branch: str, *, title: str, say: Callable[[str], None]
-) -> None:
-    """Push a branch and open a pull request into the branch the run began on."""
-    from regauge.github import GitHub, repo_of_remote
-
-    base = (
-        current_branch(path)
-        or os.environ.get("GITHUB_HEAD_REF")
-        or project.settings.gate.ref.removeprefix("origin/")
+    with_evals(
+        project,
+        Path(facts["evals"]) if facts.get("evals") else project.root / "evals",
+        act,
+        prompts=[_prompt(run)],
+        options=[word for word in map(str, facts["words"]) if not word.startswith("--record=")]
+        + ["--record=none"],
+        draw=False,
     )
-    repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
-    try:
-        github = GitHub.from_environ(os.environ, repo=repo, say=say)
-    except UsageError as error:
+    return counted[0]
+
+
+def _result(run: Run) -> dict[str, Any]:
+    """What came of a run.
+
+    Raises:
+        UsageError: It is not over.
+    """
+    if not run.result.is_file():
         raise UsageError(
-            f"the branch is there, but no pull request: {str(error).splitlines()[0]}\n"
-            f"  fix: git push origin {branch} && gh pr create --head {branch} --base {base}"
-            f" --title {shlex.quote(title)} --body-file {short(run.markdown)}"
-        ) from error
-    with github:
-        push(path, branch)
-        body = run.markdown.read_text(encoding="utf-8")
-        posted = github.open_pull_request(head=branch, base=base, title=title, body=body)
-    run.note(pull_request=posted.url)
-    say(f"pull request {posted.url}")
+            f"run {run.id} is not over\n  fix: regauge refine resume {run.id}, or see what it did:"
+            f" regauge refine show {run.id} --trail"
+        )
+    found: dict[str, Any] = json.loads(run.result.read_text(encoding="utf-8"))
+    return found
+
+
+def _say_json(run: Run, **facts: JSON) -> None:
+    click.echo(json.dumps({"run": run.id, "prompt": _prompt(run), **facts}, ensure_ascii=False))
 
 
 def _show_trail(run: Run, *, as_json: bool) -> None:

@@ -159,6 +159,16 @@ class GitHub:
         self._label(posted.number, labels)
         return posted
 
+    def pull_request_from(self, head: str, base: str) -> Posted | None:
+        """The open pull request of these branches; None where there is none.
+
+        Raises:
+            GitHubError: GitHub cannot be reached, or refuses.
+        """
+        repo = self._api.access.repo
+        there = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
+        return _posted(there, "unchanged") if there is not None else None
+
     def open_issue(
         self, *, title: str, body: str, mark: Mark | None = None, labels: Sequence[str] = ()
     ) -> Posted:

@@ -36,6 +36,11 @@ _KINDS: Final = {
 _SECONDARY_S: Final = 60.0
 _SERVER_WAITS_S: Final = (1.0, 4.0)
 _WORDS_MAX: Final = 300
+_NO_PULLS: Final = "not permitted to create or approve pull requests"
+_LET_PULL: Final = (
+    "turn on `Allow GitHub Actions to create and approve pull requests` in the settings of the"
+    " repository (Actions, General), or hand over the token of a person or an app"
+)
 
 
 def wait_s(
@@ -98,9 +103,12 @@ def refused(
         "rate-limit": "wait, or use a token with a larger limit",
         "server": "run the same command again",
     }
+    words = _words(response)
+    if _NO_PULLS in words:
+        fixes[kind] = _LET_PULL
     fix = f"\n  fix: {fixes[kind]}" if kind in fixes else ""
     return GitHubError(
-        f"cannot {what}: GitHub answered {status}: {_words(response)}{fix}",
+        f"cannot {what}: GitHub answered {status}: {words}{fix}",
         kind=kind,
         status=status,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from regauge.refine._apply import Revision, apply_run, revised, roll_back
-from regauge.refine._branch import Branch, commit_on_branch, current_branch, push, remote_address
+from regauge.refine._branch import Branch, commit_on_branch, current_branch, uncommitted
 from regauge.refine._conduct import Estimate, Refinement
+from regauge.refine._remote import has_unpushed, push, remote_address, remote_tip
 from regauge.refine._report import evidence_lines, headline, markdown_of
 from regauge.refine._result import result_of
 from regauge.refine._runs import (
@@ -45,6 +46,7 @@ __all__ = [
     "current_branch",
     "evidence_lines",
     "find_refinement",
+    "has_unpushed",
     "headline",
     "list_refinements",
     "markdown_of",
@@ -57,9 +59,11 @@ __all__ = [
     "remember",
     "remember_status",
     "remote_address",
+    "remote_tip",
     "result_of",
     "revised",
     "roll_back",
     "shown",
+    "uncommitted",
     "variance_of",
 ]

@@ -35,7 +35,9 @@ def as_it_was(subject: Subject, run: Run) -> Subject:
         found: Any = json.loads(_released(run).read_text(encoding="utf-8"))
         released = tuple(str(text) for text in found)
     except (OSError, ValueError, TypeError) as error:
-        raise TrailError(f"run {run.id} cannot be told again: {error}") from error
+        raise TrailError(
+            f"run {run.id} cannot be told again: what it kept of its prompt is not there: {error}"
+        ) from error
     prompt = parse_prompt(source, path=subject.prompt.path)
     return replace(subject, prompt=prompt, source=source, released=released)
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.errors import GitError, UsageError
+from regauge.errors import UsageError
 from regauge.prompts import Repository, lock_of, parse_prompt
+from regauge.refine._git import git_says
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.refine._runs import Run
 
-__all__ = ["Branch", "commit_on_branch", "current_branch", "push", "remote_address"]
+__all__ = ["Branch", "commit_on_branch", "current_branch", "is_proposal", "uncommitted"]
 
-_TIMEOUT_S = 120
+# The last lines of our commits. With the tree in it, one that was amended is no longer ours.
+_RUN, _TREE = "Refinement-run", "Refinement-tree"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,10 @@ class Branch:
     commit: str
 
 
-def commit_on_branch(run: Run, path: Path, *, name: str, message: str) -> Branch:
-    """Commit what a run proposes on a new branch from the current commit.
+def commit_on_branch(
+    run: Run, path: Path, *, name: str, message: str, renew: bool = False
+) -> Branch:
+    """Commit what a run proposes on a branch of its own, from the current commit.
 
     Neither the working tree nor the index is touched, so what is not committed yet stays so.
 
@@ -40,6 +42,7 @@ def commit_on_branch(run: Run, path: Path, *, name: str, message: str) -> Branch
         path: The prompt's file.
         name: Of the branch; empty for `refine/<prompt>-<run>`.
         message: Of the commit.
+        renew: Whether an earlier proposal on that branch gives way to this one.
 
     Raises:
         UsageError: The run proposes nothing, or there is such a branch already.
@@ -51,7 +54,8 @@ def commit_on_branch(run: Run, path: Path, *, name: str, message: str) -> Branch
     root = path.resolve().parent
     repository = Repository.at(root)
     head = repository.commit("HEAD")
-    if _says(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", check=False):
+    there = git_says(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", check=False)
+    if there and not (renew and is_proposal(path, there)):
         raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
     text = run.revision.read_bytes()
     files = {repository.inside(path): text}
@@ -59,70 +63,65 @@ def commit_on_branch(run: Run, path: Path, *, name: str, message: str) -> Branch
         lock = lock_of(path)
         released = lock.add(parse_prompt(text.decode(), path=path))
         files[repository.inside(lock.path)] = str(released).encode()
-    commit = _committed(root, head, files, message)
-    _says(root, "update-ref", f"refs/heads/{name}", commit, "0" * len(commit))
+    tree = _tree(root, head, files)
+    if there and _same(root, there, tree=tree, head=head):
+        return Branch(name=name, commit=there)
+    if there and current_branch(path) == name:
+        raise UsageError(
+            f"the branch {name!r} is checked out, so it cannot be renewed\n"
+            "  fix: git switch to the branch that the proposal is for"
+        )
+    words = f"{message.rstrip()}\n\n{_RUN}: {run.id}\n{_TREE}: {tree}\n"
+    commit = git_says(root, "commit-tree", tree, "-p", head, given=words.encode())
+    git_says(root, "update-ref", f"refs/heads/{name}", commit, there or "0" * len(commit))
     return Branch(name=name, commit=commit)
 
 
 def current_branch(path: Path) -> str:
     """The branch that is checked out; empty where a commit is."""
-    return _says(path.resolve().parent, "symbolic-ref", "--quiet", "--short", "HEAD", check=False)
+    return git_says(path.resolve().parent, "symbolic-ref", "-q", "--short", "HEAD", check=False)
 
 
-def remote_address(path: Path, remote: str = "origin") -> str:
-    """The address of a remote; empty where there is none."""
-    return _says(path.resolve().parent, "remote", "get-url", remote, check=False)
+def is_proposal(path: Path, commit: str) -> bool:
+    """Whether a commit is a proposal as `commit_on_branch` made it: nobody's work is in it."""
+    root = path.resolve().parent
+    said = git_says(
+        root, "log", "-1", f"--format=%(trailers:key={_TREE},valueonly)", commit, check=False
+    )
+    return bool(said) and said == _tree_of(root, commit)
 
 
-def push(path: Path, branch: str, remote: str = "origin") -> None:
-    """Push a branch.
+def uncommitted(path: Path) -> list[Path]:
+    """Those of a prompt's file and its lock that differ from the last commit.
 
     Raises:
-        GitError: It was refused.
+        GitError: It is in no repository.
     """
-    _says(path.resolve().parent, "push", "--quiet", remote, f"refs/heads/{branch}")
+    root = path.resolve().parent
+    files = [path.resolve(), lock_of(path).path.resolve()]
+    return [
+        file for file in files if git_says(root, "status", "--porcelain", "--", str(file)).strip()
+    ]
 
 
-def _committed(root: Path, head: str, files: Mapping[str, bytes], message: str) -> str:
-    """A commit on `head` with other contents of some files, made in an index of its own."""
+def _same(root: Path, commit: str, *, tree: str, head: str) -> bool:
+    parent = git_says(root, "rev-parse", "--verify", "--quiet", f"{commit}~1", check=False)
+    return parent == head and _tree_of(root, commit) == tree
+
+
+def _tree_of(root: Path, commit: str) -> str:
+    return git_says(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}", check=False)
+
+
+def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
+    """The tree of `head` with other contents of some files, made in an index of its own."""
     with tempfile.TemporaryDirectory() as scratch:
         own = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
-        top = Path(_says(root, "rev-parse", "--show-toplevel"))
-        _says(top, "read-tree", head, extra=own)
+        top = Path(git_says(root, "rev-parse", "--show-toplevel"))
+        git_says(top, "read-tree", head, extra=own)
         for inside, data in files.items():
-            blob = _says(top, "hash-object", "-w", "--stdin", given=data)
-            mode = _says(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=own)
+            blob = git_says(top, "hash-object", "-w", "--stdin", given=data)
+            mode = git_says(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=own)
             entry = f"{mode or '100644'},{blob},{inside}"
-            _says(top, "update-index", "--add", "--cacheinfo", entry, extra=own)
-        tree = _says(top, "write-tree", extra=own)
-        return _says(top, "commit-tree", tree, "-p", head, given=message.encode())
-
-
-def _says(
-    directory: Path,
-    *arguments: str,
-    given: bytes = b"",
-    extra: Mapping[str, str] | None = None,
-    check: bool = True,
-) -> str:
-    """What git says to a command; empty where it fails and may."""
-    own = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}
-    environment = {name: value for name, value in os.environ.items() if name not in own}
-    command = ["git", "--literal-pathspecs", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell
-            command,
-            input=given,
-            capture_output=True,
-            check=False,
-            env=environment | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"} | dict(extra or {}),
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitError(f"git {arguments[0]} did not work: {error}") from error
-    if done.returncode == 0:
-        return done.stdout.decode("utf-8", "replace").strip()
-    if not check:
-        return ""
-    said = done.stderr.decode("utf-8", "replace").strip()
-    raise GitError(f"git {arguments[0]} failed: {said or f'exit code {done.returncode}'}")
+            git_says(top, "update-index", "--add", "--cacheinfo", entry, extra=own)
+        return git_says(top, "write-tree", extra=own)

@@ -1,0 +1,104 @@
+"""Conducts a refinement run to its end, and shows what came of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regauge.cli._terminal import echo
+from regauge.errors import UsageError
+from regauge.refine import CUT_OFF, find_refinement, headline, remember_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from regauge.cli._refine_take import Taking
+    from regauge.digests import JSON
+    from regauge.project import Project
+    from regauge.refine import Note, Refinement, Run, State
+    from regauge.runner import EvalSession
+
+__all__ = ["conducted", "ended", "saying", "shown_run"]
+
+_STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
+
+
+def conducted(
+    evals: EvalSession,
+    refinement: Refinement,
+    run: Run,
+    perform: Callable[[Run, Callable[[Note], None]], State],
+    *,
+    as_json: bool,
+) -> Mapping[str, Any]:
+    """Run, and write down what came of it."""
+    if not as_json:
+        click.echo(f"run {run.id}", err=True)
+
+    def listen(note: Note) -> None:
+        if not as_json:
+            echo(f"  {note.event}: {note.text}", style=_STYLES.get(note.event, ""), err=True)
+
+    try:
+        state = perform(run, listen)
+    finally:
+        evals.close()
+    today = datetime.now(UTC).date().isoformat()
+    result = refinement.finish(run, state, date=today)
+    remember_status(run, state)
+    return result
+
+
+def ended(
+    project: Project,
+    result: Mapping[str, Any],
+    taking: Taking,
+    *,
+    shown: bool = False,
+    as_json: bool,
+) -> None:
+    """Show what came of a run, and do with the proposal what was asked for."""
+    run = find_refinement(project, str(result["run"]))
+    if not shown or result["revision"] is None:
+        shown_run(project, result, as_json=as_json)
+    done: dict[str, JSON] = {}
+    try:
+        if result["revision"] is not None:
+            done = taking.take(run, result)
+            if not taking.anything and not as_json:
+                echo(f"  apply it: regauge refine apply {run.id}")
+    finally:
+        if as_json:
+            click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))
+    _leave(run, str(result["stop"]["reason"]))
+
+
+def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
+    """Show the rationale of a run; JSON has its own place."""
+    run = find_refinement(project, str(result["run"]))
+    if not as_json:
+        if result["found"]:
+            # Where nothing was measured, there is nothing to report but why.
+            echo(run.markdown.read_text(encoding="utf-8").rstrip())
+            echo()
+        echo(headline(result), bold=True)
+    return run
+
+
+def saying(*, as_json: bool) -> Callable[[str], None]:
+    """Says what is done, beside JSON on stderr."""
+    return lambda line: echo(line, err=as_json)
+
+
+def _leave(run: Run, reason: str) -> None:
+    if reason == "budget-too-small":
+        raise UsageError(
+            "the budget does not pay for one repair, so nothing was asked\n"
+            "  fix: raise --max-calls; `--estimate` says what it takes"
+        )
+    if reason in CUT_OFF:
+        click.echo(f"  go on: regauge refine resume {run.id}", err=True)
+        click.get_current_context().exit(130 if reason == "interrupted" else 3)

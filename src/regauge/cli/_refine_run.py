@@ -1,0 +1,219 @@
+"""Runs the refinement loop from its beginning."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regauge.cli._evals import with_evals
+from regauge.cli._refine_end import conducted, ended, saying, shown_run
+from regauge.cli._refine_review import check_terminal, reviewed
+from regauge.cli._refine_take import Taking
+from regauge.cli._terminal import echo
+from regauge.project import Project
+from regauge.refine import (
+    Refinement,
+    RunOptions,
+    begin_run,
+    only_one,
+    recall,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.runner import EvalSession
+
+__all__ = ["EPILOG", "run_command"]
+
+EPILOG = """\
+\b
+Exit codes: 0 a revision or "no change proposed", 2 wrong use or a faulty file, 3 it could not
+go on (a provider, a key, the budget), 130 Ctrl-C. What was cut off goes on with `regauge refine
+resume`.
+
+\b
+Examples:
+  regauge refine alert-severity            propose; the prompt's file is left alone
+  regauge refine alert-severity --estimate
+  regauge refine alert-severity --apply    write the file, its version and prompts.lock
+  regauge refine alert-severity --branch   commit the proposal on a branch of its own
+  regauge refine alert-severity --pr       push that branch and open its pull request, or renew it
+  regauge refine show latest
+"""
+
+
+@click.command(name="run", epilog=EPILOG)
+@click.argument("prompt", metavar="NAME")
+@click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
+@click.option("--max-calls", type=click.IntRange(min=1), help="Calls of the prompt's model.")
+@click.option("--max-model-calls", type=click.IntRange(min=0), help="Calls of the refiner model.")
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What the run may cost.")
+@click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
+@click.option("--refiner-model", metavar="ID", help="Who criticises and proposes.")
+@click.option("--proposers", metavar="A,B", help="Who is asked for edits, the cheapest first.")
+@click.option("--strategy", "strategies", multiple=True, help="Only edits of this kind.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Another one, other trials.")
+@click.option("--show-goldens", is_flag=True, help="Let proposers see what train cases expect.")
+@click.option("--tracked", is_flag=True, help="Count cases that are only tracked, too.")
+@click.option("--forget", is_flag=True, help="Leave out what earlier runs found.")
+@click.option("--estimate", "--dry-run", "dry_run", is_flag=True, help="Say what it would take.")
+@click.option("--apply", "apply_it", is_flag=True, help="Write the proposal into the file.")
+@click.option("--interactive", is_flag=True, help="Ask for every edit, then write the file.")
+@click.option("--branch", is_flag=False, flag_value="", help="Commit the proposal on a branch.")
+@click.option("--pr", is_flag=True, help="Push that branch; open its pull request, or renew it.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--evals", "path", type=click.Path(path_type=Path), help="Where evals are.")
+def run_command(
+    prompt: str,
+    *,
+    path: Path | None,
+    apply_it: bool,
+    interactive: bool,
+    branch: str | None,
+    pr: bool,
+    dry_run: bool,
+    forget: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Refine the prompt NAME."""
+    project = Project.find()
+    asked = _options(project, options)
+    begin = partial(_begun, project, prompt, path, options, as_json=as_json)
+    if dry_run:
+        begin(asked, forget=forget, dry_run=True)
+        return
+    if interactive:
+        check_terminal()
+    taking = Taking.prepared(
+        project,
+        prompt,
+        write=apply_it or (interactive and branch is None and not pr),
+        branch=branch,
+        pr=pr,
+        say=saying(as_json=as_json),
+    )
+    result = begin(asked, forget=forget)
+    while interactive and result["revision"] is not None:
+        run = shown_run(project, result, as_json=as_json)
+        refused = reviewed(project, run, result)
+        if not refused:
+            break
+        if len(refused) == len(result["changes"]):
+            taking = replace(taking, write=False, branch=None)
+            click.echo("not taken; the next run looks for another edit", err=True)
+            break
+        click.echo("what you take is verified anew, without what you refuse", err=True)
+        if asked.usd is not None:
+            asked = replace(asked, usd=max(0.0, asked.usd - result["spent"]["usd"]))
+        result = begin(asked, forget=False)
+    ended(project, result, taking, shown=interactive, as_json=as_json)
+
+
+def _begun(
+    project: Project,
+    prompt: str,
+    path: Path | None,
+    options: Mapping[str, Any],
+    asked: RunOptions,
+    *,
+    forget: bool,
+    as_json: bool,
+    dry_run: bool = False,
+) -> Mapping[str, Any]:
+    """Run from the beginning, or only say what that would take; what came of it."""
+    finished: list[Mapping[str, Any]] = []
+    words = _words(asked, options)
+
+    def act(evals: EvalSession) -> None:
+        memory = None if forget else partial(recall, project, prompt)
+        refinement = Refinement(evals, evals.plan.cases, asked, memory)
+        if not dry_run:
+            refinement.check_key(os.environ)
+        _say_estimate(refinement, as_json=as_json, alone=dry_run)
+        if dry_run:
+            evals.close()
+            return
+        facts: dict[str, Any] = {
+            "command": ["regauge", *sys.argv[1:]],
+            "evals": str(path or ""),
+            "words": words,
+            "file": str(project.relative(refinement.subject.prompt.path)),
+            "options": asked.to_json(),
+        }
+        run = begin_run(project, prompt, facts)
+        finished.append(conducted(evals, refinement, run, refinement.run, as_json=as_json))
+
+    with nullcontext() if dry_run else only_one(project, prompt, ""):
+        with_evals(
+            project,
+            path or project.root / "evals",
+            act,
+            prompts=[prompt],
+            options=words,
+            draw=False,
+        )
+    return finished[0] if finished else {}
+
+
+def _options(project: Project, given: Mapping[str, Any]) -> RunOptions:
+    """What the command line says, else the project."""
+    settings = project.settings.refine
+    proposers = given["proposers"]
+    return RunOptions(
+        proposers=tuple(name.strip() for name in proposers.split(",") if name.strip())
+        if proposers
+        else tuple(settings.proposers),
+        model=given["refiner_model"] or settings.model or "",
+        cycles=given["max_cycles"] or settings.max_cycles,
+        calls=given["max_calls"] or settings.max_calls,
+        model_calls=settings.max_model_calls
+        if given["max_model_calls"] is None
+        else given["max_model_calls"],
+        usd=settings.budget_usd if given["budget_usd"] is None else given["budget_usd"],
+        seed=given["seed"],
+        frozen=tuple(settings.frozen),
+        show_goldens=given["show_goldens"] or settings.show_goldens,
+        strategies=given["strategies"],
+        tracked=given["tracked"],
+    )
+
+
+def _words(asked: RunOptions, given: Mapping[str, Any]) -> list[str]:
+    """Options of the plugin."""
+    said = {
+        "record": given["record"],
+        "model": given["model"],
+        "budget-usd": asked.usd,
+        "concurrency": given["concurrency"],
+    }
+    return [f"--{name}={value}" for name, value in said.items() if value is not None]
+
+
+def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None:
+    about = refinement.estimate()
+    if as_json:
+        if alone:
+            click.echo(json.dumps(about.to_json()))
+        return
+
+    def cost(calls: int) -> str:
+        if about.call_usd is None:
+            return "cost unknown (no price declared)"
+        return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
+
+    name = refinement.subject.prompt.name
+    calls = f"first look {about.first_look} calls, one repair {about.one_repair}"
+    echo(f"{name}: {about.train} cases to learn of, {about.holdout} held out", err=not alone)
+    echo(f"{calls}, at most {about.most}: {cost(about.most)}", err=not alone)
