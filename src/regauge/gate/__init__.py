@@ -14,6 +14,14 @@ from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import CONTROL_FIRST, REVISION_FIRST, stored_number
+from regauge.gate._outcome import (
+    CaseReport,
+    CheckReport,
+    Decision,
+    GateOutcome,
+    Reason,
+    SuiteReport,
+)
 from regauge.gate._policy import GatePolicy
 from regauge.gate._record import (
     case_from_json,
@@ -25,20 +33,7 @@ from regauge.gate._record import (
 from regauge.gate._run import GateProgress
 from regauge.gate._settings import policy_of, with_more_trials
 from regauge.gate._suite_messages import critical_note, reason_message, suite_message
-from regauge.gate._types import (
-    Arm,
-    CaseReport,
-    CheckReport,
-    Count,
-    Decision,
-    GateCase,
-    GateOutcome,
-    History,
-    Reason,
-    SuiteReport,
-    TrialFacts,
-    Wanted,
-)
+from regauge.gate._types import Arm, Count, GateCase, History, TrialFacts, Wanted
 from regauge.gate.baselines import Baseline
 from regauge.gate.engine import Gate
 from regauge.gate.power import (

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from regauge.errors import Fault, UnmeasuredError
     from regauge.gate._compared import Compared, SuiteBase
-    from regauge.gate._types import Arm, Decision, GateOutcome
+    from regauge.gate._outcome import Decision, GateOutcome
+    from regauge.gate._types import Arm
     from regauge.gate.base import BaseCommit, RuleBreach
     from regauge.runner import Trial
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from regauge.gate._types import CaseReport, CaseVerdict, Count
+    from regauge.gate._outcome import CaseReport, CaseVerdict
+    from regauge.gate._types import Count
 
 __all__ = ["MessageContext", "case_message", "plural"]
 

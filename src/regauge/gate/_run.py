@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.gate._compared import Compared
+    from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, GateOutcome, NotRecorded, TrialFacts
+    from regauge.gate._types import Arm, NotRecorded, TrialFacts
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
 __all__ = ["GateProgress", "GateRun"]

@@ -9,7 +9,7 @@ from regauge.gate._messages import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.gate._types import GateOutcome, Reason, SuiteReport
+    from regauge.gate._outcome import GateOutcome, Reason, SuiteReport
 
 __all__ = ["critical_note", "reason_message", "suite_message"]
 

@@ -27,7 +27,7 @@ from regauge.gate import (
     suite_message,
     with_more_trials,
 )
-from regauge.gate._types import ControlReport, HeadToHead, RoundReport
+from regauge.gate._outcome import ControlReport, HeadToHead, RoundReport
 
 CONTEXT = MessageContext(cells=100, cap=24)
 

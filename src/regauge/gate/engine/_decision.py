@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.gate._types import Reason
+from regauge.gate._outcome import Reason
 from regauge.stats import sign_test_p_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from regauge.gate._outcome import CaseReport, Decision, ReasonKind, SuiteReport
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import CaseReport, Decision, ReasonKind, SuiteReport
 
 # Of several things the first here decides.
 _STRONGEST_FIRST: tuple[Decision, ...] = ("reject", "unmeasured", "undecided", "accept")

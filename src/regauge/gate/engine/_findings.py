@@ -7,13 +7,15 @@ from functools import lru_cache
 from math import exp
 from typing import TYPE_CHECKING, assert_never
 
-from regauge.gate._types import CaseReport, CheckReport, Count
+from regauge.gate._outcome import CaseReport, CheckReport
+from regauge.gate._types import Count
 from regauge.gate.engine._case_test import End
 from regauge.stats import flaky_probability, rule_of_three
 
 if TYPE_CHECKING:
+    from regauge.gate._outcome import CaseVerdict
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, CaseVerdict
+    from regauge.gate._types import Arm
     from regauge.gate.engine._case_stage import CaseStage
     from regauge.gate.engine._drawn import Drawn
     from regauge.stats import CriticalPolicy

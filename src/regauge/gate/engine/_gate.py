@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from regauge.gate._types import GateOutcome, Wanted
+from regauge.gate._outcome import GateOutcome
+from regauge.gate._types import Wanted
 from regauge.gate.engine._case_stage import CaseStage
 from regauge.gate.engine._decision import decided_by, flips_block, reasons_for
 from regauge.gate.engine._drawn import Drawn, Request
@@ -15,8 +16,9 @@ from regauge.gate.engine._suite_stage import SuiteStage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from regauge.gate._outcome import CaseReport
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, CaseReport, GateCase, NotRecorded, TrialFacts
+    from regauge.gate._types import Arm, GateCase, NotRecorded, TrialFacts
 
 
 class Gate:

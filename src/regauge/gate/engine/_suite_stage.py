@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.gate._types import (
-    NONE_DRAWN,
-    ControlReport,
-    Count,
-    HeadToHead,
-    RoundReport,
-    SuiteReport,
-)
+from regauge.gate._outcome import ControlReport, HeadToHead, RoundReport, SuiteReport
+from regauge.gate._types import NONE_DRAWN, Count
 from regauge.gate.engine._drawn import Request
 from regauge.gate.engine._suite_test import goes_on, main_drifted, round_bound
 from regauge.stats import expected_failures, score_p_value, sign_flip_p_value, suite_p_value
@@ -20,8 +14,9 @@ from regauge.stats import expected_failures, score_p_value, sign_flip_p_value, s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from regauge.gate._outcome import SuiteVerdict
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, SuiteVerdict
+    from regauge.gate._types import Arm
     from regauge.gate.engine._drawn import Drawn
 
 

@@ -13,8 +13,9 @@ from regauge.stats import clopper_pearson
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Count, GateOutcome
+    from regauge.gate._types import Count
     from regauge.gate.power._simulation import Played
     from regauge.stats import Interval
 
