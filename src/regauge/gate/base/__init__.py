@@ -1,8 +1,9 @@
 """A suite beside its base version: what a change touched, and what speaks against comparing it.
 
-What is read from git is in `_commit.py`, which rules a new version keeps in `_version_rules.py`,
-what a changelog acknowledges in `_changes.py`, and which evals of main are missing in
-`_coverage.py`.
+`_base.py` brings it together. What is read from git is in `_commit.py`, what baselines know of main
+in `_known.py`, and what becomes of every case in `_cases.py`. `_refusal.py` says why nothing may be
+compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
+acknowledges, and `_coverage.py` which evals of main are missing.
 """
 
 from __future__ import annotations

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from regauge.errors import FaultyFileError, RegaugeError
-from regauge.gate._types import GateCase
-from regauge.gate.base._changes import acknowledged, case_state, redefined
+from regauge.gate.base._cases import gate_cases, states_of
+from regauge.gate.base._changes import acknowledged
+from regauge.gate.base._known import Known, committed_baselines, known_of, readable
 from regauge.gate.base._refusal import (
     Refusal,
     critical_notes,
     notes_of,
-    proven_tier,
     refusals_of,
 )
 from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
-from regauge.gate.baselines import baseline_path, key_of, parse_baseline
+from regauge.gate.baselines import key_of
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from regauge.datasets import Dataset, GoldenCase
+    from regauge.datasets import Dataset
     from regauge.errors import Fault
-    from regauge.gate._types import CaseState
-    from regauge.gate.base._changes import Acknowledged
+    from regauge.gate._types import GateCase
     from regauge.gate.base._commit import BaseCommit
-    from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
+    from regauge.gate.baselines import Baseline, StoredHistory
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.runner import Suite
 
 __all__ = ["Base", "check_locks", "compare_with_base"]
-
-
-Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +95,9 @@ def compare_with_base(
     unreadable: list[str] = []
     # An eval may ask for a released version; a change does not touch it.
     pinned = head.source != _text(head)
-    prompt = head if pinned else _readable(lambda: at.prompt(head), at, unreadable)
+    prompt = head if pinned else readable(lambda: at.prompt(head), at, unreadable)
     unread = bool(unreadable)
-    before = _readable(lambda: _dataset_before(suite, at, prompt), at, unreadable)
+    before = readable(lambda: _dataset_before(suite, at, prompt), at, unreadable)
     gone = [case.id for case in before or () if case.id not in suite.dataset]
     said = acknowledged(
         _shown(head, at), prompt, cases=[case.id for case in suite.dataset], gone=gone
@@ -114,11 +108,15 @@ def compare_with_base(
         origin = f"{at.path_of(head.path)} in {at.commit[:9]}"
         # Answers of main are recorded under today's name, wherever the file was.
         main = replace(suite, prompt=replace(prompt, name=head.name), model=model, origin=origin)
-    states = _states(suite, main, before)
-    found = _Found()
+    states = states_of(suite, main, before)
+    found = Known()
     if main is not None and prompt is not None:
-        known = [baseline] if baseline is not None else _baselines(head, prompt, at, unreadable)
-        found = _found(main, known)
+        known = (
+            [baseline]
+            if baseline is not None
+            else committed_baselines(head, prompt, at, unreadable)
+        )
+        found = known_of(main, known)
     refusals: tuple[Refusal, ...] = ()
     if main is not None:
         refusals = refusals_of(
@@ -131,7 +129,7 @@ def compare_with_base(
         )
     judges = tuple(key_of(suite).judges)
     history = found.history if not refusals else None
-    cases = _gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
+    cases = gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
     notes = notes_of(
         suite,
         prompt,
@@ -164,79 +162,20 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
     Raises:
         LockError: The lock as it is now cannot be read.
     """
-    base = _readable(at.lock, at, [])
+    base = readable(at.lock, at, [])
     if base is None:
         return ()
     head = lock_of(at.project.prompts_dir)
     return lock_breaches(replace(head, path=at.project.relative(head.path)), base, ref=at.ref)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What the baseline says under a key, or else in what the nearest history differs.
-
-    Attributes:
-        judges: In which judges another version's history differs, where this one has none.
-    """
-
-    history: StoredHistory | None = None
-    differences: tuple[KeyDifference, ...] = ()
-    judges: tuple[KeyDifference, ...] = ()
-
-
-def _found(main: Suite, known: Sequence[Baseline]) -> _Found:
-    key = key_of(main)
-    for one in known:
-        if (history := one.find(key)) is not None:
-            return _Found(history=history)
-    nearest = next((near for one in known if (near := one.nearest(key)) is not None), None)
-    if nearest is not None:
-        return _Found(differences=nearest.key.differences(key))
-    older = [
-        one.key.differences(key)
-        for baseline in known
-        for one in baseline.histories
-        if one.key.dataset == key.dataset
-    ]
-    judges = (part for part in (older[0] if older else ()) if part.part == "judge")
-    return _Found(judges=tuple(judges))
-
-
-def _baselines(
-    head: Prompt, prompt: Prompt, at: BaseCommit, unreadable: list[str]
-) -> list[Baseline]:
-    """The committed baselines of a prompt under its name and its older one, newest first."""
-    found: list[Baseline] = []
-    for name in dict.fromkeys((head.name, prompt.name)):
-        path = baseline_path(at.project, name)
-        shown = at.project.relative(path)
-        for data in at.read_newest(path):
-            one = _readable(partial(parse_baseline, data, shown=shown), at, unreadable)
-            found += [one] if one is not None else []
-    return found
-
-
 def _breaches(
     head: Prompt, prompt: Prompt | None, at: BaseCommit, unreadable: list[str]
 ) -> tuple[RuleBreach, ...]:
-    lock = _readable(at.lock, at, unreadable)
+    lock = readable(at.lock, at, unreadable)
     if lock is None:
         lock = PromptLock(at.project.prompts_dir / LOCK_NAME)
     return version_breaches(_shown(head, at), prompt, head_lock=lock_of(head.path), base_lock=lock)
-
-
-def _readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) -> Read | None:
-    """What a file of main says; None, with a note, where it cannot be read."""
-    try:
-        return read()
-    except FaultyFileError as error:
-        fault = error.faults[0]
-        place = at.project.relative(fault.path)
-        line = f":{fault.line}" if fault.line is not None else ""
-        note = f"{place}{line} of {at.ref} cannot be read and is left out: {fault.message}"
-        if note not in unreadable:
-            unreadable.append(note)
-        return None
 
 
 def _pinned_notes(head: Prompt, at: BaseCommit) -> Iterator[str]:
@@ -275,60 +214,3 @@ def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: 
     if its is not None and (follows or across_models):
         return parse_model_id(its)
     return suite.model
-
-
-def _states(suite: Suite, main: Suite | None, before: Dataset | None) -> dict[str, CaseState]:
-    states: dict[str, CaseState] = {}
-    for case in suite.dataset:
-        asked = _request(suite, case)
-        base = _request(main, case) if main is not None else None
-        states[case.id] = case_state(case, before=before, request=asked or "", base_request=base)
-    return states
-
-
-def _request(suite: Suite, case: GoldenCase) -> str | None:
-    """The digest of what is asked; None where the prompt cannot be rendered with the case."""
-    try:
-        return suite.request(case, 0).digest
-    except RegaugeError:
-        return None
-
-
-def _gate_cases(
-    suite: Suite,
-    states: dict[str, CaseState],
-    *,
-    before: Dataset | None,
-    said: Acknowledged,
-    judges: tuple[str, ...],
-    history: StoredHistory | None,
-) -> list[GateCase]:
-    name = suite.prompt.name
-    found = [
-        GateCase(
-            prompt=name,
-            case=case.id,
-            checks=judges,
-            history=history.history(case.id, case.digest)
-            if history is not None and states[case.id] != "new"
-            else None,
-            state=states[case.id],
-            tier=proven_tier(case, history),
-            accepted=said.accepted.get(case.id, ""),
-            redefined=redefined(case, before),
-        )
-        for case in suite.dataset
-    ]
-    found += [
-        GateCase(
-            prompt=name,
-            case=case.id,
-            checks=judges,
-            state="removed",
-            tier=case.tier,
-            accepted=said.removed.get(case.id, ""),
-        )
-        for case in before or ()
-        if case.id not in suite.dataset
-    ]
-    return found
