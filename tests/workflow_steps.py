@@ -75,14 +75,14 @@ class Steps:
         """Run the step of a name, or of an id.
 
         Args:
-            name: Its name or id; the beginning of its script where it has neither.
+            name: Its name or id.
             values: What variables of its `env` hold in place of an expression; each variable that
                 is an expression must be given.
         """
         given, step = next(
             (environ, step)
             for environ, step in self._steps
-            if name in {step.get("name"), step.get("id")} or step.get("run", "").startswith(name)
+            if name in {step.get("name"), step.get("id")}
         )
         environ = given | step.get("env", {})
         asked = {key for key, value in environ.items() if _EXPRESSION.search(str(value))}

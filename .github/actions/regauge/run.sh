@@ -22,6 +22,9 @@ base="$(word INPUT_BASE)"
 budget="$(word INPUT_BUDGET)"
 model="$(word INPUT_MODEL)"
 named="$(word INPUT_PROMPT)"
+# What people wrote, on one line; it follows a `=`, so it may begin as it likes.
+reason="${INPUT_JUDGE_CHANGE_ACCEPTED:-}"
+reason="${reason//[$'\n\r\t']/ }"
 prompts=()
 for prompt in $named; do
     [[ "$prompt" =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || refuse "the input PROMPT cannot be used"
@@ -43,6 +46,7 @@ evals | gate)
     words=("-m" pytest evals "--record=$INPUT_RECORD" "--report=$report")
     if [[ "$INPUT_COMMAND" == gate ]]; then
         words+=("--gate=${base:-origin/main}")
+        [[ -z "$reason" ]] || words+=("--judge-change-accepted=$reason")
     fi
     if ((${#prompts[@]})); then
         refuse "the input PROMPT is for baseline and refine; evals of all prompts run"
