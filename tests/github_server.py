@@ -200,7 +200,7 @@ class GitHubServer:
         self._next += 1
         self.pull(self._next, head=head)
         self.pulls[-1].update(title=document["title"], body=document["body"], user=who)
-        self.pulls[-1]["draft"] = document["draft"]
+        self.pulls[-1].update(draft=document["draft"], base={"ref": document["base"]})
         return 201, self.pulls[-1]
 
     def _post_issue(self, document: Any, who: dict[str, str]) -> tuple[int, Any]:

@@ -1,0 +1,200 @@
+"""`regauge refine --pr`: a branch in a real remote, and a pull request at a GitHub on loopback."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli import group
+from regauge.errors import GitHubError, RegaugeError
+from tests.gate_repo import NAME, PROMPT, GateRepo, label_definitions
+from tests.github_server import Fault, GitHubServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BRANCH = f"refine/{NAME}-on-broken"
+
+
+class Pulls:
+    """A repository whose prompt lost its definitions, its remote, and its GitHub."""
+
+    def __init__(self, tmp: Path, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.github = github
+        self.repo = GateRepo(tmp / "clone")
+        self.remote = tmp / "remote.git"
+        subprocess.run(["git", "init", "-q", "--bare", str(self.remote)], check=True)
+        self.repo.git("remote", "add", "origin", str(self.remote))
+        self.repo.branch("broken")
+        self.repo.edit(PROMPT, label_definitions(self.repo.read(PROMPT)), "      - you decide\n")
+        self.repo.commit("Lose the definitions")
+        self.repo.git("push", "-q", "origin", "main", "broken")
+        self.head = self.repo.git("rev-parse", "HEAD")
+        for name, value in {
+            "GITHUB_TOKEN": "person",
+            "GITHUB_REPOSITORY": github.repo,
+            "GITHUB_API_URL": github.api_url,
+        }.items():
+            monkeypatch.setenv(name, value)
+            self.repo.setenv(**{name: value})
+        monkeypatch.delenv("GITHUB_HEAD_REF", raising=False)
+        monkeypatch.chdir(self.repo.root)
+
+    def __call__(self, *words: str) -> str:
+        """What `regauge refine` says."""
+        done = CliRunner().invoke(group, ["refine", *words], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def refuses(self, *words: str, kind: type[RegaugeError] = RegaugeError) -> str:
+        """Why `regauge refine` does not; nothing here is any different for it."""
+        with pytest.raises(kind) as caught:
+            self(*words)
+        assert self.repo.git("rev-parse", "HEAD") == self.head
+        assert self.repo.git("rev-parse", "--abbrev-ref", "HEAD").strip() == "broken"
+        return str(caught.value)
+
+    def pushed(self, branch: str = BRANCH) -> str:
+        """The commit of a branch at the remote."""
+        said = self.repo.git("ls-remote", str(self.remote), f"refs/heads/{branch}")
+        return said.partition("\t")[0]
+
+    @property
+    def runs(self) -> int:
+        return len(list((self.repo.root / ".regauge/refine").glob("*/run.json")))
+
+
+@pytest.fixture
+def pulls(tmp_path: Path, socket_enabled: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pulls]:
+    (tmp_path / "clone").mkdir()
+    with GitHubServer() as github:
+        yield Pulls(tmp_path, github, monkeypatch)
+
+
+def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls):
+    repo, github = pulls.repo, pulls.github
+    said = repo.regauge("refine", NAME, "--pr", "--proposers=rules")
+    assert f"on branch {BRANCH}" in said
+    (pull,) = github.pulls
+    assert f"pull request created: {pull['html_url']}" in said
+    assert pull["title"].startswith(f"{NAME}: put back what an earlier release said")
+    assert (pull["head"]["ref"], pull["base"]["ref"], pull["draft"]) == (BRANCH, "broken", False)
+    body = pull["body"]
+    for part in ("## What failed", "## What changes, and why", "```diff\n--- a/prompts/"):
+        assert part in body
+    assert "drawn anew under both | failed " in body
+    assert "The gate over all cases: accept." in body
+
+    first = pulls.pushed()
+    assert repo.git("rev-parse", BRANCH).strip() == first
+    assert repo.git("rev-parse", f"{BRANCH}~1", "HEAD").split() == [pulls.head.strip()] * 2
+    changed = repo.git("diff", "--name-only", "HEAD", BRANCH).split()
+    assert PROMPT in changed
+    assert set(changed) <= {PROMPT, "prompts/prompts.lock"}
+    assert repo.git("status", "--porcelain") == ""
+
+    # The same proposal again: nothing to push, nothing to say.
+    assert "pull request unchanged" in pulls("apply", "latest", "--pr")
+    assert pulls.pushed() == first
+
+    # The branch it is for has moved: the proposal is put on top of it.
+    repo.write("notes.txt", "more\n")
+    repo.commit("More")
+    pulls.head = repo.git("rev-parse", "HEAD")
+    assert "fix: git push origin broken" in pulls.refuses("apply", "latest", "--pr")
+    repo.git("push", "-q", "origin", "broken")
+    assert "pull request unchanged" in pulls("apply", "latest", "--pr")
+    assert repo.git("rev-parse", f"{pulls.pushed()}~1") == pulls.head
+    assert len(github.pulls) == 1
+
+    # Somebody works on it: their commit stays.
+    person = repo.root.parent / "person"
+    repo.git("clone", "-q", "--branch", BRANCH, str(pulls.remote), str(person))
+    for words in (
+        ["config", "user.email", "ada@example.org"],
+        ["config", "user.name", "Ada"],
+        ["commit", "-q", "--amend", "--allow-empty", "-m", "Mine"],
+        ["push", "-q", "--force", "origin", BRANCH],
+    ):
+        repo.git("-C", str(person), *words)
+    theirs = pulls.pushed()
+    repo.write("notes.txt", "yet more\n")
+    repo.commit("Yet more")
+    pulls.head = repo.git("rev-parse", "HEAD")
+    repo.git("push", "-q", "origin", "broken")
+    assert "has commits of somebody in it" in pulls.refuses("apply", "latest", "--pr")
+    assert pulls.pushed() == theirs
+    assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_what_keeps_a_pull_request_from_being_opened_is_said_before_anything_is_spent(
+    pulls: Pulls, monkeypatch: pytest.MonkeyPatch
+):
+    repo, github = pulls.repo, pulls.github
+
+    def refused(*more: str) -> str:
+        said = pulls.refuses(NAME, "--pr", *more)
+        assert pulls.runs == 0
+        assert github.pulls == []
+        assert pulls.pushed() == ""
+        return said
+
+    monkeypatch.delenv("GITHUB_TOKEN")
+    assert "there is no token for GitHub\n  fix: set GITHUB_TOKEN" in refused()
+    monkeypatch.setenv("GITHUB_TOKEN", "stolen")
+    assert "GitHub answered 401: Bad credentials\n  fix: the token is wrong" in refused()
+    monkeypatch.setenv("GITHUB_TOKEN", "person")
+
+    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/other")
+    assert "GitHub answered 404: Not Found\n  fix: check the repository" in refused()
+    monkeypatch.delenv("GITHUB_REPOSITORY")
+    assert "is not an address of GitHub\n  fix: set GITHUB_REPOSITORY" in refused()
+    monkeypatch.setenv("GITHUB_REPOSITORY", github.repo)
+
+    mine = repo.read(PROMPT).replace("You are the on-call", "You are an on-call")
+    repo.write(PROMPT, mine)
+    assert f"{PROMPT} differs from the last commit" in refused()
+    assert repo.read(PROMPT) == mine
+    repo.git("checkout", "-q", "--", PROMPT)
+
+    subprocess.run(["git", "-C", str(pulls.remote), "branch", "-qD", "broken"], check=True)
+    assert "no branch 'broken' at the remote" in refused()
+    repo.git("remote", "set-url", "origin", str(pulls.remote.parent / "nowhere"))
+    assert "the remote 'origin' cannot be asked: git ls-remote failed" in refused()
+    repo.git("remote", "remove", "origin")
+    assert "no remote 'origin'" in refused()
+
+
+def test_when_github_refuses_the_proposal_is_kept_on_its_branch_and_can_be_taken_later(
+    pulls: Pulls,
+):
+    repo, github = pulls.repo, pulls.github
+    github.may_write = False
+    said = repo.regauge("refine", NAME, "--pr", "--proposers=rules", code=2)
+    assert "GitHub answered 403" in said
+    assert "permissions: pull-requests: write` and `contents: write`" in said
+    (run,) = [path.parent.name for path in repo.root.glob(".regauge/refine/*/run.json")]
+    again = f"regauge refine apply {run} --pr"
+    assert f"the proposal is on the branch {BRANCH} here; again: {again}" in said
+    assert repo.git("rev-parse", BRANCH).strip() == pulls.pushed()
+    assert repo.git("status", "--porcelain") == ""
+    github.may_write = True
+
+    # GitHub's own words, and what to do about those of its setting.
+    no = "GitHub Actions is not permitted to create or approve pull requests."
+    for status, words, fix in (
+        (403, no, "turn on `Allow GitHub Actions to create"),
+        (422, "Validation Failed", again),
+    ):
+        github.faults["POST /pulls"] = [Fault(status, {"message": words})]
+        refused = pulls.refuses("apply", run, "--pr", kind=GitHubError)
+        assert f"GitHub answered {status}: {words}" in refused
+        assert fix in refused
+    assert github.pulls == []
+    assert '"pull_request": "https://github.test/' in pulls("apply", run, "--pr", "--json")
+    assert len(github.pulls) == 1
