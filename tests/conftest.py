@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any
 import pandas.core.arrays.arrow.extension_types  # noqa: F401
 import pytest
 import sqlalchemy.dialects.sqlite  # noqa: F401
+from _pytest.pytester import RunResult
 from hypothesis import HealthCheck, settings
 
+from tests import processes
 from tests.fakes import Endpoint
 from tests.parts import EvalParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from _pytest.pytester import Pytester, RunResult
+    from _pytest.pytester import Pytester
 
 pytest_plugins = ["pytester"]
 
@@ -65,7 +67,7 @@ class EvalProject:
     """A project in a directory of its own.
 
     Args:
-        pytester: Where it is, and what runs pytest there.
+        pytester: Where it is.
         base_url: Of the provider `local`; without one the simulated model answers.
     """
 
@@ -73,7 +75,7 @@ class EvalProject:
 
     def __init__(self, pytester: Pytester, *, base_url: str | None = None) -> None:
         self.root = pytester.path
-        self._pytester = pytester
+        self._runs = 0
         self._base_url = base_url or "http://127.0.0.1:9/v1"
         self._model = "local:clerk" if base_url else "sim:clerk-1"
         self.settings()
@@ -143,7 +145,16 @@ class EvalProject:
     def pytest(self, *arguments: str) -> RunResult:
         """`pytest` with arguments, to its end."""
         parallel = ["-p", "xdist"] if any(word.startswith("-n") for word in arguments) else []
-        return self._pytester.runpytest_subprocess(*parallel, *arguments, timeout=120)
+        self._runs += 1
+        own = f"--basetemp={self.root / f'runpytest-{self._runs}'}"
+        begun = time.perf_counter()
+        done = processes.run(
+            "pytest", *parallel, own, *arguments, cwd=Path.cwd(), env={**os.environ}
+        )
+        took_s = time.perf_counter() - begun
+        sys.stdout.write(done.stdout + done.stderr)
+        streams = done.stdout.splitlines(), done.stderr.splitlines()
+        return RunResult(done.returncode, *streams, took_s)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """`pytest evals` with arguments, not waited for."""
@@ -169,14 +180,7 @@ class EvalProject:
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`regauge` with arguments, to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "regauge", *arguments],
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        return processes.run("regauge", *arguments, cwd=self.root, env={**os.environ})
 
     def recordings(self, name: str = "triage") -> list[dict[str, Any]]:
         path = self.root / "fixtures" / "recordings" / f"{name}.jsonl"

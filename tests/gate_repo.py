@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -148,15 +149,7 @@ class GateRepo:
         return {case["case"]: case["verdict"] for case in self.decision()["cases"]}
 
     def _run(self, module: str, arguments: Iterable[str], code: int | None) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            cwd=self.root,
-            env=self._environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
-        )
+        done = processes.run(module, *arguments, cwd=self.root, env=self._environ, timeout_s=180)
         said = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"exit code {done.returncode}\n{said}"
         return said

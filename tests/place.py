@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
+
+from tests import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,20 +17,12 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def process(self, *command: str, given: str | None = None, **environment: str):
+    def process(self, *command: str, given: str = "", **environment: str):
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("CI", "PYTEST", "COV"))}
-        return subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd=self.root,
-            env=clean | {"NO_COLOR": "1"} | environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        env = clean | {"NO_COLOR": "1"} | environment
+        return processes.run(*command, cwd=self.root, env=env, given=given)
 
-    def regauge(self, *arguments: str, code: int = 0, given: str | None = None) -> str:
+    def regauge(self, *arguments: str, code: int = 0, given: str = "") -> str:
         done = self.process("regauge", *arguments, given=given)
         assert "Traceback" not in done.stderr, done.stderr
         assert done.returncode == code, done.stdout + done.stderr

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tests.conftest import EvalProject
-
-
-def regauge(project: EvalProject, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "regauge", *arguments],
-        cwd=project.root,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def recordings(project: EvalProject) -> list[str]:
@@ -32,7 +19,7 @@ def test_a_broken_recording_is_told_by_every_way_to_record(project: EvalProject)
     broken = "\n".join([lines[0][:-10], *lines[1:]]) + "\n"
     project.write("fixtures/recordings/triage.jsonl", broken)
     for arguments in (["--dry-run"], [], ["--all"]):
-        done = regauge(project, "record", *arguments)
+        done = project.command("record", *arguments)
         assert done.returncode == 3, done
         assert "triage.jsonl:1: not a recording" in done.stderr
         assert "nothing is missing" not in done.stdout
@@ -42,9 +29,9 @@ def test_a_broken_recording_is_told_by_every_way_to_record(project: EvalProject)
 
 def test_a_dry_run_names_cases_that_cannot_be_asked(project: EvalProject):
     project.golden([project.case(0), {"id": "odd", "inputs": {"tekst": "x"}, "expected": None}])
-    done = regauge(project, "record", "--dry-run")
+    done = project.command("record", "--dry-run")
     assert done.returncode == 3
-    assert "1 cases cannot be asked" in done.stderr
+    assert "1 case cannot be asked" in done.stderr
 
 
 def test_a_budget_that_is_no_number_is_refused(project: EvalProject):
@@ -66,7 +53,7 @@ def test_answers_that_workers_draw_for_each_other_count_as_live(project: EvalPro
 
 def test_settings_that_cannot_be_read_fail_lint(project: EvalProject):
     project.write("pyproject.toml", "[tool.regauge\n")
-    done = regauge(project, "lint")
+    done = project.command("lint")
     assert done.returncode == 2
     assert "pyproject.toml: not TOML" in done.stderr
 

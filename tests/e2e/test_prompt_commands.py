@@ -7,11 +7,12 @@ import os
 import re
 import stat
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
+
+from tests import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,15 +58,7 @@ class Shop:
         return (done.stdout + done.stderr).replace(f"{self.root}/", "")
 
     def process(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "regauge", *arguments],
-            cwd=self.root,
-            env=os.environ | {"PYTHONUTF8": "1"} | environment,
-            capture_output=True,
-            check=False,
-            text=True,
-            encoding="utf-8",
-        )
+        return processes.run("regauge", *arguments, cwd=self.root, env=os.environ | environment)
 
     def git(self, *arguments: str) -> None:
         identity = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]

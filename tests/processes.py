@@ -1,0 +1,216 @@
+"""Processes of `python -m MODULE` that need not load first what all of them load.
+
+Most of what a short command takes is to load Python modules. So one process per run of the tests
+loads them, and what it forks becomes the command: with its own directory, environment, arguments
+and streams, and an end like any other's. Run as a script, this file is the process that forks.
+
+What a command does before it has loaded anything is no matter for this: how it answers signals,
+what it imports, and what the docs show is tested with processes that start from nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["run"]
+
+# What regauge loads where it is needed, besides its own modules.
+_LOADED_LATE = (
+    "asyncio",
+    "click",
+    "jinja2",
+    "openai.resources.chat",
+    "pandas",
+    "pydantic",
+    "rich.console",
+    "rich.table",
+    "sqlalchemy.dialects.sqlite",
+    "sqlite3",
+    "stamina",
+    "yaml",
+)
+_NUMBER = struct.Struct("!i")
+
+
+def run(
+    module: str,
+    *arguments: str,
+    cwd: Path,
+    env: dict[str, str],
+    given: str = "",
+    timeout_s: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """`python -m MODULE` with arguments, to its end; `given` is what it can read."""
+    command = [sys.executable, "-m", module, *arguments]
+    if _fixed_at_start(env) != _forking().fixed_at_start:
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            env=env,
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=timeout_s,
+            check=False,
+        )
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        streams[0].write(given.encode())
+        streams[0].seek(0)
+        request = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": env}
+        code = _forking().run(request, [stream.fileno() for stream in streams], timeout_s)
+        if code is None:
+            raise subprocess.TimeoutExpired(command, timeout_s)
+        for stream in streams[1:]:
+            stream.seek(0)
+        said, complained = (stream.read().decode() for stream in streams[1:])
+    return subprocess.CompletedProcess(command, code, said, complained)
+
+
+def _fixed_at_start(env: Mapping[str, str]) -> dict[str, str]:
+    """What an interpreter reads of its environment once, when it starts."""
+    applied = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    return {
+        name: value
+        for name, value in env.items()
+        if name.startswith(("PYTHON", "LANG", "LC_")) and name not in applied
+    }
+
+
+class _Forking:
+    """The process that forks, seen from the tests."""
+
+    def __init__(self) -> None:
+        self.fixed_at_start = _fixed_at_start(os.environ)
+        self._one_at_a_time = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+                | {"OPENBLAS_NUM_THREADS": "1"},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        """It ends when nobody can ask it any more."""
+        self._socket.close()
+        self._process.wait()
+
+    def run(self, request: dict[str, Any], streams: list[int], timeout_s: float) -> int | None:
+        """The exit code of what was asked for, None if it did not end in time."""
+        with self._one_at_a_time:
+            socket.send_fds(self._socket, [b"!"], streams)
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            pid = self._number()
+            ended = select.select([self._socket], [], [], timeout_s)[0]
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
+            code = self._number()
+            return code if ended else None
+
+    def _number(self) -> int:
+        said = self._socket.recv(_NUMBER.size, socket.MSG_WAITALL)
+        assert said, "the process that forks has failed; it says why above"
+        number: int = _NUMBER.unpack(said)[0]
+        return number
+
+
+@functools.cache
+def _forking() -> _Forking:
+    return _Forking()
+
+
+def _load() -> None:
+    """Load what commands load; nothing of it may warn."""
+    from _pytest.assertion.rewrite import AssertionRewritingHook
+    from _pytest.config import default_plugins
+
+    import regauge
+
+    for name in default_plugins:
+        importlib.import_module(f"_pytest.{name}")
+    for name in _LOADED_LATE:
+        importlib.import_module(name)
+    for found in pkgutil.walk_packages(regauge.__path__, "regauge."):
+        # What cannot be loaded fails where it is used, as it would without this.
+        if not found.name.endswith("__main__"):
+            with contextlib.suppress(Exception):
+                importlib.import_module(found.name)
+    # It would say of plugins that they were loaded too early to have their asserts rewritten.
+    AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
+
+
+def _say_nothing(_hook: object, _name: str) -> None: ...
+
+
+def _next(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Fork for each request, wait for each child; returns in the child only."""
+    while True:
+        flag, streams, _, _ = socket.recv_fds(connection, 1, 3)
+        if not flag:
+            sys.exit()
+        words = b""
+        while not words.endswith(b"\n"):
+            words += connection.recv(65536)
+        request = json.loads(words)
+        pid = os.fork()
+        if not pid:
+            return request, streams
+        for stream in streams:
+            os.close(stream)
+        connection.sendall(_NUMBER.pack(pid))
+        _, status = os.waitpid(pid, 0)
+        connection.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """Be what was asked for."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    sys.path[0:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
+    sys.argv = [request["module"], *request["arguments"]]
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _load()
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as listening:
+        asked = _next(listening)
+    _become(*asked)
