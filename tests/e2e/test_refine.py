@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -58,16 +59,30 @@ def result(repo: GateRepo) -> dict[str, Any]:
     return document
 
 
-def start(repo: GateRepo, *arguments: str, stdin: str | None = None) -> subprocess.Popen[str]:
+def start(
+    repo: GateRepo, *arguments: str, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", _REGAUGE, "refine", *arguments],
         cwd=repo.root,
         env={**os.environ, "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def answered(repo: GateRepo, arguments: list[str], answers: str) -> str:
+    """What `regauge refine` says to somebody at a terminal."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answers.encode())
+    process = start(repo, *arguments, stdin=theirs)
+    os.close(theirs)
+    said, _ = process.communicate(timeout=120)
+    os.close(ours)
+    assert process.returncode == 0, said
+    return said
 
 
 def events(repo: GateRepo) -> int:
@@ -93,7 +108,8 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     assert found["suite"]["decision"] == "accept"
     assert found["spent"]["calls"] <= found["spent"]["calls_max"]
 
-    assert "wrote prompts/" in repo.regauge("refine", "apply", "latest")
+    said = repo.regauge("refine", "apply", "latest", "--json")
+    assert json.loads(said[said.index("{") : said.index("}") + 1])["wrote"][0] == PROMPT
     definitions = label_definitions(repo.git("show", f"main:{PROMPT}"))
     assert all(line in repo.read(PROMPT) for line in definitions.splitlines(keepends=True))
     repo.commit("Apply")
@@ -146,16 +162,19 @@ def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: Ga
     assert "there is a branch 'repair/severity' already" in again
 
 
-def test_without_a_token_a_pull_request_ends_with_the_command_that_opens_it(repo: GateRepo):
-    said = repo.regauge("refine", NAME, "--pr", code=2)
-    assert "no pull request" in said
-    assert "gh pr create --head refine/alert-severity-2" in said
-
-
 def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     broken = repo.read(PROMPT)
-    said, _ = start(repo, NAME, "--interactive", "--proposers=rules", stdin="").communicate("n\n")
+    asked = [NAME, "--interactive", "--proposers=rules"]
+    assert "stdin is not a terminal\n  fix: run it in a terminal" in repo.regauge(
+        "refine", *asked, code=2
+    )
+    said = answered(repo, asked, "n\n")
+    assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
+    assert "  + - info: nobody has to act" in said
+    assert "drawn anew under both: failed" in said
     assert "take it? [y/N]" in said
+    assert "not taken; the next run looks for another edit" in said
+    assert "apply it:" not in said
     assert repo.read(PROMPT) == broken
     refused = result(repo)["revision"]["diff"]
     repo.regauge("refine", NAME, "--proposers=rules")
@@ -182,9 +201,19 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     assert json.loads(repo.regauge("refine", "show", NAME, "--json")) == result(repo)
     assert "suite-accept" in repo.regauge("refine", "show", "latest", "--trail")
     diff = repo.regauge("refine", "diff", "latest")
+    assert json.loads(repo.regauge("refine", "diff", "latest", "--json"))["diff"] == diff
     (repo.root / "repair.patch").write_text(diff)
     repo.git("apply", "--check", "repair.patch")
-    assert "chain whole" in repo.regauge("refine", "verify", "latest")
+    checked = json.loads(repo.regauge("refine", "verify", "latest", "--recompute", "--json"))
+    assert checked["recomputed"] > 3
+    repo.regauge("refine", "apply", "latest")
+    repo.commit("Apply")
+    # What the prompt was then is what counts, whatever it is now.
+    assert "decisions made once more" in repo.regauge("refine", "verify", run.name, "--recompute")
+    proposed = run / "revision.prompt.yml"
+    proposed.write_text(proposed.read_text().replace("nobody has to act", "run away"))
+    said = repo.regauge("refine", "verify", run.name, "--recompute", code=2)
+    assert "is not what the decisions of trail.jsonl lead to" in said
 
     trail = run / "trail.jsonl"
     trail.write_text(trail.read_text().replace("passes more often", "passes less often", 1))
@@ -310,7 +339,15 @@ def test_a_refiner_that_is_down_in_mid_cycle_cuts_the_run_off_and_it_goes_on_lat
 
 
 def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
-    said = repo.regauge("refine", NAME, "--model=openai:gpt-5-mini", code=3)
+    before = len(list(repo.root.glob(".regauge/refine/*/run.json")))
+    said = repo.regauge("refine", NAME, "--refiner-model=openai:gpt-5-mini", code=3)
+    assert "openai:gpt-5-mini, which is to propose edits, cannot be asked" in said
+    assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
+    assert len(list(repo.root.glob(".regauge/refine/*/run.json"))) == before
+
+    words = ["--model=openai:gpt-5-mini", "--proposers=rules"]
+    said = repo.regauge("refine", NAME, *words, code=3)
+    assert "no change proposed (no-key: " in said
     assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
     assert "go on: regauge refine resume" in said
     assert "&#" not in said

@@ -60,7 +60,7 @@ def ended(
     shown: bool = False,
     as_json: bool,
 ) -> None:
-    """Show what came of a run, and do with the proposal what was asked for."""
+    """Show what came of a run, unless somebody was shown it, and do what was asked for."""
     run = find_refinement(project, str(result["run"]))
     if not shown or result["revision"] is None:
         shown_run(project, result, as_json=as_json)
@@ -68,7 +68,7 @@ def ended(
     try:
         if result["revision"] is not None:
             done = taking.take(run, result)
-            if not taking.anything and not as_json:
+            if not (taking.anything or shown or as_json):
                 echo(f"  apply it: regauge refine apply {run.id}")
     finally:
         if as_json:
