@@ -281,14 +281,21 @@ class Project:
         """
         if not self.pyproject.is_file():
             return Settings()
-        text = self.pyproject.read_text(encoding="utf-8")
         try:
-            document = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(
-                [Fault(path=self.pyproject, line=None, message=f"not TOML: {error}")]
-            ) from error
-        table = document.get("tool", {}).get("regauge", {})
+            text = self.pyproject.read_bytes().decode("utf-8")
+            tool = tomllib.loads(text).get("tool", {})
+        except OSError as error:
+            message = f"cannot be read: {error.strerror or error}"
+            raise ConfigError([Fault(path=self.pyproject, line=None, message=message)]) from error
+        except ValueError as error:
+            fault = Fault(
+                path=self.pyproject,
+                line=None,
+                message=f"not TOML: {error}",
+                fix="mend it; `pytest` and other tools stumble over it, too",
+            )
+            raise ConfigError([fault]) from error
+        table = tool.get("regauge", {}) if isinstance(tool, dict) else {}
         try:
             return Settings.model_validate(table)
         except ValidationError as error:

@@ -142,13 +142,17 @@ error: fixtures/baselines/triage.json:2: a merge conflict was left here
         )
     )
     assert endpoint.total == 0
+    live.prompt(name="fresh")
+    fresh = live.command("baseline", "show", "fresh")
+    assert "there is no baseline of 'fresh'" in fresh.stderr
+    assert "fix: regauge baseline update fresh" in fresh.stderr
     missing = live.command("baseline", "show", "nothing")
     assert (missing.returncode, missing.stderr) == snapshot(
         (
             2,
             """\
-error: there is no baseline of 'nothing': fixtures/baselines/nothing.json
-  fix: regauge baseline update nothing
+error: prompts: there is no prompt 'nothing'
+  fix: prompts here: fresh, triage
 """,
         )
     )

@@ -176,7 +176,7 @@ def test_runs_stay_in_the_history_when_their_directories_are_gone(
     compared = regauge(project, "compare", record["id"], record["id"][:-1])
     assert compared.output.endswith("sim:clerk-1 (simulated): 5 the same\n")
     alone = regauge(project, "compare")
-    assert "there are no two runs on this machine" in str(alone.exception)
+    assert "there are no two runs with cases on this machine" in str(alone.exception)
     missing = regauge(project, "compare", "1999", "latest")
     assert isinstance(missing.exception, UsageError)
     assert str(missing.exception) == snapshot("""\

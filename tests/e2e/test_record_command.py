@@ -96,7 +96,13 @@ def test_one_prompt_can_be_recorded_alone(project: EvalProject):
     assert project.recordings("triage") == []
     unknown = project.command("record", "others")
     assert (unknown.returncode, unknown.stderr) == snapshot(
-        (2, "error: no eval of prompt 'others'; there are evals of: other, triage\n")
+        (
+            2,
+            """\
+error: no eval of prompt 'others'; there are evals of: other, triage
+  fix: did you mean 'other'?
+""",
+        )
     )
 
 

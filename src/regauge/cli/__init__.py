@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -98,5 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
     except RegaugeError as error:
-        click.echo(printable(f"error: {error}"), err=True)
+        # Paths as people write them: from where the command was called.
+        said = str(error).replace(f"{Path.cwd()}/", "")
+        click.echo(printable(f"error: {said}"), err=True)
         sys.exit(error.exit_code)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import RegaugeError
-from regauge.prompts import Repository, load_prompt, read_prompt_text
+from regauge.cli._terminal import counted
+from regauge.errors import PromptError, RegaugeError, UsageError
+from regauge.gate.baselines import baseline_path
+from regauge.prompts import Repository, find_prompt, load_prompt, read_prompt_text
 from regauge.stats import flaky_probability
 
 if TYPE_CHECKING:
@@ -16,7 +18,14 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
 
-__all__ = ["TextLine", "history_json", "history_lines", "is_flaky", "uncommitted_notes"]
+__all__ = [
+    "TextLine",
+    "history_json",
+    "history_lines",
+    "is_flaky",
+    "no_baseline",
+    "uncommitted_notes",
+]
 
 _FLAKY_FROM = 0.95
 
@@ -27,6 +36,18 @@ class TextLine:
 
     text: str
     bold: bool = False
+
+
+def no_baseline(project: Project, name: str) -> RegaugeError:
+    """Why there is no baseline of a prompt that was named: no such prompt, or none was made."""
+    try:
+        find_prompt(name, root=project.root)
+    except PromptError as error:
+        return error
+    path = project.relative(baseline_path(project, name))
+    return UsageError(
+        f"there is no baseline of {name!r}: {path}\n  fix: regauge baseline update {name}"
+    )
 
 
 def is_flaky(case: CaseTrials) -> bool:
@@ -47,10 +68,12 @@ def history_lines(
     drawn = [len(case.drawn) for _, case in cases]
     passed = sum(case.passed for _, case in cases)
     if cases:
-        span = f"{min(drawn)}" if min(drawn) == max(drawn) else f"{min(drawn)} to {max(drawn)}"
+        least, most = min(drawn), max(drawn)
+        trials = counted(most, "trial") if least == most else f"{least} to {most} trials"
         yield TextLine(
-            f"  {len(cases)} cases of {key.dataset}, {span} trials each from"
-            f" {len(history.sessions)} sessions; {100 * passed / sum(drawn):.1f} % passed"
+            f"  {counted(len(cases), 'case')} of {key.dataset}, {trials} each from"
+            f" {counted(len(history.sessions), 'session')};"
+            f" {100 * passed / sum(drawn):.1f} % passed"
         )
     for session in history.sessions:
         served = f", answered by {', '.join(session.served)}" if session.served else ""

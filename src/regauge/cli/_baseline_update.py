@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._baseline_text import uncommitted_notes
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import counted, echo
 from regauge.gate.baselines import (
     AskedSuite,
     Baseline,
@@ -212,8 +212,9 @@ class BaselineUpdate:
         else:
             judged = " and what judges ask" if suite.model_judges else ""
             self._say(
-                f"{label}: {len(draws)} trials of {len(one.asked.wanted)} cases,"
-                f" {len(missing)} calls{judged}: about {quantity(tokens)} tokens,"
+                f"{label}: {counted(len(draws), 'trial')} of"
+                f" {counted(len(one.asked.wanted), 'case')},"
+                f" {counted(len(missing), 'call')}{judged}: about {quantity(tokens)} tokens,"
                 f" {money(cost_usd)}"
             )
 
@@ -278,7 +279,7 @@ class BaselineUpdate:
             cases = sorted(done.landed.unmeasured_cases)
             named = ", ".join(cases[:5]) + (", ..." if len(cases) > 5 else "")  # noqa: PLR2004  # a line's worth
             self.unmeasured += [
-                f"{done.prompt}: {count} trials do not count: {why}"
+                f"{done.prompt}: {_trials_do(count)} not count: {why}"
                 for why, count in done.landed.unmeasured.most_common(3)
             ]
             self.unmeasured.append(f"  cases: {named}")
@@ -292,7 +293,11 @@ def _summary(history: StoredHistory) -> str:
     drawn = [len(case.drawn) for case in history.cases.values()]
     if not drawn:
         return "no trials"
-    span = f"{min(drawn)}" if min(drawn) == max(drawn) else f"{min(drawn)} to {max(drawn)}"
-    sessions = len(history.sessions)
-    many = "1 session" if sessions == 1 else f"{sessions} sessions"
-    return f"{len(drawn)} cases with {span} trials each from {many}"
+    least, most = min(drawn), max(drawn)
+    trials = counted(most, "trial") if least == most else f"{least} to {most} trials"
+    sessions = counted(len(history.sessions), "session")
+    return f"{counted(len(drawn), 'case')} with {trials} each from {sessions}"
+
+
+def _trials_do(count: int) -> str:
+    return "1 trial does" if count == 1 else f"{count} trials do"

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 
 from regauge.cli import INTERRUPTED
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import PromptError, RegaugeError, UsageError
+from regauge.prompts import did_you_mean, find_prompt
 from regauge.runner import Plan, spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.project import Project
     from regauge.runner import EvalSession
 
-__all__ = ["NoEvalsError", "with_evals"]
+__all__ = ["NoEvalsError", "NotCollectedError", "with_evals"]
 
 
 class NoEvalsError(UsageError):
     """A directory in which no test is an eval."""
+
+
+class NotCollectedError(UsageError):
+    """Evals that pytest could not collect.
+
+    Attributes:
+        reasons: Why, by the file of evals.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = reasons
+        super().__init__("\n".join(f"{name}:\n{reason}" for name, reason in reasons.items()))
 
 
 class _Driver:
@@ -37,7 +51,7 @@ class _Driver:
         self._prompts = frozenset(prompts)
         self._evals: EvalSession | None = None
         self.met: set[str] = set()
-        self.faults: list[str] = []
+        self.faults: dict[str, str] = {}
         self.error: RegaugeError | None = None
         self.silenced = io.StringIO()
 
@@ -59,7 +73,7 @@ class _Driver:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what could not be collected."""
         if report.failed:
-            self.faults.append(f"{report.nodeid}:\n{report.longreprtext}")
+            self.faults[report.nodeid] = report.longreprtext
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the evals of the prompts that were named."""
@@ -140,11 +154,14 @@ def with_evals(
         "--assert=plain",
         *options,
     ]
-    code = pytest.main(arguments, plugins=[driver, *plugins])
+    with warnings.catch_warnings():
+        # Of pytest and its plugins, not of evals: a command prints what it has to say alone.
+        warnings.filterwarnings("ignore", category=pytest.PytestDeprecationWarning)
+        code = pytest.main(arguments, plugins=[driver, *plugins])
     if driver.error is not None:
         raise driver.error
     if driver.faults:
-        raise UsageError("\n".join(driver.faults))
+        raise NotCollectedError(driver.faults)
     if code == pytest.ExitCode.INTERRUPTED:
         words = "interrupted: what was answered is kept, the same command goes on from there"
         click.echo(words, err=True)
@@ -152,11 +169,20 @@ def with_evals(
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         click.get_current_context().exit(int(code))  # pytest has said why
     if driver.unknown:
-        known = ", ".join(sorted(driver.met)) or "none"
-        raise UsageError(f"no eval of prompt {driver.unknown[0]!r}; there are evals of: {known}")
+        raise _no_eval(project, driver.unknown[0], driver.met)
     if not driver.met:
         raise NoEvalsError(f"there are no evals in {project.relative(path)}")
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))
+
+
+def _no_eval(project: Project, prompt: str, met: set[str]) -> UsageError:
+    known = ", ".join(sorted(met)) or "none"
+    try:
+        find_prompt(prompt, root=project.root)
+        fix = f"regauge new eval {prompt}"
+    except PromptError:
+        fix = did_you_mean(prompt, met) or "name one of these, or write one: regauge new --help"
+    return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {known}\n  fix: {fix}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.cli._calibrations import lint_calibrations
 from regauge.cli._cases_of_prompt import cases_of_prompt
-from regauge.cli._evals import with_evals
+from regauge.cli._evals import NotCollectedError, with_evals
 from regauge.cli._judges_of_evals import judges_in
 from regauge.cli._stale_judgements import lint_judgements
 from regauge.errors import Fault, RecordingError, RegaugeError
@@ -77,8 +77,16 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     return [*faults, *lint_judgements(evals, project)]
 
 
-def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
-    """One fault per file of recordings nobody asks for, or calibration of a judge that changed."""
+def lint_recordings(
+    project: Project, evals_path: Path, *, told: Sequence[Fault] = ()
+) -> list[Fault]:
+    """One fault per file of recordings nobody asks for, or calibration of a judge that changed.
+
+    Args:
+        project: Whose recordings.
+        evals_path: Where the evals are.
+        told: What was found before: evals that only it keeps from being collected are not named.
+    """
     faults: list[Fault] = []
 
     def check(evals: EvalSession) -> None:
@@ -92,8 +100,22 @@ def lint_recordings(project: Project, evals_path: Path) -> list[Fault]:
         with_evals(project, evals_path, check, options=["--record=none"])
     except RecordingError as error:
         faults.extend(error.faults)
+    except NotCollectedError as error:
+        reasons = {name: why for name, why in error.reasons.items() if _untold(why, told, project)}
+        if reasons:
+            faults.append(_not_collected(evals_path, NotCollectedError(reasons)))
     except RegaugeError as error:
-        faults.append(
-            Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{error}")
-        )
+        faults.append(_not_collected(evals_path, error))
     return faults
+
+
+def _not_collected(evals_path: Path, error: RegaugeError) -> Fault:
+    return Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{error}")
+
+
+def _untold(reason: str, told: Sequence[Fault], project: Project) -> str:
+    """What a reason says beyond faults that were told."""
+    for fault in told:
+        shown = str(replace(fault, path=project.relative(fault.path)))
+        reason = reason.replace(str(fault), "").replace(shown, "")
+    return reason.strip()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._baseline_text import history_json, history_lines
+from regauge.cli._baseline_text import history_json, history_lines, no_baseline
 from regauge.cli._baseline_update import BaselineUpdate
 from regauge.cli._evals import with_evals
 from regauge.cli._terminal import echo
-from regauge.errors import UnmeasuredError, UsageError
+from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
 from regauge.gate.baselines import TopUpPolicy, baseline_path, load_baseline
 from regauge.project import Project
@@ -181,9 +181,6 @@ def _baselines(project: Project, prompts: tuple[str, ...]) -> list[Baseline]:
         path = baseline_path(project, name)
         baseline = load_baseline(path, shown=project.relative(path))
         if baseline is None:
-            raise UsageError(
-                f"there is no baseline of {name!r}: {project.relative(path)}\n"
-                f"  fix: regauge baseline update {name}"
-            )
+            raise no_baseline(project, name)
         found.append(baseline)
     return found

@@ -6,19 +6,21 @@ import json
 import os
 from dataclasses import asdict
 from difflib import unified_diff
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from regauge.cli._history_text import simulated
 from regauge.cli._terminal import echo
-from regauge.errors import UsageError
+from regauge.errors import FaultyFileError, UsageError
 from regauge.history import History, compare_rows
 from regauge.project import Project
 from regauge.reports import answer_lines, find_run, list_runs, read_record, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
     from regauge.reports import RunRecord
@@ -50,14 +52,14 @@ _CONTEXT_LINES = 2
 
 @click.command(name="compare", epilog=_EPILOG)
 @click.argument("run_a", metavar="[RUN_A]", required=False)
-@click.argument("run_b", metavar="[RUN_B]", default="latest")
+@click.argument("run_b", metavar="[RUN_B]", required=False)
 @click.option("--prompt", metavar="NAME", help="Only this prompt.")
 @click.option("--answers", is_flag=True, help="Show other answers with the same outcome, too.")
 @click.option("--no-diff", is_flag=True, help="Cases alone, without their answers.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
     run_a: str | None,
-    run_b: str,
+    run_b: str | None,
     *,
     prompt: str | None,
     answers: bool,
@@ -68,13 +70,16 @@ def command(
 
     A run is an id, the beginning of just one id, `latest`, or a directory that --report made; ids
     are looked up on this machine, then in the history. RUN_B is the newest run where it is left
-    out, and RUN_A the one before that. Counts are trials that passed. A model
-    may answer otherwise by chance: whether a change is to blame says the gate.
+    out, and RUN_A the one before that; runs without a case are passed over, as of a gate that had
+    nothing to draw. Counts are trials that passed. A model may answer otherwise by chance: whether
+    a change is to blame says the gate.
 
     The exit code is 0 whether or not something changed.
     """
     project = Project.find()
-    (a, rows_a), (b, rows_b) = _run(project, run_a or _last_but_one(project)), _run(project, run_b)
+    if run_a is None or run_b is None:
+        run_a, run_b = _newest(project, run_a)
+    (a, rows_a), (b, rows_b) = _run(project, run_a), _run(project, run_b)
     suites = [
         suite for suite in compare_rows(rows_a, rows_b) if prompt is None or suite.prompt == prompt
     ]
@@ -101,14 +106,25 @@ def command(
         click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
 
 
-def _last_but_one(project: Project) -> str:
-    runs = list_runs(project)[:2]
-    if len(runs) < 2:  # noqa: PLR2004 - a comparison takes two
+def _newest(project: Project, run_a: str | None) -> tuple[str, str]:
+    """What is compared where one run was named, or none: the newest that have cases."""
+    wanted = 1 if run_a is not None else 2
+    runs = [run.name for run in islice(filter(_has_cases, list_runs(project)), wanted)]
+    if len(runs) < wanted:
+        number = "are no two runs" if wanted > 1 else "is no run"
         raise UsageError(
-            "there are no two runs on this machine to compare\n"
-            "  fix: name them, as `regauge runs` lists them"
+            f"there {number} with cases on this machine to compare\n"
+            "  fix: pytest evals makes one; or name both, as `regauge runs` lists them"
         )
-    return runs[1].name
+    return (run_a, runs[0]) if run_a is not None else (runs[1], runs[0])
+
+
+def _has_cases(run: Path) -> bool:
+    try:
+        # What a gate drew of main is no case of the run.
+        return any(suite.cases for suite in read_record(run).suites if suite.arm != "main")
+    except FaultyFileError:
+        return False
 
 
 def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import counted, echo
 from regauge.judges import JudgeDescription, describe, judge_kinds, reference_page
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ def _print(found: Sequence[JudgeDescription]) -> None:
             known = parameter.default not in {"", "None"}
             default = f" (default {parameter.default})" if known else ""
             echo(f"      {parameter.name}: {parameter.text}{default}")
-    echo(f"{len(found)} judges" if len(found) != 1 else "1 judge")
+    echo(counted(len(found), "judge"))

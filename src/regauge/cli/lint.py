@@ -10,7 +10,7 @@ import click
 
 from regauge.cli._calibrations import lint_labels
 from regauge.cli._stale import lint_recordings
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import counted, echo
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
@@ -54,7 +54,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     _ = project.settings  # what pyproject.toml says must be readable, too
     faults = lint_prompts(project, against=against)
     faults += lint_labels(project)
-    faults += lint_recordings(project, project.root / "evals")
+    faults += lint_recordings(project, project.root / "evals", told=faults)
     warnings = lint_warnings(project)
     count = len(prompt_files(project.prompts_dir))
     if not count:
@@ -74,15 +74,11 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
             for fault in found:
                 echo(f"{label}: {_shown(project, fault)}", style=style)
         echo(
-            f"{_number(count, 'prompt')}: {_number(len(faults), 'error')}, "
-            f"{_number(len(warnings), 'warning')}"
+            f"{counted(count, 'prompt')}: {counted(len(faults), 'error')}, "
+            f"{counted(len(warnings), 'warning')}"
         )
     if faults or (strict and warnings):
         sys.exit(1)
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _row(project: Project, fault: Fault) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._baseline_text import no_baseline
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.gate import cases_needed, first_draws_needed, operating_line, policy_of
@@ -236,10 +237,7 @@ def _baselines(project: Project, prompts: tuple[str, ...], file: Path | None) ->
     for path in paths:
         baseline = load_baseline(path, shown=project.relative(path))
         if baseline is None:
-            raise UsageError(
-                f"there is no baseline of {path.stem!r}: {project.relative(path)}\n"
-                f"  fix: regauge baseline update {path.stem}"
-            )
+            raise no_baseline(project, path.stem)
         yield baseline
 
 

@@ -13,6 +13,7 @@ import click
 from regauge.cli._evals import with_evals
 from regauge.cli._stale import stale_files
 from regauge.cli._stale_judgements import PrunedFile, prune_judgements
+from regauge.cli._terminal import counted
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
@@ -141,7 +142,9 @@ def _estimate(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     faults = _unaskable(evals)
     if not missing and not judgements and not unembedded and not faults:
         said.line("nothing is missing")
-    return [f"{count} cases cannot be asked: {message}" for message, count in faults.items()]
+    return [
+        f"{counted(count, 'case')} cannot be asked: {message}" for message, count in faults.items()
+    ]
 
 
 def _judgements(evals: EvalSession, project: Project) -> list[MissingJudgements]:
@@ -185,17 +188,23 @@ def _draw(evals: EvalSession, said: _Said) -> list[str]:
         said.line(f"{recorded} of {recorded + failures.total()} answers recorded")
     calls = evals.progress.judge_calls
     if calls:
-        said.line(f"{calls} judge calls recorded")
+        said.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
     if evals.embeddings.asked:
-        said.line(f"{evals.embeddings.asked} vectors recorded")
+        said.line(counted(evals.embeddings.asked, "vector recorded"))
     elif not any((missing, failures, calls, unjudged, unembedded)):
         said.line("nothing is missing")
     said.document["answers_recorded"] = recorded
     said.document["judge_calls_recorded"] = calls
     said.document["vectors_recorded"] = evals.embeddings.asked
     return [
-        *(f"{count} answers missing: {message}" for message, count in failures.most_common()),
-        *(f"{count} judgements missing: {message}" for message, count in unjudged.most_common()),
+        *(
+            f"{counted(count, 'answer missing')}: {message}"
+            for message, count in failures.most_common()
+        ),
+        *(
+            f"{counted(count, 'judgement missing')}: {message}"
+            for message, count in unjudged.most_common()
+        ),
         *unembedded,
     ]
 
@@ -217,7 +226,10 @@ def _embed(evals: EvalSession) -> list[str]:
             evals.embed(draw)
         except RegaugeError as error:
             failures[str(error)] += 1
-    return [f"{count} answers without vectors: {words}" for words, count in failures.most_common()]
+    return [
+        f"{counted(count, 'answer without vectors')}: {words}"
+        for words, count in failures.most_common()
+    ]
 
 
 def _prune(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._history_text import said_of_sync
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import counted, echo
 from regauge.errors import RegaugeError, StoreError
 from regauge.history import History
 from regauge.printable import printable
@@ -98,7 +98,7 @@ def _line(record: RunRecord) -> str:
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
     prompts = ", ".join(f"{suite.prompt}@{suite.version or '-'}" for suite in suites)
     commit = record.git.commit[:10] + ("+" if record.git.dirty else "") if record.git else "-"
-    counts = f"{cases} cases, {failed} failed, {unmeasured} unmeasured"
+    counts = f"{counted(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
     if record.status == "interrupted":

@@ -98,6 +98,17 @@ class Repository:
             hint = self._shallow_hint() or "  fix: git fetch, or look at `git branch -a` for names"
             raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
 
+    def namesake(self, ref: str) -> str:
+        """The branch that is likely meant by a name that git does not know; empty without one.
+
+        `main` for `origin/main` in a clone without a remote, and the other way round.
+        """
+        text = self._text("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes")
+        branches = text.split()
+        tail = ref.rpartition("/")[2]
+        same = [name for name in branches if name.rpartition("/")[2] == tail]
+        return next(iter([*same, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
+
     def has_commits(self) -> bool:
         """Whether anything was ever committed."""
         try:
@@ -217,6 +228,7 @@ class Repository:
         return _git(self.top, *arguments, given=given)
 
 
+_MAIN_BRANCHES = ("main", "master", "trunk")
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any, cast
 
+from regauge.errors import ConfigError, Fault
 from regauge.scaffold._piece import Planned
 
 if TYPE_CHECKING:
@@ -26,10 +27,15 @@ addopts = ["-p", "no:deepeval", "--import-mode=importlib"]
 _OTHERS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _SECTIONS = (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
 _ADDOPTS = 'add "-p", "no:deepeval" to addopts of pytest: its plugin takes seconds to load'
+_FIX = "mend it first; nothing was written"
 
 
 def merge_pyproject(root: Path) -> Planned:
-    """What pyproject.toml becomes: the tables that are absent come at its end."""
+    """What pyproject.toml becomes: the tables that are absent come at its end.
+
+    Raises:
+        ConfigError: It is no TOML, so neither pytest nor regauge would read it.
+    """
     path = root / "pyproject.toml"
     if not path.is_file():
         tables = [_REGAUGE] if _elsewhere(root) else [_PYTEST, _REGAUGE]
@@ -39,7 +45,8 @@ def merge_pyproject(root: Path) -> Planned:
         text = path.read_bytes().decode("utf-8")
         tool = _tool(text)
     except ValueError as error:
-        return Planned(path=path, action="keep", reason=f"it cannot be read: {error}")
+        fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
+        raise ConfigError([fault]) from error
     missing: list[str] = []
     notes: list[str] = []
     if "pytest" not in tool and not _elsewhere(root):

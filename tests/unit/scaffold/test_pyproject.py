@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.scaffold import merge_pyproject
+from regauge.errors import ConfigError
+from regauge.scaffold import merge_pyproject, plan_working_set
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         ("[tool.regauge.gate]\nref = 'x'\n", ["[tool.pytest.ini_options]"], ""),
         ("[tool.ruff]\nline-length = 90", ["[tool.pytest.ini_options]", "[tool.regauge]"], ""),
         ("tool = { ruff = {} }\n", [], "`tool` is written as one value"),
-        ("not toml", [], "cannot be read"),
     ],
 )
 def test_pyproject_gets_the_tables_that_are_absent(
@@ -37,3 +37,15 @@ def test_pyproject_gets_the_tables_that_are_absent(
     assert (planned.action == "add") == bool(added)
     if added:
         tomllib.loads(merged)
+
+
+@pytest.mark.parametrize("data", [b"[tool.x", b"tool = 3", b"\xff"])
+def test_a_pyproject_that_nobody_can_read_is_refused_before_anything_is_written(
+    tmp_path: Path, data: bytes
+):
+    (tmp_path / "pyproject.toml").write_bytes(data)
+    with pytest.raises(
+        ConfigError, match=r"pyproject.toml: not TOML: [\s\S]*\n  fix: mend it first"
+    ):
+        plan_working_set(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]

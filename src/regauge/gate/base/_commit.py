@@ -207,7 +207,7 @@ def find_base(project: Project, ref: str) -> BaseCommit:
             f"nothing is committed in {repository.top}, so there is nothing to compare with\n"
             "  fix: commit the prompts as they are on main, then compare"
         )
-    tip = repository.commit(ref)
+    tip = _tip(repository, ref)
     commit = repository.merge_base(ref)
     changed, renamed = repository.changed(commit)
     return BaseCommit(
@@ -220,6 +220,20 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         renamed=renamed,
         dirty=repository.dirty(),
     )
+
+
+def _tip(repository: Repository, ref: str) -> str:
+    try:
+        return repository.commit(ref)
+    except GitError as error:
+        branch = repository.namesake(ref)
+        if repository.shallow() or not branch:
+            raise
+        raise GitError(
+            f"git knows no commit {ref!r}\n"
+            f"  fix: compare with the branch that is here: regauge gate {branch};"
+            f' `ref = "{branch}"` in [tool.regauge.gate] makes that the rule; or git fetch'
+        ) from error
 
 
 def _is_prompt(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -91,6 +92,7 @@ def refusals_of(
         told = tuple(_told(part, suite) for part in judges)
         listed = "".join(f"\n  {part}" for part in told)
         fix = _judge_fix(name, at, prompt_changed=prompt_changed)
+        fix = _calibration_fix(judges, suite) + fix
         message = (
             f"{name}: main was judged otherwise than this change would be, so nothing is"
             f" compared{listed}\n  fix: {fix}"
@@ -125,6 +127,17 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
         f"if the judges are meant to change: regauge gate {at.ref} --judge-change-accepted 'WHY',"
         f' or on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
     )
+
+
+def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
+    """What makes judges decide again that ask a model and differ from what was calibrated."""
+    names = {part.name for part in differences}
+    again = [
+        f"regauge calibrate {shlex.quote(judge.name)}"
+        for judge in suite.judges
+        if judge.name in names and not suite.standing(judge).gates
+    ]
+    return f"{' && '.join(again)}, so that it counts again; then " if again else ""
 
 
 def _may_judge_otherwise(at: BaseCommit) -> bool:

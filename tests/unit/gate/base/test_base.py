@@ -213,8 +213,12 @@ def test_a_detached_head_is_as_good_as_a_branch(repo: Repo):
 
 
 def test_a_ref_that_does_not_exist_is_named(repo: Repo):
-    with pytest.raises(GitError, match=r"git knows no commit 'origin/main'\n  fix: git fetch"):
+    message = r"git knows no commit 'origin/main'\n  fix: compare with the .*: regauge gate main;"
+    with pytest.raises(GitError, match=message):
         repo.base("origin/main")
+    repo.git("branch", "--move", "main", "elsewhere")
+    with pytest.raises(GitError, match=r"git knows no commit 'nope'\n  fix: git fetch"):
+        repo.base("nope")
 
 
 def test_a_clone_that_was_cut_off_says_how_to_get_the_rest(repo: Repo, tmp_path: Path):
