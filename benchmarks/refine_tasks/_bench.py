@@ -187,7 +187,10 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
         )
         for name in task.names
     }
-    texts = [CaseText(id=c.id, texts=(c.golden, c.input)) for c in (*trial.train, *trial.holdout)]
+    texts = [
+        CaseText(id=c.id, texts=(c.input,), expected=c.golden)
+        for c in (*trial.train, *trial.holdout)
+    ]
     texts += [CaseText(id=f"input-{n}", texts=(text,)) for n, text in enumerate(trial.inputs)]
     public = [f"{task.advice(name)} {task.reason(name)}" for name in task.names]
     setting = Setting(

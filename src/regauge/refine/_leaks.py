@@ -7,27 +7,32 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.refine._stretches import Stretches
 from regauge.refine._text import content_words
+from regauge.refine._traces import ORDINARY, keys, names, plain, specific
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regauge.refine._policy import GuardPolicy
 
 __all__ = ["CaseText", "Leaks"]
 
-# A number, an identifier, a path, a name with a capital inside: what a rule seldom needs and a
-# case always has.
-_SPECIFIC = re.compile(r"[A-Za-z0-9](?:[\w.:/@+-]*\w)?%?")
-_LONG_NUMBER = re.compile(r"\d{3,}")
-_NUMBERS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-    "nineteen", "twenty",
-)  # fmt: skip
-_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS)}
-_PRIVATE_WORDS_MIN = 3
-_PRIVATE_SHARE = 0.4
+# So many private words next to each other are nobody else's.
+_PRIVATE_MIN = 3
+# Clauses of so many words are anybody's.
+_SHORT = 2
+# A line that takes this share of its words from one answer says what the answer says.
+_MADE_OF = 0.8
+# A longer answer has the words of any sentence on its subject.
+_ANSWER = 40
+# Longer runs need not be looked at: their beginnings are found.
+_RUN = 8
+_SMALL_NUMBER = re.compile(r"\d{1,2}|\d\.\d")
+_VALUE_WORDS = 5
+_MARKS = " .,;:!?\"'`()[]{}-*"
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_CLAUSES = re.compile(r"[.;:!?]\s+|\n|^\s*[-*+]\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +40,13 @@ class CaseText:
     """What a golden case says, none of which may reach the prompt.
 
     Attributes:
-        texts: Its inputs and what is expected of it, each as text.
+        texts: Its inputs, each as text.
+        expected: What is expected of it, as text.
     """
 
     id: str
     texts: tuple[str, ...]
+    expected: str = ""
 
 
 class Leaks:
@@ -55,100 +62,142 @@ class Leaks:
     def __init__(
         self, cases: Sequence[CaseText], public: Iterable[str], policy: GuardPolicy
     ) -> None:
+        said = " \n ".join(public)
         self._policy = policy
-        self._public = _plain(" \n ".join(public))
-        self._public_words = content_words(self._public)
-        self._public_specific = set(_specific(self._public))
-        self._texts = [_plain(" \n ".join((case.id, *case.texts))) for case in cases]
-        self._names = [case.id for case in cases]
-        self._words = [content_words(text) for text in self._texts]
+        self._public = f" {plain(said)} "
+        self._public_specific = specific(said)
+        self._public_keys = frozenset(keys(said)) | ORDINARY
+        self._cases = [case.id for case in cases]
         self._common_from = max(2.0, policy.common * len(cases))
-        self._specific = Counter(token for text in self._texts for token in set(_specific(text)))
-        self._frequency = Counter(word for words in self._words for word in words)
-        self._phrases = {
-            phrase: name
-            for name, text in zip(self._names, self._texts, strict=True)
-            for phrase in _phrases(text, policy.phrase)
-        }
+        self._rare_to = max(2.0, policy.rare * len(cases))
+        self._texts = ["\n".join((case.id, *case.texts, case.expected)) for case in cases]
+        self._plain = [f" {plain(text)} " for text in self._texts]
+        self._frequency = _counted(keys(text) for text in self._texts)
+        self._specific = _counted(specific(text) for text in self._texts)
+        self._answered = _counted(specific(case.expected) for case in cases)
+        self._named = _counted(names(case.expected) for case in cases)
+        answers = [keys(case.expected) for case in cases]
+        self._answer_words = [frozenset(a if len(a) <= _ANSWER else ()) for a in answers]
+        self._values = _counted(_values(case.expected) for case in cases)
+        self._stretches = Stretches(
+            _told(cases),
+            self._is_private,
+            lambda word: self._frequency[word] / max(1, len(cases)),
+        )
 
     def found(self, added: str) -> str:
         """What of a text gives a case away, in words; empty where nothing does."""
-        for line in added.splitlines():
-            leak = self._of_line(_plain(line))
-            if leak:
-                return leak
-        return ""
+        lines = [line for line in added.splitlines() if line.strip()]
+        leak = next(filter(None, map(self._of_line, lines)), "")
+        return leak or (self._retold(added) if len(lines) > 1 else "")
 
     def _of_line(self, line: str) -> str:
-        for token in _specific(line):
-            if token not in self._public_specific and 0 < self._specific[token] < self._common_from:
-                return f"{token!r} is of single cases"
-        for phrase in _phrases(line, self._policy.phrase):
-            if phrase in self._phrases and phrase not in self._public:
-                return f"{phrase!r} is of case {self._phrases[phrase]}"
-        width = self._policy.overlap
-        for start in range(len(line) - width + 1):
-            window = line[start : start + width]
-            if not window.strip() or window in self._public:
-                continue
-            holders = [n for n, text in enumerate(self._texts) if window in text]
-            if 0 < len(holders) < self._common_from and self._is_telling(window):
-                return f"{window.strip()!r} is of case {self._names[holders[0]]}"
-        return self._paraphrase(line)
-
-    def _is_telling(self, window: str) -> bool:
-        """Whether a stretch holds more than words anybody uses on the subject."""
-        words = content_words(window)
-        return any(
-            word not in self._public_words and self._frequency[word] < self._common_from
-            for word in words
+        return (
+            self._token(line)
+            or self._name(line)
+            or self._value(line)
+            or self._word_for_word(line)
+            or self._made_of_an_answer(line)
+            or self._retold(line)
         )
 
-    def _paraphrase(self, line: str) -> str:
-        """Many words that one case has and few others do, in whatever order."""
-        said = content_words(line)
-        for name, words in zip(self._names, self._words, strict=True):
-            rare = {
-                word
-                for word in said & words
-                if word not in self._public_words and self._frequency[word] < self._common_from
-            }
-            if len(rare) >= _PRIVATE_WORDS_MIN and len(rare) >= _PRIVATE_SHARE * len(said):
-                return f"it retells case {name}"
+    def _token(self, line: str) -> str:
+        """Numbers, dates and identifiers of a few cases."""
+        for token in sorted(specific(line) - self._public_specific):
+            # Any long text has small numbers; those of answers are what is asked for.
+            held = self._answered if _SMALL_NUMBER.fullmatch(token) else self._specific
+            if 0 < held[token] < self._common_from:
+                return f"{token!r} is of single cases"
+        return ""
+
+    def _name(self, line: str) -> str:
+        """Names of a few answers."""
+        for name in sorted(names(line)):
+            (key, *_) = keys(name)
+            if (
+                self._named[name]
+                and self._is_private(key)
+                and self._frequency[key] <= self._rare_to
+            ):
+                return f"{name!r} is of single answers"
+        return ""
+
+    def _value(self, line: str) -> str:
+        """A whole value of a few answers."""
+        text = f" {plain(line)} "
+        words = text.split()
+        for length in range(2, _VALUE_WORDS + 1):
+            for start in range(len(words) - length + 1):
+                run = " ".join(words[start : start + length]).strip(_MARKS)
+                if 0 < self._values[run] < self._common_from and run not in self._public:
+                    return f"{run!r} is a whole answer"
+        return ""
+
+    def _word_for_word(self, line: str) -> str:
+        """A clause or a run of words that a few cases have just so."""
+        words = plain(line).split()
+        runs = [plain(clause) for clause in _CLAUSES.split(line) if len(clause.split()) > _SHORT]
+        for start in range(len(words)):
+            ends = range(start + 2, min(start + _RUN, len(words)) + 1)
+            end = next((end for end in ends if self._is_telling(words[start:end])), None)
+            if end is not None:
+                runs.append(" ".join(words[start:end]))
+        for run in (run.strip(_MARKS) for run in runs):
+            if len(run) < self._policy.overlap or run in self._public:
+                continue
+            holders = [number for number, text in enumerate(self._plain) if run in text]
+            if 0 < len(holders) < self._common_from:
+                return f"{run!r} is of case {self._cases[holders[0]]}"
+        return ""
+
+    def _is_telling(self, words: Sequence[str]) -> bool:
+        """Whether nobody puts these words into this order by chance."""
+        run = " ".join(words)
+        if len(words) >= self._policy.phrase and len(content_words(run)) >= _PRIVATE_MIN:
+            return True
+        return len({word for word in keys(run) if self._is_private(word)}) >= _PRIVATE_MIN
+
+    def _made_of_an_answer(self, line: str) -> str:
+        """Nearly nothing but the words of one answer, be they common to many or not."""
+        said = {word for one in content_words(line) for word in keys(one)}
+        if len(said) < _PRIVATE_MIN or not any(map(self._is_private, said)):
+            return ""
+        for number, answer in enumerate(self._answer_words):
+            both = said & answer
+            if len(both) >= _MADE_OF * len(said) and any(map(self._is_private, both)):
+                return f"it says what the answer of case {self._cases[number]} says"
+        return ""
+
+    def _is_private(self, word: str) -> bool:
+        """Whether few cases and nobody else has a word."""
+        return word not in self._public_keys and 0 < self._frequency[word] < self._common_from
+
+    def _retold(self, text: str) -> str:
+        """Words that one stretch of a case has and others have not, in whatever order."""
+        for part in (text, *_CLAUSES.split(text)):
+            said = frozenset(keys(part)) - self._public_keys
+            case = self._stretches.source_of(
+                {word for word in said if self._frequency[word] < self._common_from}
+            )
+            if case is not None:
+                return f"it retells case {self._cases[case]}"
         return ""
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _told(cases: Sequence[CaseText]) -> Iterator[tuple[int, str, bool]]:
+    """All texts of all cases, and whether each is an answer."""
+    for number, case in enumerate(cases):
+        yield number, case.expected, True
+        for text in case.texts:
+            yield number, text, False
 
 
-def _specific(text: str) -> list[str]:
-    """Numbers, also written out, and words with a digit or a mark inside."""
-    found = [match[0] for match in _SPECIFIC.finditer(text)]
-    tokens = [token for token in found if any(not c.isalpha() for c in token)]
-    # "1315" gives "1315.50" away, too.
-    whole = [
-        number for token in tokens for number in _LONG_NUMBER.findall(token) if number != token
-    ]
-    named = [_NUMBER_WORDS[word] for word in found if word in _NUMBER_WORDS]
-    return tokens + whole + named + _spelled(found)
+def _counted(found: Iterable[Iterable[str]]) -> Counter[str]:
+    """In how many cases each of them occurs."""
+    return Counter(token for tokens in found for token in set(tokens))
 
 
-def _spelled(words: list[str]) -> list[str]:
-    """Numbers that are written digit by digit, such as "four one seven"."""
-    numbers: list[str] = []
-    digits = ""
-    for word in [*words, ""]:
-        digit = _NUMBER_WORDS.get(word, "")
-        if len(digit) == 1:
-            digits += digit
-            continue
-        if len(digits) > 1:
-            numbers.append(digits)
-        digits = ""
-    return numbers
-
-
-def _phrases(text: str, length: int) -> Iterable[str]:
-    words = text.split()
-    return (" ".join(words[n : n + length]) for n in range(len(words) - length + 1))
+def _values(answer: str) -> list[str]:
+    """What an answer says in a few words, as a whole or as one of its values."""
+    found = [plain(value) for value in (_STRING.findall(answer) or [answer])]
+    return [v.strip(_MARKS) for v in found if 1 < len(v.split()) <= _VALUE_WORDS]

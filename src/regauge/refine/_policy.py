@@ -105,8 +105,9 @@ class GuardPolicy:
         growth_hard: Of all edits together, as a share.
         deletions: Lines of the prompt as it was that one edit may delete.
         common: What occurs in this share of all cases belongs to the subject, not to a case.
-        overlap: So many characters in a row that only a case has are a leak.
-        phrase: So many content words in a row that only a case has are a leak.
+        rare: A name that more than this share of all cases have is of the subject, too.
+        overlap: A run of words that only a case has is a leak from so many characters on,
+        phrase: and from so many words on, whatever words they are.
     """
 
     ops: int = 3
@@ -115,6 +116,7 @@ class GuardPolicy:
     growth_hard: float = 0.35
     deletions: int = 1
     common: float = 0.30
+    rare: float = 0.10
     overlap: int = 12
     phrase: int = 5
 

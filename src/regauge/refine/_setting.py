@@ -41,7 +41,16 @@ if TYPE_CHECKING:
     from regauge.refine.proposers import Example
     from regauge.runner import PlannedCase, Suite
 
-__all__ = ["Member", "RunOptions", "Subject", "about", "changes", "setting_of", "subject_of"]
+__all__ = [
+    "Member",
+    "RunOptions",
+    "Subject",
+    "about",
+    "case_text",
+    "changes",
+    "setting_of",
+    "subject_of",
+]
 
 # Each seed has numbers of its own.
 _TRIALS_PER_SEED = 1000
@@ -208,7 +217,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
     said = [text for check in checks.values() for text in (check.advice, check.description)]
     guard = Guard(
         base,
-        [_case_text(member.case) for member in subject.members.values()],
+        [case_text(member.case) for member in subject.members.values()],
         (*said, *subject.released, *(f"{e.input} {e.output}" for e in subject.examples)),
         policy.guard,
         frozen=options.frozen,
@@ -300,7 +309,8 @@ def _check(judge: Judge) -> Check:
     )
 
 
-def _case_text(case: GoldenCase) -> CaseText:
+def case_text(case: GoldenCase) -> CaseText:
+    """What a golden case says, for the guard against leaks."""
     expected = json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else ""
     texts = [input_text(value) for value in case.inputs.values()]
-    return CaseText(id=case.id, texts=(*texts, expected))
+    return CaseText(id=case.id, texts=tuple(texts), expected=expected)

@@ -10,7 +10,7 @@ from typing import Literal
 from regauge.digests import digest_of
 from regauge.prompts import Message
 
-__all__ = ["Line", "LineKind", "PromptText", "content_words", "count_words"]
+__all__ = ["Line", "LineKind", "PromptText", "content_words", "count_words", "stem"]
 
 LineKind = Literal["blank", "heading", "rule", "text"]
 
@@ -110,11 +110,11 @@ def content_words(text: str) -> frozenset[str]:
     ['end', 'timestamp', 'utc', 'z']
     """
     return frozenset(
-        _stem(word) for found in _WORD.findall(text) if (word := found.lower()) not in _COMMON
+        stem(word) for found in _WORD.findall(text) if (word := found.lower()) not in _COMMON
     )
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """A word without its commonest endings; crude, and the same for both sides of a comparison."""
     # The plural's first, so that "greetings" and "greeting" end up the same.
     for endings in (("ies", "es", "s"), ("ing", "ed")):

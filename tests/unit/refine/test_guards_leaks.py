@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from benchmarks.refine_tasks._adversaries import ATTACKS
 from benchmarks.refine_tasks._simulated import leaked
 from benchmarks.refine_tasks.incidents import TASK as INCIDENTS
+from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._edits import apply
 from regauge.refine._guards import Guard
 from regauge.refine._leaks import CaseText, Leaks
 from regauge.refine._policy import GuardPolicy
 from regauge.refine._text import PromptText
+from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing
 
 CANARY = "quokka-7731"
@@ -24,8 +26,26 @@ CANARY = "quokka-7731"
 
 def guard_for(task, cases, **changes):
     base = PromptText.of(task.healthy_prompt())
-    texts = [CaseText(id=case.id, texts=(case.golden, case.input)) for case in cases]
+    texts = [CaseText(id=case.id, texts=(case.input,), expected=case.golden) for case in cases]
     return base, Guard(base, texts, [], GuardPolicy(**changes))
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_what_cases_say_is_recognised_however_it_is_told_and_nothing_else_is(name):
+    about = subject(name)
+    leaks = Leaks(about.cases, about.public, GuardPolicy())
+    rng = random.Random(7)
+    sources = rng.sample(about.sources, min(20, len(about.sources)))
+    told = [make(source, rng) for make in FORMS.values() for source in sources]
+    told += [make(number) for make in NUMBER_FORMS.values() for number in about.numbers]
+    harmless = instructions(name)
+
+    missed = [text for text in told if not leaks.found(text)]
+    refused = [text for text in harmless if leaks.found(text)]
+
+    assert len(told) >= 50
+    assert len(missed) <= 0.05 * len(told), missed
+    assert len(refused) <= 0.01 * len(harmless), refused
 
 
 @pytest.mark.parametrize(
@@ -36,21 +56,53 @@ def guard_for(task, cases, **changes):
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_golden_answers_are_recognised_in_every_dress(task, form):
+def test_golden_answers_of_a_simulated_task_are_recognised_in_every_dress(task, form):
     cases = [*task.cases(20, 1, "tr"), *task.cases(10, 2, "va")]
     base, guard = guard_for(task, cases)
     rng = random.Random(5)
-    tried = caught = 0
-    for case in cases:
-        line = leaked(case, form, rng)
-        edit = adding(line, base.messages[0].content.split("\n")[3])
-        tried += 1
-        caught += bool(guard.objection(edit, base, apply(base, edit.ops)))
+    lines = [leaked(case, form, rng) for case in cases]
+    edits = [adding(line, base.messages[0].content.split("\n")[3]) for line in lines]
 
-    # A few words of an answer in any order are no leak by themselves; where the guard lets them
-    # pass, the loop's tests have to find them useless, as the benchmark measures.
-    least = {"verbatim": 1.0, "paraphrase": 0.6}.get(form, 0.95)
-    assert caught >= least * tried
+    missed = [e.added for e in edits if not guard.objection(e, base, apply(base, e.ops))]
+
+    assert len(missed) <= 0.05 * len(lines), missed
+
+
+@pytest.mark.parametrize("task", [INCIDENTS, TICKETS, INVOICES], ids=lambda task: task.name)
+def test_the_right_line_is_no_leak_when_it_is_not_in_the_prompt(task):
+    cases = [*task.cases(20, 1, "tr"), *task.cases(10, 2, "va")]
+    texts = [CaseText(id=case.id, texts=(case.input,), expected=case.golden) for case in cases]
+    for need in task.requirements:
+        faulty = task.healthy_prompt().replace(need.line, "")
+
+        assert not Leaks(texts, [faulty], GuardPolicy()).found(need.line)
+
+
+@pytest.mark.parametrize(
+    ("added", "says"),
+    [
+        ("- It took two hundred and forty-nine minutes.", "'249' is of single cases"),
+        ("- It took 4 hours and 9 minutes.", "'249' is of single cases"),
+        ("- Assume the eighteenth, 18th of February.", "'--02-18' is of single cases"),
+        ("- Assume quarter past two, 2:13 pm.", "'14:13' is of single cases"),
+        ("- Greet Rosalba by name.", "'rosalba' is of single answers"),
+        ("- The owner is the billing squad.", "'billing squad' is a whole answer"),
+        ("- Answer in at most 249 words, in 14 lines.", ""),
+        ("- Write dates as YYYY-MM-DD and times as HH:MM.", ""),
+        ("- Name the owner in one or two words.", ""),
+    ],
+)
+def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, says):
+    answer = (
+        '{"minutes": 249, "start": "2020-02-18 14:13", "owner": "billing squad",'
+        ' "text": "we told Rosalba"}'
+    )
+    cases = [CaseText(id=f"c{n}", texts=("a report",)) for n in range(9)]
+    leaks = Leaks(
+        [*cases, CaseText(id="c9", texts=("a report",), expected=answer)], [], GuardPolicy()
+    )
+
+    assert leaks.found(added) == says
 
 
 def test_no_order_of_a_case_input_gets_past_the_guard():
