@@ -24,7 +24,8 @@ from regauge.judges._evaluators import (
 from regauge.judges._function import JudgeFunction, as_judge
 from regauge.judges._reference import JudgeDescription, describe, reference_page
 from regauge.judges._registry import judge_from_spec, judge_kinds
-from regauge.judges._rule import Check, Rule, RuleFactory, on_answer, on_text, rule
+from regauge.judges._rule import Check, Rule, on_answer, on_text
+from regauge.judges._rule_factory import RuleFactory, rule
 from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
 from regauge.judges._standing import standing_of
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed

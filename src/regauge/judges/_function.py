@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError
-from regauge.judges._rule import Rule, first_sentence
+from regauge.judges._rule import Rule
+from regauge.judges._rule_parameters import first_sentence
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.judges._rule import RuleFactory, form_of
+from regauge.judges._rule_factory import RuleFactory
+from regauge.judges._rule_parameters import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
 from regauge.judges._answer import Expected
-from regauge.judges._rule import Rule, RuleFactory, negated
+from regauge.judges._rule import Rule, negated
+from regauge.judges._rule_factory import RuleFactory
 from regauge.judges.rules._combine import not_
 
 if TYPE_CHECKING:

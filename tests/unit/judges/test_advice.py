@@ -9,7 +9,8 @@ import pytest
 from regauge import judges
 from regauge.judges._advice_kinds import SAYINGS
 from regauge.judges._registry import judge_kinds
-from regauge.judges._rule import Rule, rule
+from regauge.judges._rule import Rule
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, passed
 from tests.unit.judges.samples import RULES
 

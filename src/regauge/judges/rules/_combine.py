@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import number
-from regauge.judges._rule import Check, Rule, negated, rule
+from regauge.judges._rule import Check, Rule, negated
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, passed
 
 if TYPE_CHECKING:

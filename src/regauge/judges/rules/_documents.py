@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from regauge.errors import UsageError
 from regauge.judges._evidence import listed, plural
 from regauge.judges._path import Missing, parse_path, value_at
-from regauge.judges._rule import Check, Rule, on_answer, on_text, rule
+from regauge.judges._rule import Check, Rule, on_answer, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.judges._evidence import listed, quote
-from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._rule import Check, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges.rules._text import wanted_texts
 

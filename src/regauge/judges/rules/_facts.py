@@ -11,7 +11,7 @@ from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import listed, number, plural, quote
 from regauge.judges._json_text import JsonFault, parse_json
-from regauge.judges._rule import Check, rule
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._counts import bounds
 from regauge.judges.rules._json_values import schema_validator, schema_verdict
@@ -19,6 +19,7 @@ from regauge.judges.rules._likeness import share
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer
+    from regauge.judges._rule import Check
     from regauge.providers import Completion, ToolCall
 
 __all__ = [

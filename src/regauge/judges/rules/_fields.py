@@ -10,7 +10,8 @@ from regauge.judges._answer import Answer, Expected
 from regauge.judges._evidence import listed, shown, value_text
 from regauge.judges._json_text import JsonFault, same
 from regauge.judges._path import MISSING, Missing, parse_path, value_at
-from regauge.judges._rule import Check, Rule, on_answer, rule
+from regauge.judges._rule import Check, Rule, on_answer
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges.rules._text import normaliser
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.judges._evidence import listed, plural
-from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._rule import Check, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges.rules._documents import yaml_documents
 

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from regauge.judges._evidence import listed, plural
-from regauge.judges._rule import Check, on_answer, rule
+from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import quote, shown, value_text
 from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json
-from regauge.judges._rule import Check, on_answer, on_text, rule
+from regauge.judges._rule import Check, on_answer, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges.rules._formats import format_checker
 

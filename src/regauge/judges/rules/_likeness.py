@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._evidence import number, plural, quote, shown
-from regauge.judges._rule import Check, on_answer, rule
+from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, graded, passed
 from regauge.judges.rules._text import normaliser
 

@@ -6,12 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
-from regauge.judges._rule import Check, rule
+from regauge.judges._rule_factory import rule
 from regauge.judges._words import capital_words
 from regauge.judges.rules._counts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from regauge.judges._rule import Check
 
 __all__ = [
     "bullet_count",

@@ -10,7 +10,8 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Expected, expected
 from regauge.judges._evidence import number, quote, shown
-from regauge.judges._rule import Check, on_answer, rule
+from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges.rules._likeness import reference_text
 

@@ -6,11 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from regauge.judges._answer import expected
-from regauge.judges._rule import Check, rule
+from regauge.judges._rule_factory import rule
 from regauge.judges.rules._overlap import References, overlap, unended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from regauge.judges._rule import Check
 
 __all__ = ["meteor"]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import quote
-from regauge.judges._rule import Check, rule
+from regauge.judges._rule_factory import rule
 from regauge.judges.rules._counts import counted
 from regauge.judges.rules._patterns import compiled_pattern
+
+if TYPE_CHECKING:
+    from regauge.judges._rule import Check
 
 __all__ = ["letter_count", "match_count", "text_count"]
 

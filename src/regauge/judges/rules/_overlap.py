@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._evidence import number, quote, shown
-from regauge.judges._rule import Check, on_answer, rule
+from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, graded
 from regauge.judges._words import tokens
 from regauge.judges.rules._likeness import share

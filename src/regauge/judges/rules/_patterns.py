@@ -6,7 +6,8 @@ from typing import Any
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import around, quote
-from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._rule import Check, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 __all__ = ["compiled_pattern", "matches"]

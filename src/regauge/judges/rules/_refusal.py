@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from regauge.judges._evidence import around, quote
-from regauge.judges._rule import Check, rule
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer
+    from regauge.judges._rule import Check
 
 __all__ = ["is_refusal"]
 

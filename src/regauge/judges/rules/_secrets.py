@@ -9,7 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from regauge.judges._evidence import plural
-from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._rule import Check, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 __all__ = ["no_secrets"]

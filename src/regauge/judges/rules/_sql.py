@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import listed, plural
-from regauge.judges._rule import Check, on_text, rule
+from regauge.judges._rule import Check, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._evidence import around, listed, quote, shown
 from regauge.judges._json_text import JsonFault, same
-from regauge.judges._rule import Check, on_answer, on_text, rule
+from regauge.judges._rule import Check, on_answer, on_text
+from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 
 if TYPE_CHECKING:
