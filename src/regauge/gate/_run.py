@@ -7,14 +7,13 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError
-from regauge.gate._numbers import CONTROL_HOURS, stored_number
+from regauge.gate._control import ControlNumbers
+from regauge.gate._numbers import stored_number
 from regauge.gate._record import facts_of_trial
 from regauge.gate.engine import Gate
-from regauge.recordings import RecordingKey
 from regauge.runner import Draw
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Arm, NotRecorded, TrialFacts
-    from regauge.runner import EvalSession, PlannedCase, Trial, Trials
+    from regauge.runner import EvalSession, Trial, Trials
 
 __all__ = ["GateProgress", "GateRun"]
 
@@ -90,7 +89,7 @@ class GateRun:
         self._by_key = {one.case.key: one for one in compared}
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Arm], list[Trial]] = defaultdict(list)
-        self._control: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._control = ControlNumbers(session)
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Arm], Sequence[Trial]]:
@@ -137,7 +136,7 @@ class GateRun:
             planned = compared.candidate if number < self._first_draws else compared.again
         assert planned is not None, f"{arm} has no {case!r}"
         stored = (
-            self._control_number(planned, prompt, case, number)
+            self._control.number(planned, number)
             if arm == "main"
             else stored_number(arm, number)
         )
@@ -145,30 +144,6 @@ class GateRun:
         self._progress.landed += 1
         self._progress.trials += 1
         return trial
-
-    def _control_number(self, planned: PlannedCase, prompt: str, case: str, number: int) -> int:
-        """The number of main's n-th trial of today.
-
-        Yesterday's are passed over; where nothing may be asked, all that is recorded counts.
-        """
-        taken = self._control[prompt, case]
-        stored = taken[-1] + 1 if taken else stored_number("main", 0)
-        while len(taken) <= number:
-            if self._session.options.record == "none" or not self._old(planned, stored):
-                taken.append(stored)
-            stored += 1
-        return taken[number]
-
-    def _old(self, planned: PlannedCase, stored: int) -> bool:
-        if not planned.digest:
-            planned.digest = planned.request(stored).digest
-        recorded_at = self._session.answers.recorded_at(
-            planned.suite.prompt.name, RecordingKey(planned.digest, stored)
-        )
-        if recorded_at is None:
-            return False
-        age = datetime.now(UTC) - datetime.fromisoformat(recorded_at)
-        return age >= timedelta(hours=CONTROL_HOURS)
 
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
         """What the engine is told of a trial."""
