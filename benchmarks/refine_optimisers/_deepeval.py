@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -58,7 +60,7 @@ def by_deepeval(task: Task, trial: Trial, algorithm: str, settings: Mapping[str,
         async_config=configs.AsyncConfig(run_async=False),
         display_config=configs.DisplayConfig(show_indicator=False),
     )
-    with _ids_from(trial.seed):
+    with _same_each_time(trial.seed):
         found = run.optimize(
             prompt=prompts.Prompt(text_template=trial.prompt),
             goldens=[
@@ -70,10 +72,14 @@ def by_deepeval(task: Task, trial: Trial, algorithm: str, settings: Mapping[str,
 
 
 @contextmanager
-def _ids_from(seed: int) -> Generator[None, None, None]:
-    """Make random ids from a seed: candidates are told apart, and put into order, by theirs."""
+def _same_each_time(seed: int) -> Generator[None, None, None]:
+    """Make random ids from a seed: candidates are told apart, and put into order, by theirs.
+
+    Signatures are remembered, which are looked up for each answer and take most of the time.
+    """
     rng = random.Random(seed)
-    with patch("uuid.uuid4", lambda: UUID(int=rng.getrandbits(128), version=4)):
+    ids = patch("uuid.uuid4", lambda: UUID(int=rng.getrandbits(128), version=4))
+    with ids, patch("inspect.signature", cache(inspect.signature)):
         yield
 
 
