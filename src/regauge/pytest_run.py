@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import RegaugeError, UnmeasuredError
+from regauge.garbage import keep_for_good
 from regauge.history import add_finished_run
 from regauge.project import Project
 from regauge.pytest_prompt_file import PromptCase
@@ -174,6 +175,8 @@ class PytestRun:
     @contextmanager
     def running(self) -> Generator[None]:
         """Draw answers ahead while the block runs; a gate decides before it."""
+        if "PYTEST_CURRENT_TEST" not in os.environ:  # a run inside a test is garbage when it ends
+            keep_for_good()
         if self._gate is not None:
             self._gate.run(self._nodes, say=self._say)
             yield

@@ -87,18 +87,30 @@ async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger
     Raises:
         AttemptError: The failure of the last attempt, with the number of attempts.
     """
-    import stamina
 
     def wait_or_stop(error: Exception) -> bool | float:
         # Jitter spreads load; nothing secret hangs on it.
         wait = ledger.wait_after(error, chance=random.random())  # noqa: S311
         return False if wait is None else wait
 
+    async def counted() -> Result:
+        ledger.attempts += 1
+        return await attempt(ledger)
+
     try:
+        # Nearly all end here, and to set a retry up costs as much as all else that is done.
+        try:
+            return await counted()
+        except AttemptError as error:
+            first: AttemptError | None = error
+        import stamina
+
         async for once in stamina.retry_context(on=wait_or_stop, attempts=None, timeout=None):
             with once:
-                ledger.attempts += 1
-                return await attempt(ledger)
+                if first is not None:
+                    failed, first = first, None
+                    raise failed
+                return await counted()
     except AttemptError as error:
         error.attempts = ledger.attempts
         raise

@@ -82,6 +82,8 @@ class OpenAIProvider:
         self._settings = endpoint
         self._endpoint = Endpoint(name=name, settings=endpoint, environ=environ)
         self._where = str(self._endpoint)
+        # Whole: the SDK would parse and join it anew for every request.
+        self._completions = f"{self._endpoint.url.rstrip('/')}/chat/completions"
         self._transport = transport
         self._timeout_s = endpoint.timeout_s or timeout_s
         self._limit = AdaptiveLimit(window_for(concurrency))
@@ -218,7 +220,7 @@ class OpenAIProvider:
             async with asyncio.timeout(timeout_s):
                 # Raw: building the SDK's models costs more time than all of our own code.
                 response = await client.post(
-                    "/chat/completions",
+                    self._completions,
                     cast_to=httpx2.Response,
                     content=_ENCODE(body).encode("utf-8", "backslashreplace"),
                 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.providers import Completion, approximate_tokens
@@ -46,7 +46,7 @@ class RecordingKey:
 
 def utc_now() -> str:
     """The time as recordings write it: ISO 8601 in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def request_summary(request: CompletionRequest, *, prompt_digest: str) -> dict[str, JSON]:

@@ -12,6 +12,8 @@ import threading
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from regauge.runner._turns import Turns
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
@@ -27,6 +29,7 @@ _STOP_TIMEOUT_S = 10.0
 # The loop gives the interpreter away with every system call. While a case is judged it would wait
 # Python's 5 ms to have it back each time, several times per request.
 _SWITCH_INTERVAL_S = 0.0005
+_GIVE_WAY_S = 0.02
 
 
 class Lookahead(Generic[Landed]):
@@ -57,7 +60,8 @@ class Lookahead(Generic[Landed]):
         self._taken = 0
         self._lock = threading.Lock()
         self._switch_interval_s = sys.getswitchinterval()
-        self._loop = asyncio.new_event_loop()
+        self._turns = Turns()
+        self._loop = self._turns.loop
         self._moved = asyncio.Event()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="regauge-lookahead", daemon=True)
@@ -99,6 +103,7 @@ class Lookahead(Generic[Landed]):
                 wait([future], timeout=every_s)
                 if not future.done():
                     waiting()
+            self._turns.give_way(_GIVE_WAY_S)
             return future.result()
         finally:
             with self._lock:

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
+from regauge.garbage import import_for_good
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.providers import price_of
 
@@ -78,6 +79,7 @@ class Providers:
             return SimulatedProvider()
         from regauge.providers.openai import OpenAIProvider
 
+        import_for_good("openai")
         return OpenAIProvider(
             endpoint,
             name=name,

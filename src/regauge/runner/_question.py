@@ -37,9 +37,11 @@ class Question:
         asker_digest: Of the prompt, or of the judge that asks.
         case: The id of the case.
         judge: The judge that asks; None when it is the prompt.
+        key: What the answer is found by.
     """
 
     request: CompletionRequest
+    key: RecordingKey
     file: str
     prompt: str
     version: str | None
@@ -53,6 +55,7 @@ class Question:
         prompt = draw.planned.suite.prompt
         return cls(
             request=draw.planned.request(draw.trial),
+            key=draw.key,
             file=prompt.name,
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
@@ -68,6 +71,7 @@ class Question:
         prompt = suite.prompt
         return cls(
             request=request,
+            key=RecordingKey.of(request),
             file=judges_file(prompt.name),
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
@@ -75,11 +79,6 @@ class Question:
             case=case.id,
             judge=judge.name,
         )
-
-    @property
-    def key(self) -> RecordingKey:
-        """What the answer is found by."""
-        return RecordingKey.of(self.request)
 
     @property
     def model(self) -> str:

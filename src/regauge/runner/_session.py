@@ -102,12 +102,13 @@ class EvalSession:
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
         """Plan the cases that were selected, in the order they will be judged."""
         self.plan = plan_cases(cases, answered=self.answers.has)
-        if self.plan.asks and self.options.record != "none":
+        if self.plan.asks and self.options.record == "all":
             try:
                 self.answers.begin(self.plan.digest)
             except RegaugeError as error:
                 for draw in self.plan.missing:
                     draw.planned.error = error
+            # A run that was cut off left answers that count.
             self.plan = plan_cases(cases, answered=self.answers.has)
         return self.plan
 

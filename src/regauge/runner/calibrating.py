@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError
 from regauge.judges.calibration import file_stem, judge_labels
+from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from regauge.judges.calibration import Judged, Label
     from regauge.project import Project
     from regauge.providers import Completion, CompletionRequest
-    from regauge.recordings import RecordingKey
     from regauge.runner._options import RunOptions
 
 __all__ = ["LabelRun", "calibration_recordings"]
@@ -134,6 +134,7 @@ class LabelRun:
         """
         question = Question(
             request=request,
+            key=RecordingKey.of(request),
             file=self._file,
             prompt=self._judge.name,
             version=None,

@@ -15,6 +15,8 @@ import threading
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.garbage import import_for_good
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from importlib.machinery import ModuleSpec
@@ -65,7 +67,7 @@ def import_quietly() -> None:
         finder = _SettingsFinder()
         sys.meta_path.insert(0, finder)
         try:
-            importlib.import_module("deepeval.metrics")
+            import_for_good("deepeval.metrics")
         finally:
             sys.meta_path.remove(finder)
         settings: Any = sys.modules[_SETTINGS_MODULE]
