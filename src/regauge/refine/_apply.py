@@ -37,6 +37,7 @@ _NOTES = {
     "move-last": "Say last what {check} wants",
     "move": "Say elsewhere what {check} wants",
     "take-out": "Take out a line that spoke against {check}",
+    "take-place": "Say what {check} wants instead of a line that spoke against it",
 }
 
 

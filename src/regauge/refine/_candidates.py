@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine._edits import Delete, Edit, EditError, Insert, Replace, apply
-from regauge.refine._memory import Tried, changed_lines
+from regauge.refine._memory import Tried, changed_lines, changed_places
+from regauge.refine._placement import second_places
 from regauge.refine._state import Candidate, Note
 from regauge.refine._text import content_words
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from regauge.refine._state import Setting, State
     from regauge.refine._text import PromptText
 
-__all__ = ["REWRITE", "candidates_of"]
+__all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
 _CANDIDATES_MAX = 4
 
@@ -39,7 +40,7 @@ def candidates_of(
     """
     parts = Counter(part for edit in edits for part in _parts(state.text, edit))
     wholes = Counter(edit for edit in edits if len(edit.ops) > 1)
-    kept: list[tuple[tuple[int, float, int], Candidate]] = []
+    kept: list[tuple[tuple[bool, int, float, int], Candidate]] = []
     refused: list[tuple[Note, Tried | None]] = []
     met: set[str] = set()
     for edit, agreement in (*parts.items(), *wholes.items()):
@@ -57,10 +58,29 @@ def candidates_of(
             entry = None if known else _guarded(state, after, objection)
             refused.append((_note(edit, objection), entry))
             continue
-        rank = (len(edit.ops), -_relevance(setting, state, edit), -agreement)
+        relevance = _relevance(setting, state, edit)
+        rank = (not relevance, len(edit.ops), -relevance, -agreement)
         kept.append((rank, Candidate(edit=edit, text=after)))
     kept.sort(key=lambda entry: entry[0])
     return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
+
+
+def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
+    """Edits of what was accepted for the same check before and does not suffice."""
+    check = state.cluster.check
+    accepted = [one for one in state.accepted if one.cluster.check == check]
+    said = accepted[-1].edit.added.split("\n") if accepted else []
+    added = [line for line in state.text.lines if line.kind == "rule" and line.text in said]
+    if len(added) != 1:
+        return ()
+    others = [
+        text
+        for name, other in setting.checks.items()
+        if name != check
+        for text in (other.advice, other.description)
+        if text
+    ]
+    return second_places(state.text, added[0], others)
 
 
 def _parts(text: PromptText, edit: Edit) -> Iterable[Edit]:
@@ -127,4 +147,5 @@ def _guarded(state: State, after: PromptText, objection: str) -> Tried:
         finding="guarded",
         detail=objection,
         cycle=state.cycle,
+        places=changed_places(state.text, after),
     )

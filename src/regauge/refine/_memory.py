@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine._text import PromptText
 
-__all__ = ["Finding", "Memory", "Tried", "changed_lines"]
+__all__ = ["Finding", "Memory", "Tried", "changed_lines", "changed_places"]
 
 Finding = Literal[
     "guarded",
@@ -48,6 +48,7 @@ class Tried:
         removed: The lines it took out.
         detail: In words, for the next proposal and for people.
         cycle: Of the run that tried it.
+        places: The headings under which it put something, line by line.
     """
 
     before: str
@@ -58,6 +59,7 @@ class Tried:
     finding: Finding
     detail: str = ""
     cycle: int = 0
+    places: str = ""
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
@@ -83,6 +85,7 @@ class Tried:
                 finding=cast("Finding", document["finding"]),
                 detail=str(document.get("detail", "")),
                 cycle=cycle if isinstance(cycle, int) else 0,
+                places=str(document.get("places", "")),
             )
         except KeyError as error:
             raise ValueError(f"a tried edit has no {error}") from error
@@ -120,8 +123,17 @@ class Memory:
         for finding, chances in _CHANCES.items():
             if sum(t.finding == finding for t in same) >= chances:
                 return f"this text was tried {chances} times before: {finding}"
-        mine = changed_lines(before, after)
-        near = next((t for t in self._refuted(cluster) if near_duplicates(mine, _lines(t))), None)
+        mine, places = changed_lines(before, after), changed_places(before, after)
+        near = next(
+            (
+                t
+                for t in self._refuted(cluster)
+                # A rule may be followed in one place and not in another.
+                if (t.places == places or t.finding == "guarded")
+                and near_duplicates(mine, _lines(t))
+            ),
+            None,
+        )
         return f"nearly the same edit was tried before: {near.finding}" if near else ""
 
     def lessons(self, cluster: str) -> tuple[Tried, ...]:
@@ -141,6 +153,17 @@ def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
         "\n".join(text for text in new if text not in kept),
         "\n".join(text for text in old if text not in had),
     )
+
+
+def changed_places(before: PromptText, after: PromptText) -> str:
+    """The headings under which the text after has lines that the text before has not there."""
+    had = {(line.message, line.section, line.text) for line in before.lines}
+    places = {
+        f"{line.message} {line.section}"
+        for line in after.lines
+        if line.text.strip() and (line.message, line.section, line.text) not in had
+    }
+    return "\n".join(sorted(places))
 
 
 def _lines(tried: Tried) -> tuple[str, str]:

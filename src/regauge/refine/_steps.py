@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine._candidates import candidates_of
+from regauge.refine._candidates import candidates_of, second_thoughts
 from regauge.refine._clusters import diagnose, tail
 from regauge.refine._edits import Delete
 from regauge.refine._evidence import better_p, mean_effect, worse_p
-from regauge.refine._memory import Tried, changed_lines
+from regauge.refine._memory import Tried, changed_lines, changed_places
 from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
 from regauge.refine._state import Accepted, Confirmed, Note, Stop
 
@@ -98,7 +98,8 @@ def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
     refused = [
         Note(event="unreadable", subject=state.cluster.key, text=text) for text in told.refused
     ]
-    kept, objections = candidates_of(setting, state, told.edits)
+    edits = (*told.edits, *second_thoughts(setting, state))
+    kept, objections = candidates_of(setting, state, edits)
     state = state.noting(*refused, *(note for note, _ in objections))
     entries = [entry for _, entry in objections if entry is not None]
     state = replace(
@@ -210,6 +211,7 @@ def tried(state: State, text: PromptText, detail: str, finding: Finding = "refut
         finding=finding,
         detail=detail,
         cycle=state.cycle,
+        places=changed_places(state.text, text),
     )
     return replace(state, memory=state.memory.with_tried(entry))
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from regauge.refine._clusters import Check, diagnose, tail
 from regauge.refine._edits import apply
 from regauge.refine._evidence import better_p, mean_effect, worse_p
-from regauge.refine._memory import Memory, Tried, changed_lines
+from regauge.refine._memory import Memory, Tried, changed_lines, changed_places
 from regauge.refine._policy import TestPolicy
 from regauge.refine._tally import CheckOutcome, Outcome, Tally
+from regauge.refine._text import PromptText
 from tests.unit.refine.world import HEALTHY, JSON, UTC, adding, deleting, without
 
 AGAINST = ("guarded", "refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")
@@ -21,7 +22,7 @@ def entry(before, after, finding="refuted", cluster="json/missing"):
     added, removed = changed_lines(before, after)
     return Tried(
         before=before.shape, after=after.shape, cluster=cluster, added=added, removed=removed,
-        finding=finding,
+        finding=finding, places=changed_places(before, after),
     )  # fmt: skip
 
 
@@ -65,6 +66,16 @@ def test_nearly_the_same_edit_for_the_same_failures_is_refused():
 
     assert "nearly the same" in memory.refuses("json/missing", before, other)
     assert not memory.refuses("utc/missing", before, other)
+
+
+def test_a_rule_that_did_not_help_in_one_place_may_be_tried_in_another():
+    before = PromptText.of("# Form\n- Be short.\n# Content\n- Give times in UTC.\n{{input}}")
+    here = apply(before, adding(JSON, "- Be short.").ops)
+    there = apply(before, adding(JSON, "- Give times in UTC.").ops)
+
+    assert not Memory().with_tried(entry(before, here)).refuses("json/missing", before, there)
+    guarded = Memory().with_tried(entry(before, here, "guarded"))
+    assert "nearly the same" in guarded.refuses("json/missing", before, there)
 
 
 def test_the_inverse_of_an_accepted_edit_is_refused():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Anchor, Delete, Edit, EditError, Insert, Replace, apply
+from regauge.refine._edits import Edit, EditError, Insert, Replace, apply
+from regauge.refine._placement import anchor_of, bulleted, indented, plain, rivals, second_places
 from regauge.refine._text import content_words
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
@@ -26,8 +26,6 @@ __all__ = ["RuleProposer", "propose_by_rules"]
 
 _REPLACED_MAX = 2
 _HOMES_MAX = 3
-_STRANGE_MAX = 2
-_GARBLED = 0.85
 _RESTORED_MAX = 4
 _MEASURE = re.compile(
     r"(?:\b(?:at most|at least|exactly|no more than|not more than|up to|under|about|around|roughly"
@@ -36,7 +34,6 @@ _MEASURE = re.compile(
     re.IGNORECASE,
 )
 _FIELD = re.compile(r"`([^`]+)`")
-_BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +89,17 @@ def propose_by_rules(
         about & content_words(_said(edit)) and _result(text, edit) not in known for edit in edits
     ):
         return tuple(edits)
-    rule = advice if _BULLET.match(advice) else f"- {advice}"
-    present = [line for line in text.lines if _plain(line.text) == _plain(advice)]
+    rule = bulleted(advice)
+    present = [line for line in text.lines if plain(line.text) == plain(advice)]
     if present:
-        return (*edits, *_unopposed(text, advice, others, cluster), *_moved(text, present[0]))
+        return (*edits, *second_places(text, present[0], others))
     edits += _reworded(text, advice, cluster)
     edits += [
-        _edit(Replace(_anchor(line), _indented(rule, line)), strategy, cluster)
-        for line, strategy in _rivals(text, advice, others)
+        _edit(Replace(anchor_of(line), indented(rule, line)), strategy, cluster)
+        for line, strategy in rivals(text, advice, others)
     ]
     edits += [
-        _edit(Insert(_anchor(home), _indented(rule, home)), "add-rule", cluster)
+        _edit(Insert(anchor_of(home), indented(rule, home)), "add-rule", cluster)
         for home in _homes(text, advice)
     ]
     return tuple(edits)
@@ -167,59 +164,8 @@ def _reworded(text: PromptText, advice: str, cluster: Cluster) -> list[Edit]:
             if said[0].casefold() == measure[0].casefold():
                 continue
             strategy = "strengthen" if said["n"] == measure["n"] else "set-number"
-            edits.append(_edit(Replace(_anchor(line), measure[0], said[0]), strategy, cluster))
+            edits.append(_edit(Replace(anchor_of(line), measure[0], said[0]), strategy, cluster))
     return edits[:_REPLACED_MAX]
-
-
-def _rivals(text: PromptText, advice: str, others: Sequence[str]) -> list[tuple[Line, str]]:
-    """Lines that stand where the advice should, the likeliest first."""
-    theirs = {_plain(other) for other in others}
-    wanted = content_words(advice)
-    found: list[tuple[float, int, Line, str]] = []
-    for position, line in enumerate(text.lines):
-        if line.kind not in {"rule", "text"} or _plain(line.text) in theirs:
-            continue
-        if "{{" in line.text or len(line.text.split()) < 2:  # noqa: PLR2004 - one word is no rule
-            continue
-        garbled = _same_letters(line.text, advice)
-        if garbled >= _GARBLED:
-            found.append((-1.0 - garbled, position, line, "replace-garbled"))
-            continue
-        said = content_words(line.text)
-        shared = len(said & wanted)
-        # A line that says more of what another check wants belongs to that one.
-        rival = max((len(said & content_words(other)) for other in others), default=0)
-        if shared and shared >= rival:
-            found.append((-shared / len(said | wanted), position, line, "replace-contradiction"))
-    found.sort(key=lambda entry: entry[:2])
-    return [(line, strategy) for _, _, line, strategy in found[:_REPLACED_MAX]]
-
-
-def _unopposed(
-    text: PromptText, advice: str, others: Sequence[str], cluster: Cluster
-) -> list[Edit]:
-    """Without one line that may speak against a rule which is there and not followed.
-
-    Lines on the same subject come first, then such as no check speaks of.
-    """
-    alike = [
-        line for line, _ in _rivals(text, advice, others) if _plain(line.text) != _plain(advice)
-    ]
-    strange = [
-        line
-        for line in text.lines
-        if line.kind == "rule" and line not in alike and not _is_spoken_of(line, (advice, *others))
-    ]
-    return [
-        _edit(Delete(_anchor(line)), "take-out", cluster)
-        for line in (*alike, *strange[-_STRANGE_MAX:])
-    ]
-
-
-def _is_spoken_of(line: Line, advices: Sequence[str]) -> bool:
-    """Whether a check wants what a line says, as far as their words tell."""
-    said = content_words(line.text)
-    return any(3 * len(said & content_words(advice)) > len(said) for advice in advices)
 
 
 def _homes(text: PromptText, advice: str) -> list[Line]:
@@ -241,23 +187,6 @@ def _homes(text: PromptText, advice: str) -> list[Line]:
     return [lines[-1] for lines in ranked[:_HOMES_MAX]]
 
 
-def _moved(text: PromptText, line: Line) -> list[Edit]:
-    """The same rule in another place: last of all rules, which is followed most, or elsewhere."""
-    rules = [other for other in text.lines if other.kind == "rule"]
-    ends = {(other.message, other.section): other for other in rules}
-    places = [rules[-1], *ends.values()] if rules else []
-    return [
-        Edit(
-            ops=(Delete(_anchor(line)), Insert(_anchor(place), line.text)),
-            strategy="move-last" if place == rules[-1] else "move",
-            proposer="rules",
-            rationale="where a rule stands decides how well it is followed",
-        )
-        for place in dict.fromkeys(places)
-        if place != line
-    ][:_HOMES_MAX]
-
-
 def _edit(op: Op, strategy: str, cluster: Cluster) -> Edit:
     return Edit(
         ops=(op,),
@@ -265,23 +194,3 @@ def _edit(op: Op, strategy: str, cluster: Cluster) -> Edit:
         proposer="rules",
         rationale=f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials",
     )
-
-
-def _anchor(line: Line) -> Anchor:
-    return Anchor(line.text, line.occurrence, line.message)
-
-
-def _indented(rule: str, line: Line) -> str:
-    return line.text[: len(line.text) - len(line.text.lstrip())] + rule
-
-
-def _plain(text: str) -> str:
-    return " ".join(_BULLET.sub("", text, count=1).casefold().split())
-
-
-def _same_letters(one: str, other: str) -> float:
-    """How nearly two texts are made of the same letters, from 0 to 1, where their words differ."""
-    if content_words(one) & content_words(other):
-        return 0.0
-    mine, its = Counter(_plain(one).replace(" ", "")), Counter(_plain(other).replace(" ", ""))
-    return 2 * (mine & its).total() / max(1, mine.total() + its.total())
