@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -297,6 +298,7 @@ def made() -> EvalParts:
 def modules_loaded_by() -> Callable[[str], set[str]]:
     """The modules that a statement loads, in a process of its own."""
 
+    @functools.cache
     def loaded(statement: str) -> set[str]:
         script = f"{statement}\nimport sys\nprint(*sys.modules)"
         done = subprocess.run(

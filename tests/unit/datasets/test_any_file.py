@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from regauge.errors import DatasetError
+from tests import processes
 
 KEYS = ["id", "inputs", "expected", "tags", "tier", "split", "source", "licence", "note", "other"]
 PIECES = st.sampled_from(
@@ -72,15 +71,11 @@ def test_pytest_shows_and_selects_every_id_that_is_allowed(load, tmp_path):
         "def test_case(case): pass\n",
         encoding="utf-8",
     )
-    run = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    # Of no matter here, and each of them takes its time to start.
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for case_id in IDS:
-        found = subprocess.run(
-            [*run, "--collect-only", "-k", f"test_case and {case_id}", "test_ids.py"],
-            cwd=tmp_path,
-            # Of no matter here, and each of them takes its time to start.
-            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        chosen = ["-k", f"test_case and {case_id}", "test_ids.py"]
+        words = ["-p", "no:cacheprovider", "-q", "--collect-only", *chosen]
+        found = processes.run("pytest", *words, cwd=tmp_path, env=env)
+        assert found.returncode == 0
         assert f"test_ids.py::test_case[{case_id}]" in found.stdout.splitlines()

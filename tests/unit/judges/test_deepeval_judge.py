@@ -421,9 +421,9 @@ def test_prompts_follow_from_the_case_whatever_the_hash_seed(pytestconfig):
             stdout=subprocess.PIPE,
             text=True,
         )
-        for seed in ("1", "2", "3")
+        for seed in ("2", "3")  # they order every pair of words here differently
     ]
     said = {process.communicate(timeout=120)[0] for process in processes}
-    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert [process.returncode for process in processes] == [0, 0]
     assert len(said) == 1
     assert said.pop().count("[") == 3

@@ -7,8 +7,9 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import processes
 
 PAGE = Path(__file__).parents[3] / "docs/reference/prompt-files.md"
 BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,7 +32,8 @@ def environment() -> dict[str, str]:
 def run(command: str) -> str:
     words = shlex.split(command)
     if words[0] == "regauge":
-        words[:1] = [sys.executable, "-m", "regauge"]
+        said = processes.run(*words, cwd=Path.cwd(), env=environment())
+        return said.stdout + said.stderr
     if words[0] == "git":
         assert Path(".git").is_dir(), f"no repository of its own for {command!r}"
     done = subprocess.run(

@@ -22,12 +22,12 @@ from regauge.reports import (
     read_rows,
     run_markdown,
 )
+from tests import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STARTED = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
-REPORT = (sys.executable, "-m", "regauge", "report")
 
 
 def same(text: str) -> str:
@@ -156,14 +156,8 @@ def test_a_report_that_cannot_be_written_is_refused_with_its_path(
     writer.add(made.result([made.trial()]))
     ended(writer)
     output = tmp_path / "nowhere" / "x"
-    done = subprocess.run(
-        [*REPORT, str(tmp_path / "run"), "--format", form, "-o", str(output)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ["report", str(tmp_path / "run"), "--format", form, "-o", str(output)]
+    done = processes.run("regauge", *words, cwd=tmp_path, env={**os.environ})
     assert done.returncode == 2
     assert f"error: {output} cannot be written: " in done.stderr
     assert "Traceback" not in done.stderr
@@ -176,12 +170,13 @@ def test_csv_on_a_terminal_holds_no_control_characters(made: Any, tmp_path: Path
     rows = tmp_path / "run" / "trials.jsonl"
     text = rows.read_text(encoding="utf-8")
     rows.write_text(text.replace('"reason":"', '"reason":"\\u001b[31m'), encoding="utf-8")
-    command = [*REPORT, str(tmp_path / "run"), "--format", "csv"]
-    piped = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=True)
-    assert b"\x1b[31m" in piped.stdout
+    words = ["report", str(tmp_path / "run"), "--format", "csv"]
+    piped = processes.run("regauge", *words, cwd=tmp_path, env={**os.environ})
+    assert "\x1b[31m" in piped.stdout
     ours, theirs = os.openpty()
     shown = b""
     with os.fdopen(ours, "rb", buffering=0) as terminal:
+        command = [sys.executable, "-m", "regauge", *words]
         subprocess.run(command, cwd=tmp_path, stdout=theirs, timeout=60, check=True)
         os.close(theirs)
         with suppress(OSError):

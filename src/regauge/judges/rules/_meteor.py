@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def meteor(
         import snowballstemmer  # type: ignore[import-untyped]  # it brings no types
 
         library: Any = snowballstemmer
-        stem: Callable[[str], str] = library.stemmer("porter").stemWord
+        stem: Callable[[str], str] = cache(library.stemmer("porter").stemWord)
         return max(meteor_score(text, reference, stem) for reference in references)
 
     return overlap("meteor", to, at_least, score, field)
