@@ -107,7 +107,9 @@ def _say(line: str) -> None:
 
 def _body(record: RunRecord, directory: Path, event: Event) -> str:
     if record.decision is not None:
-        text = decision_markdown(record.decision, suites=record.suites)
+        text = decision_markdown(
+            record.decision, suites=record.suites, suggestions=record.suggestions
+        )
     else:
         text = run_markdown(record, read_rows(directory))
     return f"{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"

@@ -93,7 +93,10 @@ def command(
     match form:
         case "md":
             if record.decision is not None:
-                _write(decision_markdown(record.decision, suites=record.suites), output)
+                text = decision_markdown(
+                    record.decision, suites=record.suites, suggestions=record.suggestions
+                )
+                _write(text, output)
             else:
                 _write(run_markdown(record, rows), output)
         case "json":

@@ -35,7 +35,7 @@ from regauge.reports._github_actions import (
     write_job_summary,
 )
 from regauge.reports._junit import junit_properties
-from regauge.reports._markdown import escape_markdown, run_markdown
+from regauge.reports._markdown import run_markdown
 from regauge.reports._rows import rows_of
 from regauge.reports._runs import find_run, list_runs, read_record, read_rows
 from regauge.reports._schema import (
@@ -50,6 +50,7 @@ from regauge.reports._schema import (
     VerdictRow,
 )
 from regauge.reports._tally import CauseGroup, Tally
+from regauge.reports._verbatim import escape_markdown
 from regauge.reports._writer import RunWriter
 
 __all__ = [

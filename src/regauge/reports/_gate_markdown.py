@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
 from regauge.reports._answer_diff import answer_diff
 from regauge.reports._gate_console import VERDICTS, calls_line, headline
-from regauge.reports._gate_table import prompt_table, shown_text
+from regauge.reports._gate_table import prompt_table
+from regauge.reports._suggestions import suggestion_blocks
+from regauge.reports._verbatim import fenced, inline_code, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
-    from regauge.reports._schema import SuiteSummary
+    from regauge.reports._schema import Suggestion, SuiteSummary
 
 __all__ = ["decision_markdown"]
 
@@ -55,7 +56,12 @@ _LIMITS = (
 )
 
 
-def decision_markdown(document: DecisionDocument, *, suites: Sequence[SuiteSummary] = ()) -> str:
+def decision_markdown(
+    document: DecisionDocument,
+    *,
+    suites: Sequence[SuiteSummary] = (),
+    suggestions: Sequence[Suggestion] = (),
+) -> str:
     """The decision, a table of prompts, each case that matters, and how to decide again.
 
     Everything a model, a judge or a file says is escaped.
@@ -63,17 +69,21 @@ def decision_markdown(document: DecisionDocument, *, suites: Sequence[SuiteSumma
     Args:
         document: What was decided.
         suites: Of the run, for what answers cost and how long they took.
+        suggestions: What was found to repair what broke.
     """
     text = ""
     for limits in _LIMITS:
-        text = "\n".join(_parts(document, suites, limits)) + "\n"
+        text = "\n".join(_parts(document, suites, suggestions, limits)) + "\n"
         if len(text) <= _CHARS_MAX:
             break
     return text
 
 
 def _parts(
-    document: DecisionDocument, suites: Sequence[SuiteSummary], limits: _Limits
+    document: DecisionDocument,
+    suites: Sequence[SuiteSummary],
+    suggestions: Sequence[Suggestion],
+    limits: _Limits,
 ) -> Iterator[str]:
     yield _MARK
     yield f"### {_MARKS[document.decision]} regauge gate: {shown_text(headline(document))}"
@@ -86,6 +96,7 @@ def _parts(
     for prompt in document.prompts:
         yield from _rules(prompt)
     yield from _cases(document, limits)
+    yield from suggestion_blocks(suggestions)
     for prompt in document.prompts[: limits.prompts]:
         yield from _prompt_diff(prompt, limits)
     if any(prompt.diff for prompt in document.prompts[limits.prompts :]):
@@ -97,9 +108,9 @@ def _parts(
         yield ""
     yield f"{calls_line(document)} {shown_text(document.operating_line)}".rstrip()
     yield ""
-    yield f"Decide again: {_code(document.again)}"
+    yield f"Decide again: {inline_code(document.again)}"
     if document.go_on:
-        yield f"<br>Go on: {_code(document.go_on)}"
+        yield f"<br>Go on: {inline_code(document.go_on)}"
 
 
 def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
@@ -133,7 +144,7 @@ def _rules(prompt: PromptDocument) -> Iterator[str]:
         yield f"**Versions of {shown_text(prompt.prompt)}**"
         yield ""
         for rule in prompt.rules:
-            fix = f". Fix: {_code(rule.fix)}" if rule.fix else ""
+            fix = f". Fix: {inline_code(rule.fix)}" if rule.fix else ""
             yield f"- {shown_text(rule.message)}{fix}"
 
 
@@ -158,33 +169,12 @@ def _folded(
     title: str, lines: Sequence[str], limits: _Limits, *, indent: str = ""
 ) -> Iterator[str]:
     """A block that opens on a click; nothing in it can end it, however it is made."""
-    shown: list[str] = []
-    chars_left = limits.chars
-    for line in lines[: limits.lines]:
-        if chars_left <= 0:
-            break
-        shown.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
-        chars_left -= len(line)
-    if len(lines) > len(shown):
-        shown.append(f"… {len(lines) - len(shown)} more lines")
-    runs = (len(run) for line in shown for run in re.findall("`+", line))
-    fence = "`" * max(3, 1 + max(runs, default=0))
     yield f"{indent}<details><summary>{shown_text(title)}</summary>"
     yield ""
-    yield f"{indent}{fence}diff"
-    yield from (f"{indent}{line}" for line in shown)
-    yield f"{indent}{fence}"
+    yield from fenced(lines, lines_max=limits.lines, chars_max=limits.chars, indent=indent)
     yield ""
     yield f"{indent}</details>"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _MESSAGE_CHARS_MAX else f"{text[:_MESSAGE_CHARS_MAX]}…"
-
-
-def _code(text: str) -> str:
-    """A command as inline code, whatever is in it."""
-    text = " ".join(printable(text).split())
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    pad = " " if "`" in text else ""
-    return f"{fence}{pad}{text}{pad}{fence}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.printable import printable
 from regauge.reports._console import duration, money
 from regauge.reports._gate_console import VERDICTS, version_step
-from regauge.reports._markdown import escape_markdown
+from regauge.reports._verbatim import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from regauge.reports._decision import DecisionDocument, PromptDocument
     from regauge.reports._schema import SuiteSummary
 
-__all__ = ["prompt_table", "shown_text"]
+__all__ = ["prompt_table"]
 
 
 def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:
@@ -44,11 +43,6 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         if suites:
             cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
         yield f"| {' | '.join(cells)} |"
-
-
-def shown_text(text: str) -> str:
-    """Text of others that is shown as it is, and moves no cursor where it is printed."""
-    return escape_markdown(printable(text))
 
 
 def _pass_rate(document: DecisionDocument, prompt: PromptDocument) -> str:

@@ -39,7 +39,9 @@ def write_job_summary(
     if not path:
         return ""
     if record.decision is not None:
-        text = decision_markdown(record.decision, suites=record.suites)
+        text = decision_markdown(
+            record.decision, suites=record.suites, suggestions=record.suggestions
+        )
     else:
         text = run_markdown(record, rows)
     try:

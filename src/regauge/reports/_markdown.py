@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from regauge.reports._console import duration, money, quantity
+from regauge.reports._suggestions import suggestion_blocks
+from regauge.reports._verbatim import escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from regauge.reports._schema import RunRecord, SuiteSummary
 
-__all__ = ["escape_markdown", "run_markdown"]
+__all__ = ["run_markdown"]
 
 _REASON_CHARS_MAX = 200
 _COLUMNS = (
@@ -20,11 +21,6 @@ _COLUMNS = (
     *("tokens", "cost", "p50", "p95"),
 )
 _FAILED_CASES_MAX = 50
-# What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
-# rule begins a line, which a cell never does; a colon matters in an address alone.
-_SPECIAL = re.compile(r"[\\`*_\[\]#|<>@~&$]|:(?=//)|www(?=\.)", re.IGNORECASE)
-# Mentions and references are looked for after entities are read: a space without width parts them.
-_PARTED = frozenset("@#")
 
 
 def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
@@ -48,24 +44,9 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         lines += [_case_row(row) for row in troubled[:_FAILED_CASES_MAX]]
         if len(troubled) > _FAILED_CASES_MAX:
             lines += ["", f"… and {len(troubled) - _FAILED_CASES_MAX} more."]
+    lines += suggestion_blocks(record.suggestions)
     lines += ["", f"Run {record.id}, {record.started_at}, regauge {record.regauge_version}."]
     return "\n".join(lines) + "\n"
-
-
-def escape_markdown(text: str) -> str:
-    """Text that a table cell shows as it is: no markup, no link, no mention, on one line.
-
-    >>> escape_markdown("a|b @c")
-    'a&#124;b &#64;&#8203;c'
-    >>> escape_markdown("1.0: fine (so far), well-known!")
-    '1.0: fine (so far), well-known!'
-    """
-    return _SPECIAL.sub(_escaped, " ".join(text.split()))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    first, rest = match[0][0], match[0][1:]
-    return f"&#{ord(first)};{rest}" + ("&#8203;" if first in _PARTED else "")
 
 
 def _headline(record: RunRecord) -> str:

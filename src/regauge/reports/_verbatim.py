@@ -1,0 +1,75 @@
+"""Text of others in Markdown as it is: nothing in it can end the place it stands in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from regauge.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["escape_markdown", "fenced", "inline_code", "shown_text"]
+
+# What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
+# rule begins a line, which a cell never does; a colon matters in an address alone.
+_SPECIAL = re.compile(r"[\\`*_\[\]#|<>@~&$]|:(?=//)|www(?=\.)", re.IGNORECASE)
+# Mentions and references are looked for after entities are read: a space without width parts them.
+_PARTED = frozenset("@#")
+
+
+def escape_markdown(text: str) -> str:
+    """Text that a table cell shows as it is: no markup, no link, no mention, on one line.
+
+    >>> escape_markdown("a|b @c")
+    'a&#124;b &#64;&#8203;c'
+    >>> escape_markdown("1.0: fine (so far), well-known!")
+    '1.0: fine (so far), well-known!'
+    """
+    return _SPECIAL.sub(_escaped, " ".join(text.split()))
+
+
+def shown_text(text: str) -> str:
+    """Text of others that is shown as it is, and moves no cursor where it is printed."""
+    return escape_markdown(printable(text))
+
+
+def fenced(
+    lines: Sequence[str], *, lines_max: int, chars_max: int, indent: str = ""
+) -> Iterator[str]:
+    """A block of a diff, cut where it is longer than that."""
+    shown: list[str] = []
+    chars_left = chars_max
+    for line in lines[:lines_max]:
+        if chars_left <= 0:
+            break
+        shown.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
+        chars_left -= len(line)
+    if len(lines) > len(shown):
+        shown.append(f"… {len(lines) - len(shown)} more lines")
+    fence = "`" * max(3, 1 + _longest_run(shown))
+    yield f"{indent}{fence}diff"
+    yield from (f"{indent}{line}" for line in shown)
+    yield f"{indent}{fence}"
+
+
+def inline_code(text: str) -> str:
+    """A command as inline code, whatever is in it.
+
+    >>> inline_code("pytest -k `x`")
+    '`` pytest -k `x` ``'
+    """
+    text = " ".join(printable(text).split())
+    fence = "`" * (1 + _longest_run([text]))
+    pad = " " if "`" in text else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _longest_run(lines: Sequence[str]) -> int:
+    return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    first, rest = match[0][0], match[0][1:]
+    return f"&#{ord(first)};{rest}" + ("&#8203;" if first in _PARTED else "")
