@@ -203,10 +203,26 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     sys.path[0:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.argv = [request["module"], *request["arguments"]]
-    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        # Registered before all that was loaded: what has to be done at an end is done by then,
+        # and giving back each object of the modules would take as long again as all of it.
+        if isinstance(end.code, int):
+            _codes.append(end.code)
+        raise
+
+
+def _stop() -> None:
+    for code in _codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":
+    _codes: list[int] = []
+    atexit.register(_stop)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _load()
