@@ -217,6 +217,11 @@ class PytestGate:
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
 
+    @property
+    def results(self) -> list[GatedResult]:
+        """Of all cases that were drawn, once it has decided."""
+        return [*self._results.values()]
+
     def result(self, planned: PlannedCase, *, where: str) -> GatedResult:
         """What an item is about; one that was not drawn is skipped where nothing is recorded."""
         known = self._results.get(id(planned))

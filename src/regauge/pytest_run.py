@@ -273,6 +273,9 @@ class PytestRun:
         if self._writer.empty and decision is None:
             return None
         if self._suggesting is not None and complete:
+            # `regauge gate` shows no item its result.
+            for result in self._gate.results if self._gate is not None else ():
+                self._suggesting.note(result)
             self._suggestions = self._suggesting.made(self._say)
         self._record = self._writer.finish(
             started_at=self._started_at,

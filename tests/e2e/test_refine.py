@@ -370,7 +370,7 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
     said = repo.pytest("--suggest", "--max-cycles=2", "-q", code=1)
     assert f"suggestion: {NAME}: a revision is proposed" in said
     assert f"\n{NAME}: looking for a small revision that repairs it\n" in said
-    assert "field_equals(severity): failed" in said
+    assert "field_equals(severity): drawn anew under both: failed " in said
     runs = (repo.root / ".regauge/runs").glob("*/run.json")
     record = json.loads(max(runs, key=lambda path: path.stat().st_mtime_ns).read_text())
     (suggestion,) = record["suggestions"]
@@ -382,6 +382,21 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
     numbers = [json.loads(line)["trial"] for line in recordings.read_text().splitlines()]
     assert set(numbers) == {0}
     assert "wrote prompts/" in repo.regauge("refine", "apply", suggestion["run"])
+
+
+def test_a_gate_that_rejects_suggests_a_revision_where_its_decision_is_read(repo: GateRepo):
+    said = repo.gate("--suggest", "--markdown", "decision.md", code=1)
+    assert f"suggestion: {NAME}: a revision is proposed" in said
+    folded = f"<details><summary>Suggested revision: {NAME}: a revision is proposed"
+    assert folded in repo.read("decision.md")
+    assert f"regauge refine apply {latest(repo).name}" in repo.read("decision.md")
+    assert folded in repo.regauge("comment", "--dry-run")
+    # Decided again, it still stands; with nobody to ask there is nothing to look for.
+    repo.gate("--from", "latest", "--markdown", "again.md", code=2)
+    repo.regauge("gate", "--from", "latest", "--markdown", "again.md", code=1)
+    assert folded in repo.read("again.md")
+    said = repo.regauge("gate", "--from", "latest", "--suggest", code=2)
+    assert "it takes no suggest" in said
 
 
 def test_variance_is_said_of_answers_verdicts_and_each_check(repo: GateRepo):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from regauge.gate import Baseline, Bill, Comparison, GatePolicy
-    from regauge.reports import DecisionDocument, RunRecord, SuiteSummary
+    from regauge.reports import DecisionDocument, Line, RunRecord
     from regauge.runner import EvalSession
 
 __all__ = ["command"]
@@ -53,6 +53,7 @@ Examples:
   regauge gate main --prompt alert-severity
   regauge gate --dry-run                    what it would ask for, and what that costs
   regauge gate --model openai:gpt-5-mini    the same prompts on another model
+  regauge gate --suggest                    and what small revision would repair what broke
   regauge gate --from latest --case-flips net    decide again, with other settings, for free
 """
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
@@ -87,19 +88,19 @@ class _Output:
     annotations: bool
     root: Path
 
-    def write(self, document: DecisionDocument, suites: Sequence[SuiteSummary]) -> None:
-        """Write the decision everywhere it was asked for."""
+    def write(self, document: DecisionDocument, record: RunRecord) -> None:
+        """Write the decision of a run everywhere it was asked for."""
         if self.as_json:
             click.echo(document.model_dump_json(indent=1))
         else:
-            for line in decision_lines(document):
+            for line in [*decision_lines(document), *_suggested(record)]:
                 echo(line.text, style=_STYLES[line.tone])
         if self.annotations or in_github_actions(os.environ):
             for command_ in gate_annotations(document, self.root, os.environ):
                 # A workflow reads both; JSON is to be read by itself.
                 click.echo(command_, err=self.as_json)
         if self.markdown is not None:
-            text = decision_markdown(document, suites=suites)
+            text = decision_markdown(document, suites=record.suites, suggestions=record.suggestions)
             try:
                 self.markdown.write_text(text, encoding="utf-8")
             except OSError as error:
@@ -115,7 +116,7 @@ class _GatePlugin:
 
     request: GateRequest
     decision: DecisionDocument | None = None
-    suites: Sequence[SuiteSummary] = ()
+    record: RunRecord | None = None
     compared: tuple[Comparison, GatePolicy] | None = None
     error: BaseException | None = field(default=None)
 
@@ -133,8 +134,8 @@ class _GatePlugin:
         self.decision = decision
 
     def pytest_regauge_recorded(self, record: RunRecord) -> None:
-        """Remember what answers cost and how long they took."""
-        self.suites = record.suites
+        """Remember what answers cost, how long they took, and what was suggested."""
+        self.record = record
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -178,6 +179,7 @@ class _GatePlugin:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Main's history, in place of the committed one.",
 )
+@click.option("--suggest", is_flag=True, help="Look for a revision that repairs what broke.")
 @click.option("--json", "as_json", is_flag=True, help="The whole decision as JSON.")
 @click.option(
     "--markdown",
@@ -203,6 +205,7 @@ def command(
     on_drifted: BlockOrWarn | None,
     more: int,
     judge_change_accepted: str | None,
+    suggest: bool,
     as_json: bool,
     markdown: Path | None,
     annotations: bool,
@@ -223,9 +226,9 @@ def command(
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:
-        options["judge_change_accepted"] = judge_change_accepted
+        options.update(judge_change_accepted=judge_change_accepted, suggest=suggest or None)
         _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
-        document, suites = _again(project, run, overrides, stored)
+        decided = _again(project, run, overrides, stored)
     else:
         request = GateRequest(
             ref=ref or project.settings.gate.ref,
@@ -237,11 +240,19 @@ def command(
             again=_words(sys.argv[1:]),
             say=lambda line: click.echo(line, err=True),
         )
-        decided = _gate(project, request, path, prompts=prompts, options=options, as_json=as_json)
-        if decided is None:
+        found = _gate(
+            project,
+            request,
+            path,
+            prompts=prompts,
+            words=[*_options(options), *(["--suggest"] if suggest else [])],
+            as_json=as_json,
+        )
+        if found is None:
             return
-        document, suites = decided
-    output.write(document, suites)
+        decided = found
+    document, record = decided
+    output.write(document, record)
     click.get_current_context().exit(document.exit_code)
 
 
@@ -251,15 +262,11 @@ def _gate(
     path: Path | None,
     *,
     prompts: tuple[str, ...],
-    options: Mapping[str, object],
+    words: Sequence[str],
     as_json: bool,
-) -> tuple[DecisionDocument, Sequence[SuiteSummary]] | None:
+) -> tuple[DecisionDocument, RunRecord] | None:
     """Run the gate; None when it was only to say what it would do."""
     plugin = _GatePlugin(request=request)
-    given = {"gate": request.ref, **options}
-    words = [
-        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
-    ]
 
     def act(evals: EvalSession) -> None:
         if plugin.compared is not None:
@@ -270,14 +277,32 @@ def _gate(
         path or project.root / "evals",
         act,
         prompts=prompts,
-        options=words,
+        options=[f"--gate={request.ref}", *words],
         plugins=[plugin],
     )
     if isinstance(plugin.error, RegaugeError):
         raise plugin.error
     if plugin.error is not None:
         raise UsageError(str(plugin.error))
-    return (plugin.decision, plugin.suites) if plugin.decision is not None else None
+    if plugin.decision is None:
+        return None
+    assert plugin.record is not None, "a run that has decided is recorded"
+    return plugin.decision, plugin.record
+
+
+def _options(given: Mapping[str, object]) -> list[str]:
+    """Options of the plugin, as pytest takes them."""
+    return [
+        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
+    ]
+
+
+def _suggested(record: RunRecord) -> list[Line]:
+    if not record.suggestions:
+        return []
+    from regauge.pytest_suggest import suggestion_lines
+
+    return suggestion_lines(record.suggestions)
 
 
 def _say_estimate(
@@ -308,7 +333,7 @@ def _bill(bill: Bill) -> str:
 
 def _again(
     project: Project, run: str, overrides: _Overrides, baseline: Baseline | None
-) -> tuple[DecisionDocument, Sequence[SuiteSummary]]:
+) -> tuple[DecisionDocument, RunRecord]:
     directory = find_run(project, run)
     record = read_record(directory)
     if record.decision is None:
@@ -327,7 +352,7 @@ def _again(
     trouble = write_job_summary(decided, (), os.environ)
     if trouble:
         click.echo(trouble, err=True)
-    return document, record.suites
+    return document, decided
 
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:
