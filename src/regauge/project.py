@@ -170,6 +170,7 @@ class Settings(_Table):
         timeout_s: How long one attempt of one request may take, in seconds.
         redact: Regular expressions of further secrets that never reach a file.
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
+        split_salt: Another text deals cases that name no split anew into train and holdout.
         store: Where the history of runs is kept: the URL of a PostgreSQL database, or
             `sqlite:///FILE`; None means `.regauge/history.sqlite3`.
         gate: What the gate holds a change to.
@@ -186,6 +187,7 @@ class Settings(_Table):
     timeout_s: float = Field(default=60, gt=0)
     redact: list[Annotated[str, AfterValidator(_compilable)]] = []
     holdout: float = Field(default=0.3, ge=0, le=1)
+    split_salt: str = ""
     store: str | None = None
     providers: dict[str, EndpointSettings] = {}
     gate: GateSettings = Field(default_factory=GateSettings)

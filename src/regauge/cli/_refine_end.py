@@ -99,6 +99,12 @@ def _leave(run: Run, reason: str) -> None:
             "the budget does not pay for one repair, so nothing was asked\n"
             "  fix: raise --max-calls; `--estimate` says what it takes"
         )
+    if reason == "holdout-looks":
+        raise UsageError(
+            "the held-out cases decided too often to tell whether a further edit generalises\n"
+            "  fix: deal the cases anew with another `split_salt` in [tool.regauge], or hold others"
+            " out with `split: holdout`"
+        )
     if reason in CUT_OFF:
         click.echo(f"  go on: regauge refine resume {run.id}", err=True)
         click.get_current_context().exit(130 if reason == "interrupted" else 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
@@ -15,6 +15,7 @@ from regauge.refine._again import as_it_was, keep_released
 from regauge.refine._apply import revised
 from regauge.refine._driver import drive
 from regauge.refine._key import check_key
+from regauge.refine._looks import LookLedger
 from regauge.refine._loop import advance, begin
 from regauge.refine._memory import Memory, Tried, changed_lines
 from regauge.refine._plan import floor_calls
@@ -103,7 +104,9 @@ class Refinement:
             options.proposers, ProposerContext(model=self.refiner, seed=options.seed)
         )
         critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
-        self.setting: Setting = setting_of(self.subject, options, critics=critics)
+        setting = setting_of(self.subject, options, critics=critics)
+        self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
+        self.setting: Setting = replace(setting, looked_before=self._ledger.read())
         said = memory(self.memory_key) if callable(memory) else memory
         self.memory = said or Memory()
 
@@ -194,6 +197,8 @@ class Refinement:
         """
         began = events[0].body
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
+        looked = frozenset(map(str, began.get("holdout_looks", ())))
+        self.setting = replace(self.setting, looked_before=looked)
         changed = changes(began, self._about())
         if changed:
             raise TrailError(
@@ -239,7 +244,12 @@ class Refinement:
         return about(self.subject, self.setting, self.options, memory)
 
     def _drive(self, state: State, file: TrailFile, listen: Callable[[Note], None]) -> State:
-        trail = _Listening(file, state, listen)
+        def kept(state: State) -> None:
+            self._ledger.add(state.looked)
+            for note in state.notes:
+                listen(note)
+
+        trail = _Listening(file, state, kept)
         try:
             return asyncio.run(self._driven(state, trail))
         except KeyboardInterrupt:
@@ -284,7 +294,7 @@ def _accepted(setting: Setting, state: State) -> list[Tried]:
 class _Listening:
     """A trail that tells what is decided as soon as it is on disk, and knows where the run is."""
 
-    def __init__(self, file: TrailFile, state: State, listen: Callable[[Note], None]) -> None:
+    def __init__(self, file: TrailFile, state: State, listen: Callable[[State], None]) -> None:
         self._file = file
         self._listen = listen
         self.state = state
@@ -293,5 +303,4 @@ class _Listening:
         """Keep, then tell."""
         self._file.add(observation, state)
         self.state = state
-        for note in state.notes:
-            self._listen(note)
+        self._listen(state)

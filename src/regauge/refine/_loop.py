@@ -47,7 +47,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
         setting: What the run is about.
         memory: What earlier runs on the same prompt tried.
     """
-    state = State(phase="baseline", text=setting.base)
+    state = State(phase="baseline", text=setting.base, looked=setting.looked_before)
     if memory is not None:
         state = replace(state, memory=memory)
     state = replace(state, memory=state.memory.with_incumbent(setting.base))

@@ -38,6 +38,7 @@ __all__ = [
 
 # The gate re-draws what fails first; this is set aside for it.
 _REDRAWS = 20
+_BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
 _BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
 
 
@@ -256,6 +257,9 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
     is held to the number of calls alone.
     """
     limits, spent = setting.policy.limits, state.spent
+    looks_left = limits.holdout_looks - len(state.looked)
+    if setting.holdout and looks_left <= 0 and state.phase in _BEFORE_A_LOOK:
+        return "holdout-looks"  # nothing is sought that could not be verified
     if isinstance(action, RunTrials):
         aside = _verification_calls(setting) if state.phase in _BEFORE_VERIFICATION else 0
         if spent.calls + action.calls + aside > limits.calls:

@@ -19,6 +19,7 @@ class Limits:
         cycles: Accepted or failed rounds of diagnose, propose and verify.
         candidates: Edits that are tested, over the whole run.
         patience: Cycles in a row that accept nothing.
+        holdout_looks: How often the same held-out cases may decide, over all runs on a prompt.
     """
 
     calls: int = 600
@@ -28,9 +29,10 @@ class Limits:
     cycles: int = 5
     candidates: int = 24
     patience: int = 2
+    holdout_looks: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("calls", "cycles", "candidates", "patience"):
+        for name in ("calls", "cycles", "candidates", "patience", "holdout_looks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.model_calls < 0:

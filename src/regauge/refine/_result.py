@@ -70,6 +70,11 @@ def result_of(
         "stop": {"reason": stop.reason, "text": stop.text, "proposal": stop.proposal},
         "found": diagnosed,
         "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
+        "holdout_looks": {
+            "before": len(setting.looked_before),
+            "after": len(state.looked),
+            "max": setting.policy.limits.holdout_looks,
+        },
         "changes": [
             _change(setting, state, one, before)
             for one, before in zip(

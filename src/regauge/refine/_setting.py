@@ -258,6 +258,7 @@ def about(
         "cases": digest_of(cases),
         "train": len(setting.train),
         "holdout": len(setting.holdout),
+        "holdout_looks": sorted(setting.looked_before),
         "calls_max": setting.policy.limits.calls,
         "options": options.to_json(),
         "released": digest_of(list(subject.released)),
@@ -272,7 +273,8 @@ def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     def told(about: Mapping[str, Any], key: str) -> Any:
         return {**about[key], "usd": None} if key == "options" else about.get(key)
 
-    return [key for key in now if told(began, key) != told(now, key)]
+    # The looks are those that the trail itself names.
+    return [k for k in now if k != "holdout_looks" and told(began, k) != told(now, k)]
 
 
 def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ StopReason = Literal[
     "model-calls",
     "usd",
     "seconds",
+    "holdout-looks",  # the held-out cases decided too often to tell what generalises
     "budget-too-small",  # it does not even pay for a first look
     "provider-outage",
     "no-key",  # a provider has no key, or refuses the one it is given
@@ -189,6 +190,7 @@ class Setting:
         critics: Those of the proposers that want a critique before.
         first_trial: The number of the first trial of a changed text. Smaller numbers are left to
             the gate, so that no trial that chose a revision also admits it.
+        looked_before: The looks at the held-out cases that earlier runs took.
     """
 
     base: PromptText
@@ -200,6 +202,7 @@ class Setting:
     proposers: tuple[str, ...] = ("rules",)
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
+    looked_before: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +220,8 @@ class State:
         look: Which look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
         waiting: The cases that the last verification needs more trials of.
+        looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
+            they decided about.
         ending: Why no further edit is sought; what is accepted is verified all the same.
         notes: What the last step decided.
     """
@@ -241,6 +246,7 @@ class State:
     tested: int = 0
     idle: int = 0
     waiting: tuple[str, ...] = ()
+    looked: frozenset[str] = frozenset()
     ending: StopReason | None = None
     stop: Stop | None = None
     notes: tuple[Note, ...] = ()

@@ -34,7 +34,7 @@ def out_of(setting: Setting, state: State, reason: StopReason) -> State:
     """A limit is reached: verify what is accepted, or stop."""
     text = _LIMITS[reason]
     note = Note(event="limit", subject=state.text.digest, text=text)
-    if state.phase == "simplify":
+    if state.phase == "simplify" and reason != "holdout-looks":
         known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
         return state.noting(note, phase="suite" if known else "holdout")
     if state.phase == "fresh":
@@ -42,6 +42,8 @@ def out_of(setting: Setting, state: State, reason: StopReason) -> State:
     if state.confirmed and state.phase == "confirm":
         state = accept_best(setting, state.noting(note, candidates=()))
         return state if state.stop else _resumed(setting, replace(state, ending=reason))
+    if reason == "holdout-looks":
+        return stop(state.noting(note), reason, text)
     if state.accepted and state.phase not in {"holdout", "suite"}:
         return _resumed(setting, state.noting(note, ending=reason))
     return stop(state.noting(note), reason, text)
@@ -81,11 +83,19 @@ def after_holdout(setting: Setting, state: State, told: TrialsDone) -> State:
 
 def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
     """Go on with the gate's acceptance; take the newest edit back when it refuses."""
-    state = replace(state, fresh=state.fresh.with_outcomes(told.outcomes))
+    # The same trials of the same text tell nothing new.
+    look = {f"{state.text.digest[:16]}@{setting.first_trial}"} if setting.holdout else set[str]()
+    state = replace(
+        state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
+    )
     note = Note(
         event=f"suite-{told.decision}",
         subject=state.text.digest,
         text="; ".join(told.reasons) or told.decision,
+        numbers={
+            "holdout_looks": len(state.looked),
+            "holdout_looks_max": setting.policy.limits.holdout_looks,
+        },
     )
     state = state.noting(note)
     match told.decision:
@@ -225,6 +235,7 @@ _LIMITS: dict[StopReason, str] = {
     "usd": "the dollars of the budget are used",
     "seconds": "the time of the budget is used",
     "cycles": "all cycles are used",
+    "holdout-looks": "the held-out cases decided too often to tell what generalises",
     "candidates": "so many edits as may be tested were tested",
     "no-acceptable-edit": "further edits were not acceptable",
     "only-known-edits": "proposers came with nothing new",

@@ -120,7 +120,10 @@ def bind(
     return Suite(
         prompt=prompt,
         dataset=load_dataset(
-            path, fixtures_dir=project.fixtures_dir, holdout=project.settings.holdout
+            path,
+            fixtures_dir=project.fixtures_dir,
+            salt=project.settings.split_salt,
+            holdout=project.settings.holdout,
         ),
         judges=judges,
         standings=_standings(judges, project),

@@ -72,6 +72,7 @@ def question(kind):
     }
 
 
+LOOKED = frozenset(f"text-{n}@8" for n in range(10))
 REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=NOTHING)
 ENDINGS = {
     "goal-met": lambda: world(without("json")),
@@ -104,6 +105,7 @@ ENDINGS = {
     ),
     "usd": lambda: world(without("json"), limited(usd=0.1), usd=0.01, propose=fluff),
     "seconds": lambda: world(without("json"), limited(seconds=5.0), seconds=1.0, propose=fluff),
+    "holdout-looks": lambda: world(without("json"), looked_before=LOOKED),
     "budget-too-small": lambda: world(without("json"), limited(calls=10)),
     "provider-outage": lambda: world(
         without("json"), told={2: Interrupted(reason="provider-outage", text="503")}
