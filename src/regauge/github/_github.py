@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from regauge.errors import GitHubError
 from regauge.github._api import Api, GitHubAccess, Request
 from regauge.github._author import Author
 from regauge.github._cut import cut_markdown
+from regauge.github._one_comment import OneComment
+from regauge.github._writes import Posted, Writes, posted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,26 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GitHub", "Posted"]
 
-_COMMENT: Final = "pull-requests: write"
 _PULL: Final = "pull-requests: write` and `contents: write"
 _ISSUE: Final = "issues: write"
-_ROUNDS_MAX: Final = 3
-_UNKNOWN: Final = frozenset({"connection", "server"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
-    """What became of a text.
-
-    Attributes:
-        number: Of the pull request or the issue.
-        url: Where people see it.
-        outcome: `kept` where a newer text is there already, `unchanged` where the same one is.
-    """
-
-    number: int
-    url: str
-    outcome: Literal["created", "updated", "unchanged", "kept"]
 
 
 class GitHub:
@@ -49,6 +32,7 @@ class GitHub:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._writes = Writes(api)
         self._author = Author(api)
 
     @classmethod
@@ -98,26 +82,7 @@ class GitHub:
             GitHubError: GitHub cannot be reached, or refuses.
         """
         text = cut_markdown(mark.on(body), where=where)
-        what = f"comment on pull request {number} of {self._api.access.repo}"
-        created: dict[str, Any] | None = None
-        for last in (*[False] * (_ROUNDS_MAX - 1), True):
-            try:
-                comments = self._comments(number, mark, what)
-                if not comments and created is None:
-                    created = self._create(f"issues/{number}/comments", {"body": text}, what)
-                    # Whoever was as quick can be seen only now.
-                    comments = self._comments(number, mark, what)
-                if created is not None and created["id"] not in {one["id"] for one in comments}:
-                    comments.append(created)
-                return self._settle(number, text, comments, mark, what, created=created)
-            except GitHubError as error:
-                # Gone since it was listed, or written although no answer came.
-                if last or error.kind not in {"not-found", *_UNKNOWN}:
-                    raise
-                if error.kind == "not-found" and not self._exists(number):
-                    raise
-                created = None
-        raise AssertionError("the last round returns or raises")
+        return OneComment(self._api, self._author, number=number, mark=mark).write(text)
 
     def open_pull_request(
         self,
@@ -149,15 +114,15 @@ class GitHub:
         document = {"head": head, "base": base, "title": title, "body": text, "draft": draft}
         try:
             # A second one of the same branches is refused, so asking again does no harm.
-            made = self._create("pulls", document, what, permission=_PULL, again=True)
-            posted = _posted(made, "created")
+            made = self._writes.create("pulls", document, what, permission=_PULL, again=True)
+            opened = posted(made, "created")
         except GitHubError as error:
             there = self._pull_of(head, base, what) if error.kind == "invalid" else None
             if there is None:
                 raise
-            posted = self._renewed(f"pulls/{there['number']}", there, title, text, what)
-        self._label(posted.number, labels)
-        return posted
+            opened = self._renewed(f"pulls/{there['number']}", there, title, text, what)
+        self._label(opened.number, labels)
+        return opened
 
     def pull_request_from(self, head: str, base: str) -> Posted | None:
         """The open pull request of these branches; None where there is none.
@@ -167,7 +132,7 @@ class GitHub:
         """
         repo = self._api.access.repo
         there = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
-        return _posted(there, "unchanged") if there is not None else None
+        return posted(there, "unchanged") if there is not None else None
 
     def open_issue(
         self, *, title: str, body: str, mark: Mark | None = None, labels: Sequence[str] = ()
@@ -198,7 +163,7 @@ class GitHub:
                 if ours and "pull_request" not in issue:
                     return self._renewed(f"issues/{issue['number']}", issue, title, text, what)
         document = {"title": title, "body": text, "labels": list(labels)}
-        return _posted(self._create("issues", document, what, permission=_ISSUE), "created")
+        return posted(self._writes.create("issues", document, what, permission=_ISSUE), "created")
 
     def pull_request_of(self, event: Event) -> int | None:
         """The open pull request that an event is about; None where it was closed or pushed to.
@@ -215,57 +180,6 @@ class GitHub:
             if pull["head"]["sha"] == event.head_sha:
                 return int(pull["number"])
         return None
-
-    def _settle(
-        self,
-        number: int,
-        text: str,
-        comments: list[dict[str, Any]],
-        mark: Mark,
-        what: str,
-        *,
-        created: dict[str, Any] | None,
-    ) -> Posted:
-        """Leave one comment of several, the oldest, with the newest text."""
-        first, *others = sorted(comments, key=lambda comment: comment["id"])
-        found = mark.found_on(first["body"])
-        outcome: Literal["created", "updated", "unchanged", "kept"]
-        if found is not None and found.made_at > mark.made_at:
-            outcome = "kept"
-        elif first["body"].replace("\r\n", "\n") == text:
-            outcome = "unchanged"
-        else:
-            outcome = "updated"
-            self._change(f"issues/comments/{first['id']}", {"body": text}, what, _COMMENT)
-        for other in others:
-            self._delete(f"issues/comments/{other['id']}", what)
-        if created is not None and created["id"] == first["id"] and outcome == "unchanged":
-            outcome = "created"
-        return Posted(number=number, url=str(first.get("html_url", "")), outcome=outcome)
-
-    def _comments(self, number: int, mark: Mark, what: str) -> list[dict[str, Any]]:
-        """The comments of a mark that this token wrote; anybody can write a mark."""
-        path = f"issues/{number}/comments"
-        listed = self._api.pages(Request(method="GET", path=path, what=what, permission=_COMMENT))
-        return [
-            comment
-            for comment in listed
-            if mark.found_on(comment.get("body") or "") is not None and self._author.wrote(comment)
-        ]
-
-    def _exists(self, number: int) -> bool:
-        try:
-            self._api.ask(
-                Request(
-                    method="GET",
-                    path=f"issues/{number}",
-                    what=f"read pull request {number}",
-                    permission=_COMMENT,
-                )
-            )
-        except GitHubError:
-            return False
-        return True
 
     def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
         request = Request(
@@ -286,52 +200,16 @@ class GitHub:
         self, path: str, there: dict[str, Any], title: str, text: str, what: str
     ) -> Posted:
         if (there.get("title"), there.get("body")) == (title, text):
-            return _posted(there, "unchanged")
+            return posted(there, "unchanged")
         permission = _PULL if path.startswith("pulls") else _ISSUE
-        self._change(path, {"title": title, "body": text}, what, permission)
-        return _posted(there, "updated")
+        self._writes.change(path, {"title": title, "body": text}, what, permission)
+        return posted(there, "updated")
 
     def _label(self, number: int, labels: Sequence[str]) -> None:
         if labels:
-            self._create(
+            self._writes.create(
                 f"issues/{number}/labels",
                 {"labels": list(labels)},
                 f"label pull request {number}",
                 again=True,
             )
-
-    def _create(
-        self,
-        path: str,
-        document: dict[str, Any],
-        what: str,
-        *,
-        permission: str = _COMMENT,
-        again: bool = False,
-    ) -> Any:
-        request = Request(
-            method="POST",
-            path=path,
-            what=what,
-            permission=permission,
-            again=again,
-            document=document,
-        )
-        return self._api.ask(request)
-
-    def _change(self, path: str, document: dict[str, Any], what: str, permission: str) -> None:
-        self._api.ask(
-            Request(method="PATCH", path=path, what=what, permission=permission, document=document)
-        )
-
-    def _delete(self, path: str, what: str) -> None:
-        try:
-            self._api.ask(Request(method="DELETE", path=path, what=what, permission=_COMMENT))
-        except GitHubError as error:
-            # Another run was quicker.
-            if error.kind != "not-found":
-                raise
-
-
-def _posted(made: dict[str, Any], outcome: Literal["created", "updated", "unchanged"]) -> Posted:
-    return Posted(number=int(made["number"]), url=str(made.get("html_url", "")), outcome=outcome)
