@@ -1,15 +1,13 @@
-"""The gate inside a pytest run: it decides before the items report, and each says its part."""
+"""One gate in one pytest run: compares, draws, decides, and has reports say it."""
 
 from __future__ import annotations
 
-import math
 import shlex
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
-from regauge.errors import RegaugeError, UnmeasuredError
+from regauge.errors import RegaugeError
 from regauge.gate import (
     CONTROL_FIRST,
     compare,
@@ -19,8 +17,10 @@ from regauge.gate import (
     with_more_trials,
 )
 from regauge.printable import printable
+from regauge.pytest_gate._again import go_on
+from regauge.pytest_gate._request import GateRequest, request_key
+from regauge.pytest_gate._result import GatedResult, GateFailed
 from regauge.reports import (
-    answer_diff,
     decision_lines,
     gate_progress_line,
     verdict_words,
@@ -29,13 +29,13 @@ from regauge.reports.decisions import decision_document
 from regauge.runner import EvalResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from regauge.gate import Baseline, Decided, GatePolicy, GateProgress
+    from regauge.gate import Decided, GateProgress
     from regauge.reports import CaseDocument, DecisionDocument, Line, RunWriter
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["GateFailed", "GateRequest", "GatedResult", "PytestGate", "request_key"]
+__all__ = ["PytestGate"]
 
 # Outcomes that pytest has no word for: the letter of their dots, and their colour.
 _STATUSES: Mapping[str, tuple[str, str]] = {
@@ -47,97 +47,6 @@ _STATUSES: Mapping[str, tuple[str, str]] = {
     "new": ("n", "green"),
     "unchanged": ("=", "green"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRequest:
-    """What a run is asked to gate.
-
-    Attributes:
-        ref: What to compare with.
-        policy: What to hold the change to; None is what the project says.
-        baseline: Taken in place of the one that is committed.
-        more: Trials that a suspect may have beyond the last look.
-        judge_change_accepted: Why judges may change, where no prompt does.
-        narrowed: Whether only some of the evals were asked for, beside what pytest was told.
-        dry_run: Whether to stop before anything is drawn.
-        again: The words of the command that decides again.
-        say: Shows a line while models answer; None leaves that to pytest's terminal.
-    """
-
-    ref: str
-    policy: GatePolicy | None = None
-    baseline: Baseline | None = None
-    more: int = 0
-    judge_change_accepted: str = ""
-    narrowed: bool = False
-    dry_run: bool = False
-    again: Sequence[str] = ()
-    say: Callable[[str], None] | None = None
-
-
-request_key: pytest.StashKey[GateRequest] = pytest.StashKey()
-
-
-class GateFailed(AssertionError):  # noqa: N818 - it says what happened; it is not an error
-    """A case that keeps a change from being accepted; the message is what a reader needs."""
-
-    regauge_words = True
-
-    def __init__(self, document: CaseDocument, *, where: str) -> None:
-        self.document = document
-        self.where = where
-        super().__init__(document.message)
-
-    def __str__(self) -> str:
-        again = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
-        diff = [f"    {line}" for line in answer_diff(self.document)]
-        return printable("\n".join([self.document.message, *diff, again]))
-
-    @property
-    def short(self) -> str:
-        """One line, for lists."""
-        return printable(self.document.message)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class GatedResult(EvalResult):
-    """The candidate's trials of one case, and what the gate says of them.
-
-    Attributes:
-        gated: The verdict; it decides in place of the single trials.
-        outcome: `failed` when the case keeps the change from being accepted.
-    """
-
-    gated: CaseDocument
-    checked: bool = field(default=False)
-
-    def __post_init__(self) -> None:
-        outcomes = [trial.outcome for trial in self.trials]
-        self.passed = outcomes.count("passed")
-        if self.gated.verdict == "unmeasured":
-            self.outcome = "unmeasured"
-        else:
-            self.outcome = "failed" if self.breaks else "passed"
-
-    @property
-    def breaks(self) -> bool:
-        """Whether the case is worse, and blocks."""
-        return self.gated.blocks and self.gated.verdict in {"regressed", "new"}
-
-    def check(self) -> None:
-        """Apply the gate's verdict.
-
-        Raises:
-            GateFailed: The change broke the case.
-            UnmeasuredError: Trials have no answer or no verdict.
-        """
-        __tracebackhide__ = True
-        self.checked = True
-        if self.gated.verdict == "unmeasured":
-            raise self.error or UnmeasuredError(self.gated.message)
-        if self.breaks:
-            raise GateFailed(self.gated, where=self.where)
 
 
 class PytestGate:
@@ -283,7 +192,7 @@ class PytestGate:
             decided,
             nodes=nodes,
             again=shlex.join(again),
-            go_on=shlex.join(_go_on(decided, again, self._session)),
+            go_on=shlex.join(go_on(decided, again, self._session)),
             operating_line=str(line) if line is not None else "",
         )
 
@@ -322,36 +231,3 @@ def _narrowed(config: pytest.Config) -> bool:
     if any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf")):
         return True
     return any("::" in word or word.endswith(".py") for word in config.args)
-
-
-def _go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
-    """The command that draws what is missing, or gathers more evidence; empty when decided."""
-    match decided.lacks:
-        case "recordings":
-            return [*_without(again, "--record"), "--record=missing"]
-        case "budget":
-            limit = session.budget.limit_usd
-            more = f"--budget-usd={math.ceil(200 * (limit or 0)) / 100:g}"
-            return [*_without(again, "--budget-usd"), more] if limit else list(again)
-        case "answers":
-            return list(again)
-        case _:
-            if decided.decision != "undecided":
-                return []
-            option = "--more" if again[:2] == ["regauge", "gate"] else "--gate-more"
-            return [*again, f"{option}={decided.outcome.policy.case.cap}"]
-
-
-def _without(words: Sequence[str], option: str) -> list[str]:
-    """A command without one of its options.
-
-    >>> _without(["gate", "--record", "none", "--record=all", "main"], "--record")
-    ['gate', 'main']
-    """
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if not skip and word != option and not word.startswith(f"{option}="):
-            kept.append(word)
-        skip = word == option
-    return kept

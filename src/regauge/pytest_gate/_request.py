@@ -1,0 +1,45 @@
+"""What a run is asked to gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from regauge.gate import Baseline, GatePolicy
+
+__all__ = ["GateRequest", "request_key"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequest:
+    """What a run is asked to gate.
+
+    Attributes:
+        ref: What to compare with.
+        policy: What to hold the change to; None is what the project says.
+        baseline: Taken in place of the one that is committed.
+        more: Trials that a suspect may have beyond the last look.
+        judge_change_accepted: Why judges may change, where no prompt does.
+        narrowed: Whether only some of the evals were asked for, beside what pytest was told.
+        dry_run: Whether to stop before anything is drawn.
+        again: The words of the command that decides again.
+        say: Shows a line while models answer; None leaves that to pytest's terminal.
+    """
+
+    ref: str
+    policy: GatePolicy | None = None
+    baseline: Baseline | None = None
+    more: int = 0
+    judge_change_accepted: str = ""
+    narrowed: bool = False
+    dry_run: bool = False
+    again: Sequence[str] = ()
+    say: Callable[[str], None] | None = None
+
+
+request_key: pytest.StashKey[GateRequest] = pytest.StashKey()
