@@ -5,7 +5,6 @@ The names below load what they need on first use, so `import regauge` costs noth
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,7 +77,9 @@ def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    from regauge.garbage import import_undisturbed
+
+    return getattr(import_undisturbed(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-__all__ = ["import_for_good", "keep_for_good"]
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import ModuleType
+
+__all__ = ["import_for_good", "import_undisturbed", "keep_for_good"]
 
 
 def keep_for_good() -> None:
@@ -19,13 +25,33 @@ def keep_for_good() -> None:
     gc.freeze()
 
 
+def import_undisturbed(module: str) -> ModuleType:
+    """Import a module without looking for garbage meanwhile: an import makes next to none.
+
+    Raises:
+        ImportError: It cannot be imported.
+    """
+    with _paused():
+        return importlib.import_module(module)
+
+
 def import_for_good(module: str) -> None:
     """Import a large module whose objects will live as long as the process.
 
     Raises:
         ImportError: It cannot be imported.
     """
-    if module in sys.modules:
-        return
-    importlib.import_module(module)
-    keep_for_good()
+    if module not in sys.modules:
+        import_undisturbed(module)
+        keep_for_good()
+
+
+@contextmanager
+def _paused() -> Generator[None]:
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -40,6 +40,7 @@ class Lookahead(Generic[Landed]):
         perform: Does what one draw takes; what it raises reaches whoever takes that draw.
         ahead: How many draws may be under way or waiting to be taken; asked again each time.
         close: Gives back connections when the run is over.
+        meanwhile: Called once, when all draws that may be under way are.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class Lookahead(Generic[Landed]):
         perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
         ahead: Callable[[], int],
         close: Callable[[], Coroutine[Any, Any, None]],
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self._draws = draws
         self._perform = perform
         self._ahead = ahead
+        self._meanwhile: Callable[[], None] | None = meanwhile
         self._close = close
         self._position = {draw.id: n for n, draw in enumerate(draws)}
         self._futures: dict[tuple[int, int], Future[Landed]] = {}
@@ -142,6 +145,7 @@ class Lookahead(Generic[Landed]):
     async def _walk(self) -> None:
         for position, draw in enumerate(self._draws):
             while position >= self._taken + self._ahead():
+                self._begun()
                 self._moved.clear()
                 await self._moved.wait()
             with self._lock:
@@ -151,6 +155,12 @@ class Lookahead(Generic[Landed]):
             self._start(draw, future)
             # Let answers land between starts, however long the list of draws is.
             await asyncio.sleep(0)
+        self._begun()
+
+    def _begun(self) -> None:
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
 
     def _start(self, draw: Draw, future: Future[Landed]) -> None:
         task = self._loop.create_task(self._settle(draw, future))

@@ -123,7 +123,11 @@ class EvalSession:
         self._trials = self._made_by(drawing)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
-            draws, perform=self._trials.ask, ahead=drawing.ahead, close=drawing.aclose
+            draws,
+            perform=self._trials.ask,
+            ahead=drawing.ahead,
+            meanwhile=lambda: self._trials.prepare(self.plan.missing),
+            close=drawing.aclose,
         ) as self._lookahead:
             yield
 

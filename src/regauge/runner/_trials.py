@@ -14,6 +14,8 @@ from regauge.runner._question import Question
 from regauge.runner._trial import Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
     from regauge.runner._drawing import Drawing
@@ -112,6 +114,13 @@ class Trials:
         said = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
         return {judge.name: one for judge, one in zip(judges, said, strict=True)}
 
+    def prepare(self, draws: Sequence[Draw]) -> None:
+        """Have what will measure the answers of these draws loaded while they are awaited."""
+        for suite in {id(draw.planned.suite): draw.planned.suite for draw in draws}.values():
+            for judge in suite.model_judges:
+                if isinstance(judge, MemoisedJudge):
+                    self._judging.prepare(judge)
+
     def find(self, draw: Draw) -> SourcedCompletion:
         """The answer of a draw, where nothing has to be asked.
 
@@ -166,9 +175,6 @@ class Trials:
     async def _drawn(self, draw: Draw) -> SourcedCompletion:
         if self._drawing is None:
             raise self._missing(draw)
-        for judge in draw.planned.suite.model_judges:
-            if isinstance(judge, MemoisedJudge):  # it will have to measure this answer
-                self._judging.prepare(judge)
         try:
             answer = await self._drawing.ask(Question.of_draw(draw))
         except Exception:
