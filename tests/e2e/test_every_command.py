@@ -56,6 +56,16 @@ def test_an_option_that_nobody_knows_is_wrong_use(words: tuple[str, ...]):
     assert "--no-such-option" in said.output
 
 
+@pytest.mark.parametrize(
+    "words", [("gaet",), ("baseline", "shwo"), ("case", "ad"), ("new", "evals")]
+)
+def test_a_command_that_nobody_knows_brings_the_nearest_one_to_mind(words: tuple[str, ...]):
+    said = CliRunner().invoke(group, [*words])
+    assert said.exit_code == 2
+    meant = {"gaet": "gate", "shwo": "show", "ad": "add", "evals": "eval"}[words[-1]]
+    assert f"No such command {words[-1]!r}. Did you mean {meant!r}?" in said.output
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_ask_regauge(shell: str):
     script = CliRunner().invoke(group, ["completion", shell]).output

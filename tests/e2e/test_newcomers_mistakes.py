@@ -82,3 +82,20 @@ def test_trials_that_are_no_number_are_told_at_collection(project: EvalProject):
     run = project.run()
     assert run.ret == 2
     run.stdout.fnmatch_lines(["*trials must be at least 1, not 'x'"])
+
+
+def test_lint_tells_a_fault_of_a_prompt_once_and_a_fault_of_evals_without_pytests_frames(
+    project: EvalProject,
+):
+    project.run()
+    (prompt,) = (project.root / "prompts").glob("*.prompt.yml")
+    text = prompt.read_text()
+    prompt.write_text(text.replace("role: user", "role: usr"))
+    said = project.command("lint").stdout
+    assert said.count("role 'usr' is unknown") == 1
+    assert "cannot be collected" not in said
+    prompt.write_text(text)
+    project.write("evals/test_triage.py", "def broken(\n")
+    said = project.command("lint").stdout
+    assert "evals/test_triage.py:\nE     File" in said
+    assert "site-packages" not in said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from regauge.cli._group import Group
 from regauge.errors import RegaugeError
 from regauge.printable import printable
 
@@ -56,7 +57,7 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells have it: 128 and the signal's number."""
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     """Knows its commands by name and help alone, and imports the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

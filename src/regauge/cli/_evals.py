@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import warnings
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NoEvalsError", "NotCollectedError", "with_evals"]
 
+_FRAME = re.compile(r"(\S.*):\d+: in ")
+
 
 class NoEvalsError(UsageError):
     """A directory in which no test is an eval."""
@@ -37,7 +39,10 @@ class NotCollectedError(UsageError):
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         self.reasons = reasons
-        super().__init__("\n".join(f"{name}:\n{reason}" for name, reason in reasons.items()))
+        files: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            files.setdefault(reason, []).append(name)
+        super().__init__("\n".join(f"{', '.join(of)}:\n{why}" for why, of in files.items()))
 
 
 class _Driver:
@@ -73,7 +78,7 @@ class _Driver:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what could not be collected."""
         if report.failed:
-            self.faults[report.nodeid] = report.longreprtext
+            self.faults[report.nodeid] = _own_frames(report.longreprtext)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the evals of the prompts that were named."""
@@ -152,12 +157,11 @@ def with_evals(
         "no:inline_snapshot",
         # Nothing is asserted, and what is imported already cannot be rewritten.
         "--assert=plain",
+        # Plugins warn of settings that are nothing to this command, before reports are silenced.
+        "-Wignore::pytest.PytestDeprecationWarning",
         *options,
     ]
-    with warnings.catch_warnings():
-        # Of pytest and its plugins, not of evals: a command prints what it has to say alone.
-        warnings.filterwarnings("ignore", category=pytest.PytestDeprecationWarning)
-        code = pytest.main(arguments, plugins=[driver, *plugins])
+    code = pytest.main(arguments, plugins=[driver, *plugins])
     if driver.error is not None:
         raise driver.error
     if driver.faults:
@@ -171,7 +175,10 @@ def with_evals(
     if driver.unknown:
         raise _no_eval(project, driver.unknown[0], driver.met)
     if not driver.met:
-        raise NoEvalsError(f"there are no evals in {project.relative(path)}")
+        raise NoEvalsError(
+            f"there are no evals in {project.relative(path)}\n"
+            "  fix: regauge new eval NAME writes one; --evals says where others are"
+        )
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
@@ -186,3 +193,18 @@ def _no_eval(project: Project, prompt: str, met: set[str]) -> UsageError:
     except PromptError:
         fix = did_you_mean(prompt, met) or "name one of these, or write one: regauge new --help"
     return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {known}\n  fix: {fix}")
+
+
+def _own_frames(traceback: str) -> str:
+    """A traceback without frames of pytest and of Python's import, which say nothing here."""
+    kept: list[str] = []
+    foreign = False
+    for line in traceback.splitlines():
+        frame = _FRAME.match(line)
+        if frame is not None:
+            foreign = "site-packages" in frame[1] or frame[1].startswith("<frozen ")
+        elif line.startswith("E "):
+            foreign = False
+        if not foreign:
+            kept.append(line)
+    return "\n".join(kept)

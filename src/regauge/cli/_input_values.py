@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regauge.cli._terminal import unreadable
 from regauge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def input_values(given: Iterable[str], *, option: str) -> dict[str, JSON]:
             try:
                 inputs[name] = Path(value[1:]).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f"{option} {item!r}: cannot read the file: {error}") from error
+                raise UsageError(f"{option} {name}: {unreadable(value[1:], error)}") from error
         else:
             inputs[name] = value
     return inputs

@@ -9,7 +9,7 @@ import click
 
 from regauge.printable import printable
 
-__all__ = ["counted", "echo", "short"]
+__all__ = ["counted", "echo", "short", "unreadable"]
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
@@ -36,3 +36,10 @@ def counted(number: int, noun: str) -> str:
         return f"1 {noun}"
     first, *rest = noun.split(" ")
     return " ".join([str(number), f"{first}s", *rest])
+
+
+def unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
+    """Why a file cannot be read, and what to do."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"{name} is not UTF-8\n  fix: save it as UTF-8"
+    return f"{name} cannot be read: {error.strerror or error}\n  fix: name a file that is there"

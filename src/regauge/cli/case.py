@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from regauge.cli._golden_append import append_case, redacted
+from regauge.cli._group import Group
 from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, GitError, UsageError
@@ -35,7 +36,7 @@ Exit codes: 0 added, 2 wrong use or a faulty file.
 _TIERS = ["critical", "required", "tracked"]
 
 
-@click.group(name="case", epilog=_EPILOG)
+@click.group(name="case", cls=Group, epilog=_EPILOG)
 def command() -> None:
     """Turn a case of a run into a golden case."""
 

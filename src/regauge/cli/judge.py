@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import echo, unreadable
 from regauge.datasets import GoldenCase
 from regauge.errors import UsageError
 from regauge.judges import judge_from_spec
@@ -101,7 +101,7 @@ def _spec(judge: str, params: tuple[str, ...]) -> JSON:
     for param in params:
         name, equals, value = param.partition("=")
         if not equals:
-            raise UsageError(f"-p {param!r} is not NAME=VALUE")
+            raise UsageError(f"-p {param!r} is not NAME=VALUE\n  fix: -p n=40")
         given[name.strip()] = _yaml(value, f"-p {name}")
     return {spec: given}
 
@@ -112,7 +112,7 @@ def _read(name: str) -> str:
             return click.get_text_stream("stdin").read()
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {name}: {error}") from error
+        raise UsageError(unreadable(name, error)) from error
 
 
 def _completion(text: str) -> Completion:

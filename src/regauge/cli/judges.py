@@ -49,6 +49,8 @@ def command(word: str, *, as_json: bool, markdown: bool) -> None:
         click.echo(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
     else:
         _print(found)
+        if not found:
+            echo(f"no judge has {word!r} in its name or summary: `regauge judges` lists all")
 
 
 def _print(found: Sequence[JudgeDescription]) -> None:

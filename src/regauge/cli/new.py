@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._golden_append import append_case, redacted
+from regauge.cli._group import Group
 from regauge.cli._input_values import input_values
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt, write_atomically
-from regauge.scaffold import new_eval, new_judge, new_prompt
+from regauge.scaffold import new_eval, new_judge, new_prompt, refuse_blocked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ Exit codes: 0 written, 2 wrong use, or it is there already.
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
-@click.group(name="new", epilog=_EPILOG)
+@click.group(name="new", cls=Group, epilog=_EPILOG)
 def command() -> None:
     """Write a prompt, a case, an eval or a judge to fill in; nothing is overwritten."""
 
@@ -127,11 +128,16 @@ def _write(project: Project, pieces: Sequence[Piece], *, as_json: bool) -> None:
     for path in paths:
         if path.exists() or path.is_symlink():
             raise UsageError(f"{short(path)} is there already\n  fix: choose another name")
+    for piece in pieces:
+        refuse_blocked(project.root, piece.path)
     for path, piece in zip(paths, pieces, strict=True):
         try:
             write_atomically(path, piece.text.encode())
         except OSError as error:
-            raise UsageError(f"{short(path)} cannot be written: {error}") from error
+            raise UsageError(
+                f"{short(path)} cannot be written: {error.strerror or error}\n"
+                "  fix: give write permission, then run the command again"
+            ) from error
     if as_json:
         click.echo(json.dumps({"written": [piece.path for piece in pieces]}, indent=2))
     else:

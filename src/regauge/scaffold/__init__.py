@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regauge.scaffold._new_files import new_eval, new_judge, new_prompt
-from regauge.scaffold._piece import Piece, Planned
+from regauge.scaffold._piece import Piece, Planned, refuse_blocked
 from regauge.scaffold._pyproject import merge_pyproject
 from regauge.scaffold._working_set import plan_working_set, write_planned
 
@@ -15,5 +15,6 @@ __all__ = [
     "new_judge",
     "new_prompt",
     "plan_working_set",
+    "refuse_blocked",
     "write_planned",
 ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from regauge.errors import UsageError
 
-__all__ = ["Piece", "Planned", "filled", "template"]
+__all__ = ["Piece", "Planned", "filled", "refuse_blocked", "template"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,21 @@ class Planned:
     action: Literal["write", "add", "keep"]
     text: str = ""
     reason: str = ""
+
+
+def refuse_blocked(root: Path, path: str) -> None:
+    """Refuse a file that nobody can write, since a file lies where its directory is to be.
+
+    Raises:
+        UsageError: So it is.
+    """
+    for parent in Path(path).parents:
+        there = root / parent
+        if there.exists() and not there.is_dir():
+            raise UsageError(
+                f"{parent} is a file, and {path} needs a directory of that name; nothing was"
+                f" written\n  fix: move or rename {parent}, then run the command again"
+            )
 
 
 def template(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
 from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name, write_atomically
-from regauge.scaffold._piece import Piece, Planned, template
+from regauge.scaffold._piece import Piece, Planned, refuse_blocked, template
 from regauge.scaffold._pyproject import merge_pyproject
 from regauge.schemas import schema_text
 
@@ -25,6 +25,10 @@ def plan_working_set(root: Path) -> list[Planned]:
 
     Prompt, cases and eval belong together: where one of them is there with another text, all
     three are left out.
+
+    Raises:
+        UsageError: A file has the name of a directory that is needed.
+        ConfigError: pyproject.toml is no TOML.
     """
     trio = [
         Piece(path=f"prompts/{PROMPT}.prompt.yml", text=template("prompt.yml")),
@@ -38,6 +42,8 @@ def plan_working_set(root: Path) -> list[Planned]:
         Piece(path=".github/workflows/comment.yml", text=template("comment.yml")),
         Piece(path=".gitignore", text=template("gitignore.txt")),
     ]
+    for piece in (*trio, *rest):
+        refuse_blocked(root, piece.path)
     taken = next((piece.path for piece in trio if _differs(root, piece)), "")
     if not taken and _named_elsewhere(root):
         taken = _named_elsewhere(root)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.errors import ConfigError
+from regauge.errors import ConfigError, UsageError
 from regauge.scaffold import merge_pyproject, plan_working_set
 
 if TYPE_CHECKING:
@@ -49,3 +49,10 @@ def test_a_pyproject_that_nobody_can_read_is_refused_before_anything_is_written(
     ):
         plan_working_set(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]
+
+
+def test_a_file_in_place_of_a_directory_is_refused_before_anything_is_written(tmp_path: Path):
+    (tmp_path / "evals").touch()
+    with pytest.raises(UsageError, match=r"evals is a file, and .*\n  fix: move or rename evals"):
+        plan_working_set(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["evals"]
