@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from inline_snapshot import snapshot
 
+from tests.github_server import GitHubServer
+
 if TYPE_CHECKING:
+    import pytest
+
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
@@ -125,6 +129,78 @@ triage: 5 cases with 8 trials each from 1 session, not complete yet
   wrote fixtures/baselines/triage.json: commit it
 """)
     assert [len(baseline(live)[part]) for part in ("histories", "previous")] == [1, 1]
+
+
+def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_begins(
+    live: EvalProject, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+):
+    live.judged_by("not_(contains('never'))")
+    live.command("baseline", "update", "--trials", "12")
+    path = live.root / "fixtures" / "baselines" / "triage.json"
+    one = re.search(
+        r'\{"id": "\S+", "trials": "100-111", "served": \["clerk"\]\}', path.read_text()
+    )
+    assert one is not None
+    three = [one[0].replace("100-111", trials) for trials in ("100-103", "104-107", "108-111")]
+    path.write_text(path.read_text().replace(one[0], ",\n        ".join(three)))
+
+    fine = live.command("baseline", "update", "--redraw", "1")
+    assert (fine.returncode, fine.stdout) == snapshot(
+        (
+            0,
+            """\
+triage@1.0.0 (local:clerk): complete, held against 5 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
+triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
+  main fares as its history says
+""",
+        )
+    )
+    assert endpoint.total == 65
+
+    answer = endpoint.answer
+    endpoint.answer = lambda text: "never" if "disk 3" in text else answer(text)
+    with GitHubServer() as server:
+        for name, value in {
+            "GITHUB_TOKEN": "workflow",
+            "GITHUB_REPOSITORY": server.repo,
+            "GITHUB_API_URL": server.api_url,
+        }.items():
+            monkeypatch.setenv(name, value)
+        drifted = live.command("baseline", "update", "--redraw", "2", "--issue")
+        (issue,) = server.issues
+    assert (drifted.returncode, drifted.stdout) == snapshot(
+        (
+            1,
+            """\
+triage@1.0.0 (local:clerk): complete, held against 10 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
+triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was drawn
+  disk-003: not contains(never) worse: passed 1 of 6; 12 of 12 when the baseline was drawn
+  a new history begins
+triage: 5 cases with 4 trials each from 1 session, not complete yet
+  wrote fixtures/baselines/triage.json: commit it
+""",
+        )
+    )
+    assert endpoint.total == 65 + 5 + 4 + 20  # first trials, suspects, the new history
+    assert issue["body"].splitlines()[1:] == snapshot(
+        [
+            "Fresh trials of the default branch fail where earlier ones passed.",
+            "",
+            "**triage 1.0.0 (local:clerk)**",
+            "",
+            "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of 10, 60 of 60 when the baseline was drawn. A new history begins.",
+            "",
+            "| case | check | passed before | passes now |",
+            "|---|---|--:|--:|",
+            "| disk-003 | not contains(never) | 12 of 12 | 1 of 6 |",
+            "",
+            "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog which cases may fare worse, with `accepted`. Where the model changed, `regauge gate --model` compares another one.",
+        ]
+    )
+    (history,) = baseline(live)["histories"]
+    drawn = {name: (case["drawn"], case["passed"]) for name, case in history["cases"].items()}
+    assert drawn["disk-003"] == ("112-115", 0)
+    assert [session["trials"] for session in history["sessions"]] == ["112-115"]
 
 
 def test_a_baseline_that_cannot_be_read_stops_before_anything_is_drawn(

@@ -22,6 +22,7 @@ base="$(word INPUT_BASE)"
 budget="$(word INPUT_BUDGET)"
 model="$(word INPUT_MODEL)"
 named="$(word INPUT_PROMPT)"
+redraw="$(word INPUT_REDRAW)"
 # What people wrote, on one line; it follows a `=`, so it may begin as it likes.
 reason="${INPUT_JUDGE_CHANGE_ACCEPTED:-}"
 reason="${reason//[$'\n\r\t']/ }"
@@ -60,6 +61,7 @@ print(decision.get("decision", ""))' "$report/run.json")"
     ;;
 baseline)
     words=("-m" regauge baseline update)
+    [[ -z "$redraw" ]] || words+=("--redraw=$redraw")
     [[ "${INPUT_ISSUE:-}" != true ]] || words+=(--issue)
     "$python" "${words[@]}" "${common[@]}" -- "${prompts[@]}" || code=$?
     ;;

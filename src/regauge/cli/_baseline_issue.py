@@ -1,4 +1,4 @@
-"""The issue that says where main fares worse than with the version before."""
+"""The issue that says where main fares worse than it did."""
 
 from __future__ import annotations
 
@@ -47,25 +47,48 @@ def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "Fresh trials of the default branch fail where the version before passed."
+    yield "Fresh trials of the default branch fail where earlier ones passed."
     for one in done:
+        drift = one["drift"] or {"worse": False, "changes": []}
         worse = [change for change in one["changes"] if change["direction"] == "worse"]
+        drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
+        if not worse and not drift["worse"]:
+            continue
+        yield ""
+        named = f"{one['prompt']} {one['version']} ({one['model']})"
+        yield f"**{escape_markdown(named)}**"
         if worse:
             yield ""
-            named = f"{one['prompt']} {one['version']} ({one['model']})"
-            yield f"**{escape_markdown(named)}**"
+            yield "It fares worse than the version before."
+            yield from _table(worse)
+        if drift["worse"]:
+            before, now = drift["before"], drift["now"]
             yield ""
-            yield "| case | check | passed before | passes now |"
-            yield "|---|---|--:|--:|"
-            for change in worse:
-                before, now = change["before"], change["now"]
-                yield (
-                    f"| {escape_markdown(change['case'])} | {escape_markdown(change['check'])}"
-                    f" | {before['passed']} of {before['trials']}"
-                    f" | {now['passed']} of {now['trials']} |"
-                )
+            yield (
+                "The prompt is the same, so the model or a judge changed: fresh trials passed"
+                f" {_of(now)}, {_of(before)} when the baseline was drawn. A new history begins."
+            )
+            yield from _table(drifted)
     yield ""
     yield (
         "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
-        " which cases may fare worse, with `accepted`."
+        " which cases may fare worse, with `accepted`. Where the model changed, `regauge gate"
+        " --model` compares another one."
     )
+
+
+def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not changes:
+        return
+    yield ""
+    yield "| case | check | passed before | passes now |"
+    yield "|---|---|--:|--:|"
+    for change in changes:
+        yield (
+            f"| {escape_markdown(change['case'])} | {escape_markdown(change['check'])}"
+            f" | {_of(change['before'])} | {_of(change['now'])} |"
+        )
+
+
+def _of(count: Mapping[str, int]) -> str:
+    return f"{count['passed']} of {count['trials']}"

@@ -11,6 +11,7 @@ import click
 from regauge.cli._baseline_text import history_json, history_lines, no_baseline
 from regauge.cli._baseline_update import BaselineUpdate
 from regauge.cli._evals import with_evals
+from regauge.cli._group import Group
 from regauge.cli._terminal import echo
 from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
@@ -28,13 +29,14 @@ _EPILOG = """\
 Examples:
   regauge baseline update                  top up the baselines of all prompts
   regauge baseline update alert-severity --dry-run
+  regauge baseline update --redraw 1       and hold complete ones against today
   regauge baseline show alert-severity
 
 Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
 """
 
 
-@click.group(name="baseline", epilog=_EPILOG)
+@click.group(name="baseline", cls=Group, epilog=_EPILOG)
 def command() -> None:
     """Fill and show baselines: how often main passes each golden case.
 
@@ -50,6 +52,14 @@ def command() -> None:
     default=4,
     show_default=True,
     help="Trials of each case in this session.",
+)
+@click.option(
+    "--redraw",
+    type=click.IntRange(0, 10),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Hold complete histories against N fresh trials of each case.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be drawn and its cost; ask nobody.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
@@ -87,6 +97,7 @@ def update(
     prompts: tuple[str, ...],
     *,
     trials: int,
+    redraw: int,
     dry_run: bool,
     model: str | None,
     record: str,
@@ -104,8 +115,11 @@ def update(
     trials of each case from 3 sessions. Trials that evals or the gate made never count. While the
     history of a new version fills, it is compared with that of the version before.
 
-    Exits with 1 when a case fares worse than with the version before, with 3 when trials could not
-    be measured; what was measured is kept.
+    With --redraw, fresh trials say whether main still fares as a complete history tells. They count
+    nowhere. Where it surely does not, the model or a judge changed, and a new history begins.
+
+    Exits with 1 when main fares worse than with the version before, or than its history tells; with
+    3 when trials could not be measured; what was measured is kept.
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
@@ -122,7 +136,7 @@ def update(
         "--budget-usd": budget_usd,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    done = BaselineUpdate(project, policy, dry_run=dry_run, quiet=as_json)
+    done = BaselineUpdate(project, policy, redraw=redraw, dry_run=dry_run, quiet=as_json)
 
     def act(evals: EvalSession) -> None:
         done.run(evals)

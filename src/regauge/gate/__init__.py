@@ -9,6 +9,7 @@ outcome is written in `_messages.py` and `_suite_messages.py`.
 from __future__ import annotations
 
 from regauge.gate._compared import Compared, SuiteBase
+from regauge.gate._control import ControlNumbers
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._estimate import Bill, GateEstimate, estimate
@@ -57,6 +58,7 @@ __all__ = [
     "CheckReport",
     "Compared",
     "Comparison",
+    "ControlNumbers",
     "Count",
     "Decided",
     "Decision",

@@ -2,7 +2,8 @@
 
 `_baseline.py` is the value, `_key.py` what trials are filed under; `_file.py`, `_document.py` and
 `_text.py` read and write it. `_update.py` says which trials of main are wanted, `_draw.py` draws
-them, and `_compare.py` holds a new version against the record of the one before.
+them, and `_compare.py` holds a new version against the record of the one before. `_redraw.py`
+holds main of today against its own record.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from regauge.gate.baselines._baseline import (
     StoredHistory,
 )
 from regauge.gate.baselines._compare import CellChange, accepted_since, changes_between
-from regauge.gate.baselines._draw import AskedSuite, LandedSuite, draw_trials, draws_of
+from regauge.gate.baselines._draw import (
+    AskedRedraw,
+    AskedSuite,
+    LandedSuite,
+    draw_trials,
+    draws_of,
+    redraw_trials,
+)
 from regauge.gate.baselines._file import (
     BaselineError,
     baseline_path,
@@ -25,6 +33,7 @@ from regauge.gate.baselines._file import (
     save_baseline,
 )
 from regauge.gate.baselines._key import gating_judges, key_of
+from regauge.gate.baselines._redraw import Drift, Redraw
 from regauge.gate.baselines._update import (
     CRITICAL_TRIALS,
     TopUp,
@@ -36,14 +45,17 @@ from regauge.gate.baselines._update import (
 
 __all__ = [
     "CRITICAL_TRIALS",
+    "AskedRedraw",
     "AskedSuite",
     "Baseline",
     "BaselineError",
     "CaseTrials",
     "CellChange",
+    "Drift",
     "HistoryKey",
     "KeyDifference",
     "LandedSuite",
+    "Redraw",
     "Session",
     "StoredHistory",
     "TopUp",
@@ -59,6 +71,7 @@ __all__ = [
     "load_baseline",
     "merged",
     "parse_baseline",
+    "redraw_trials",
     "save_baseline",
     "top_up",
 ]

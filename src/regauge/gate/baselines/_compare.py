@@ -24,11 +24,12 @@ __all__ = ["CellChange", "accepted_since", "changes_between"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellChange:
-    """One check of one case that surely fares otherwise than under the version before.
+    """One check of one case that surely fares otherwise than it did.
 
     Attributes:
         e_value: The evidence.
         bound: What it had to reach among all cells.
+        since: When it fared as `before` says.
     """
 
     case: str
@@ -38,13 +39,11 @@ class CellChange:
     now: Count
     e_value: float
     bound: float
+    since: str = "with the version before"
 
     def __str__(self) -> str:
         verb = "worse" if self.direction == "worse" else "better"
-        return (
-            f"{self.case}: {self.check} {verb}: passed {self.now};"
-            f" {self.before} with the version before"
-        )
+        return f"{self.case}: {self.check} {verb}: passed {self.now}; {self.before} {self.since}"
 
 
 def changes_between(

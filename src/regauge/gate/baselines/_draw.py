@@ -1,25 +1,28 @@
-"""Draws and judges the trials of main that baselines lack, all of them side by side."""
+"""Draws and judges trials of main, all of them side by side: what baselines lack, or fresh ones."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import BudgetError, MissingRecordingError
+from regauge.gate._control import ControlNumbers
 from regauge.gate._record import facts_of_trial
 from regauge.runner import Draw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from regauge.gate._types import TrialFacts
+    from regauge.gate.baselines._redraw import Redraw
     from regauge.gate.baselines._update import TopUp
+    from regauge.providers import Completion
     from regauge.runner import EvalSession, PlannedCase, Progress, Trial, Trials
 
-__all__ = ["AskedSuite", "LandedSuite", "draw_trials", "draws_of"]
+__all__ = ["AskedRedraw", "AskedSuite", "LandedSuite", "draw_trials", "draws_of", "redraw_trials"]
 
 _PROGRESS_EVERY_S = 10.0
 
@@ -29,6 +32,15 @@ class AskedSuite:
     """One eval, and what this session draws for it."""
 
     asked: TopUp
+    cases: tuple[PlannedCase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRedraw:
+    """One eval whose history is complete, and what asks for fresh trials of it."""
+
+    redraw: Redraw
+    checks: Mapping[str, str]
     cases: tuple[PlannedCase, ...]
 
 
@@ -50,17 +62,21 @@ class LandedSuite:
     unmeasured: Counter[str] = field(default_factory=Counter[str])
     unmeasured_cases: set[str] = field(default_factory=set[str])
 
-    def take(self, draw: Draw, trial: Trial, checks: Mapping[str, str]) -> None:
-        """Note one trial."""
+    def take(self, draw: Draw, trial: Trial, checks: Mapping[str, str]) -> TrialFacts | None:
+        """Note one trial; what it showed, or None where it could not be measured."""
         case_id = draw.planned.case.id
         facts = facts_of_trial(trial, checks, graded=checks)
         if facts is None or trial.answer is None:
             self.unmeasured[_why(trial)] += 1
             self.unmeasured_cases.add(case_id)
-            return
+            return None
         self.facts[case_id][draw.trial] = facts
-        completion = trial.answer.completion
-        self.served.add(f"{completion.model} {completion.fingerprint or ''}".strip())
+        self.served.add(_served(trial.answer.completion))
+        return facts
+
+
+def _served(completion: Completion) -> str:
+    return f"{completion.model} {completion.fingerprint or ''}".strip()
 
 
 def _why(trial: Trial) -> str:
@@ -101,21 +117,39 @@ def draw_trials(
         session: Finds answers, asks models and keeps what they say.
         waiting: Called now and then while models answer.
     """
-    return asyncio.run(_draw_all(suites, session, waiting))
 
-
-async def _draw_all(
-    suites: Sequence[AskedSuite], session: EvalSession, waiting: Callable[[Progress], None]
-) -> list[LandedSuite]:
-    session.progress.start(sum(len(draws_of(suite)) for suite in suites))
-    ticker = asyncio.ensure_future(_tick(session, waiting))
-    try:
-        async with session.making() as trials:
+    async def draw_all() -> list[LandedSuite]:
+        _expect(session, sum(len(draws_of(suite)) for suite in suites))
+        async with _ticking(session, waiting), session.making() as trials:
             return [await _draw_suite(suite, trials) for suite in suites]
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
+
+    return asyncio.run(draw_all())
+
+
+def redraw_trials(
+    asked: Sequence[AskedRedraw],
+    *,
+    session: EvalSession,
+    waiting: Callable[[Progress], None],
+) -> list[LandedSuite]:
+    """Have fresh trials made until each asked history is held against enough of them.
+
+    They have the numbers of main's trials of today: what was drawn for a history, or on another
+    day, is not drawn again but passed over.
+
+    Args:
+        asked: What is asked for; it takes in what its trials show.
+        session: Finds answers, asks models and keeps what they say.
+        waiting: Called now and then while models answer.
+    """
+    numbers = ControlNumbers(session)
+
+    async def redraw_all() -> list[LandedSuite]:
+        _expect(session, 0)
+        async with _ticking(session, waiting), session.making() as trials:
+            return [await _redraw_suite(one, numbers, session, trials) for one in asked]
+
+    return asyncio.run(redraw_all())
 
 
 async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
@@ -125,6 +159,38 @@ async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
     for draw, trial in zip(draws, made, strict=True):
         landed.take(draw, trial, suite.asked.history.key.judges)
     return landed
+
+
+async def _redraw_suite(
+    asked: AskedRedraw, numbers: ControlNumbers, session: EvalSession, trials: Trials
+) -> LandedSuite:
+    planned = {one.case.id: one for one in asked.cases}
+    landed = LandedSuite()
+    for wave in asked.redraw.waves():
+        session.progress.total += len(wave)
+        draws = [Draw(planned[case], numbers.number(planned[case], nth)) for case, nth in wave]
+        made = await asyncio.gather(*(trials.make(draw) for draw in draws))
+        for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
+            asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))
+    return landed
+
+
+def _expect(session: EvalSession, trials: int) -> None:
+    progress = session.progress
+    progress.start(progress.landed + progress.failed + trials)
+
+
+@asynccontextmanager
+async def _ticking(
+    session: EvalSession, waiting: Callable[[Progress], None]
+) -> AsyncGenerator[None]:
+    ticker = asyncio.ensure_future(_tick(session, waiting))
+    try:
+        yield
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
 
 
 async def _tick(session: EvalSession, waiting: Callable[[Progress], None]) -> None:

@@ -89,6 +89,7 @@ def top_up(
     now: datetime,
     policy: TopUpPolicy,
     critical: Collection[str] = (),
+    anew: bool = False,
 ) -> TopUp:
     """Work out which trials the history under a key lacks.
 
@@ -97,6 +98,7 @@ def top_up(
         cases: The digest of each case as it is now, by its id.
         critical: The cases that need `CRITICAL_TRIALS`.
         now: When this session begins.
+        anew: Whether what is stored is forgotten; its numbers stay taken.
 
     Raises:
         UsageError: The numbers for trials of main are used up.
@@ -105,10 +107,12 @@ def top_up(
     kept = {
         case_id: case
         for case_id, case in known.cases.items()
-        if cases.get(case_id, "")[:CASE_DIGITS] == case.digest
+        if not anew and cases.get(case_id, "")[:CASE_DIGITS] == case.digest
     }
     history = replace(known, version=version, cases=kept)
     first = history.sessions[-1].last + 1 if history.sessions else HISTORY_FIRST
+    if anew:
+        history = replace(history, sessions=())
     more = replace(policy, wanted=max(policy.wanted, CRITICAL_TRIALS))
     wanted = {
         case_id: lacking
