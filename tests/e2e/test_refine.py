@@ -16,7 +16,7 @@ import pytest
 
 from regauge.sim.server import SimServer, SimServerOptions
 from tests.fakes import Endpoint
-from tests.gate_repo import CERTIFICATE_LINE, NAME, PROMPT, GateRepo, label_definitions
+from tests.gate_repo import CERTIFICATE_LINE, EVAL, NAME, PROMPT, GateRepo, label_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -182,6 +182,24 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     assert "rejected-by-person" in (latest(repo) / "trail.jsonl").read_text()
     repo.regauge("refine", NAME, "--proposers=rules", "--forget")
     assert result(repo)["revision"]["diff"] == refused
+
+
+def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(repo: GateRepo):
+    judged = repo.read(EVAL).replace(")]", '), max_words(30, field="reason")]')
+    repo.write(EVAL, judged.replace("json_parses\n", "json_parses, max_words\n"))
+    short = "one sentence of at most 30 words that names the evidence"
+    repo.edit(PROMPT, short, "a long text that names all of the evidence")
+    asked = [NAME, "--interactive", "--proposers=rules", "--forget"]
+    said = answered(repo, asked, "n\ny\ny\n")
+    assert "edit 1 of 2: " in said
+    assert "for max_words(30, field=reason)" in said
+    assert "  - - reason: a long text" in said
+    assert "what you take is verified anew, without what you refuse" in said
+    assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
+    assert "wrote prompts/" in said
+    assert "nobody has to act" in repo.read(PROMPT)
+    assert "a long text that names all" in repo.read(PROMPT)
+    assert len(result(repo)["changes"]) == 1
 
 
 def test_a_prompt_that_changed_since_is_not_overwritten(repo: GateRepo):

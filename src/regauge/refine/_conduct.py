@@ -17,7 +17,7 @@ from regauge.refine._driver import drive
 from regauge.refine._key import check_key
 from regauge.refine._looks import LookLedger
 from regauge.refine._loop import advance, begin
-from regauge.refine._memory import Memory, Tried, changed_lines
+from regauge.refine._memory import Memory, Tried, changed_lines, changed_places
 from regauge.refine._plan import floor_calls
 from regauge.refine._report import markdown_of
 from regauge.refine._result import diff_of, result_of
@@ -285,6 +285,7 @@ def _accepted(setting: Setting, state: State) -> list[Tried]:
                 cluster=one.cluster.key,
                 added=added,
                 removed=removed,
+                places=changed_places(before, one.text),
                 finding="accepted",
             )
         )

@@ -128,8 +128,9 @@ class Memory:
             (
                 t
                 for t in self._refuted(cluster)
-                # A rule may be followed in one place and not in another.
-                if (t.places == places or t.finding == "guarded")
+                # A rule may be followed in one place and not in another; what a person does not
+                # want is not wanted anywhere.
+                if (t.places == places or t.finding in {"guarded", "rejected-by-person"})
                 and near_duplicates(mine, _lines(t))
             ),
             None,
