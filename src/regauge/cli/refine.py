@@ -7,6 +7,7 @@ import click
 from regauge.cli._refine_resume import resume_command
 from regauge.cli._refine_run import EPILOG, run_command
 from regauge.cli._refine_runs import RUN_COMMANDS
+from regauge.cli._refine_stats import stats_command
 
 __all__ = ["command"]
 
@@ -30,7 +31,7 @@ class _RefineGroup(click.Group):
 @click.group(
     name="refine",
     cls=_RefineGroup,
-    commands=[run_command, resume_command, *RUN_COMMANDS],
+    commands=[run_command, resume_command, stats_command, *RUN_COMMANDS],
     epilog=EPILOG,
 )
 def command() -> None:

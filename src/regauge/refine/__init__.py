@@ -5,6 +5,7 @@ from __future__ import annotations
 from regauge.refine._apply import Revision, apply_run, revised, roll_back
 from regauge.refine._branch import Branch, commit_on_branch, current_branch, uncommitted
 from regauge.refine._conduct import Estimate, Refinement
+from regauge.refine._fates import FATES, FateTable, Grouping
 from regauge.refine._remote import has_unpushed, push, remote_address, remote_tip
 from regauge.refine._report import evidence_lines, headline, markdown_of
 from regauge.refine._result import result_of
@@ -13,6 +14,7 @@ from regauge.refine._runs import (
     BusyError,
     Run,
     begin_run,
+    edits_of_runs,
     find_refinement,
     list_refinements,
     only_one,
@@ -29,9 +31,12 @@ from regauge.refine._workbench import outcomes_of
 
 __all__ = [
     "CUT_OFF",
+    "FATES",
     "Branch",
     "BusyError",
     "Estimate",
+    "FateTable",
+    "Grouping",
     "Note",
     "Refinement",
     "Revision",
@@ -44,6 +49,7 @@ __all__ = [
     "begin_run",
     "commit_on_branch",
     "current_branch",
+    "edits_of_runs",
     "evidence_lines",
     "find_refinement",
     "has_unpushed",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine._edits import Delete, Edit, EditError, Insert, Replace, apply
+from regauge.refine._fates import NO_PRIOR, named
 from regauge.refine._memory import Tried, changed_lines, changed_places
 from regauge.refine._placement import second_places
 from regauge.refine._state import Candidate, Note
@@ -40,7 +41,7 @@ def candidates_of(
     """
     parts = Counter(part for edit in edits for part in _parts(state.text, edit))
     wholes = Counter(edit for edit in edits if len(edit.ops) > 1)
-    kept: list[tuple[tuple[bool, int, float, int], Candidate]] = []
+    kept: list[tuple[tuple[bool, int, float, int, float], Candidate]] = []
     refused: list[tuple[Note, Tried | None]] = []
     met: set[str] = set()
     for edit, agreement in (*parts.items(), *wholes.items()):
@@ -59,7 +60,8 @@ def candidates_of(
             refused.append((_note(edit, objection), entry))
             continue
         relevance = _relevance(setting, state, edit)
-        rank = (not relevance, len(edit.ops), -relevance, -agreement)
+        prior = setting.prior.get(edit.strategy, NO_PRIOR)
+        rank = (not relevance, len(edit.ops), -relevance, -agreement, -prior)
         kept.append((rank, Candidate(edit=edit, text=after)))
     kept.sort(key=lambda entry: entry[0])
     return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
@@ -133,7 +135,8 @@ def _relevance(setting: Setting, state: State, edit: Edit) -> float:
 
 
 def _note(edit: Edit, objection: str) -> Note:
-    return Note(event="guarded", subject=edit.digest, text=f"{edit.strategy}: {objection}")
+    text = f"{edit.strategy}: {objection}"
+    return Note(event="guarded", subject=edit.digest, text=text, numbers=named(edit))
 
 
 def _guarded(state: State, after: PromptText, objection: str) -> Tried:

@@ -14,6 +14,7 @@ from regauge.providers import estimate_requests, parse_model_id
 from regauge.refine._again import as_it_was, keep_released
 from regauge.refine._apply import revised
 from regauge.refine._driver import drive
+from regauge.refine._fates import strategy_prior
 from regauge.refine._key import check_key
 from regauge.refine._looks import LookLedger
 from regauge.refine._loop import advance, begin
@@ -21,7 +22,7 @@ from regauge.refine._memory import Memory, Tried, changed_lines, changed_places
 from regauge.refine._plan import floor_calls
 from regauge.refine._report import markdown_of
 from regauge.refine._result import diff_of, result_of
-from regauge.refine._runs import remember
+from regauge.refine._runs import edits_of_runs, remember
 from regauge.refine._setting import RunOptions, about, changes, setting_of, subject_of
 from regauge.refine._state import Interrupted
 from regauge.refine._trail import TrailError, TrailFile, cut_back, read_trail, retell
@@ -106,7 +107,12 @@ class Refinement:
         critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
         setting = setting_of(self.subject, options, critics=critics)
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
-        self.setting: Setting = replace(setting, looked_before=self._ledger.read())
+        earlier_edits = () if memory is None else edits_of_runs(evals.project)
+        self.setting: Setting = replace(
+            setting,
+            looked_before=self._ledger.read(),
+            prior=strategy_prior(earlier_edits),
+        )
         said = memory(self.memory_key) if callable(memory) else memory
         self.memory = said or Memory()
 
@@ -198,7 +204,8 @@ class Refinement:
         began = events[0].body
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
         looked = frozenset(map(str, began.get("holdout_looks", ())))
-        self.setting = replace(self.setting, looked_before=looked)
+        prior = dict(began.get("prior", {}))
+        self.setting = replace(self.setting, looked_before=looked, prior=prior)
         changed = changes(began, self._about())
         if changed:
             raise TrailError(

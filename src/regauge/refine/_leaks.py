@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ class Leaks:
         return ""
 
     def _word_for_word(self, line: str) -> str:
-        """A clause or a run of words that a few cases have just so."""
+        """A clause or a run of words that cases have just so."""
         words = plain(line).split()
         runs = [plain(clause) for clause in _CLAUSES.split(line) if len(clause.split()) > _SHORT]
         for start in range(len(words)):
@@ -146,16 +147,19 @@ class Leaks:
             if len(run) < self._policy.overlap or run in self._public:
                 continue
             holders = [number for number, text in enumerate(self._plain) if run in text]
-            if 0 < len(holders) < self._common_from:
+            # What many cases say in as many words may be an order that was planted in them.
+            if 0 < len(holders) < (math.inf if self._is_long(run) else self._common_from):
                 return f"{run!r} is of case {self._cases[holders[0]]}"
         return ""
 
     def _is_telling(self, words: Sequence[str]) -> bool:
         """Whether nobody puts these words into this order by chance."""
         run = " ".join(words)
-        if len(words) >= self._policy.phrase and len(content_words(run)) >= _PRIVATE_MIN:
-            return True
-        return len({word for word in keys(run) if self._is_private(word)}) >= _PRIVATE_MIN
+        private = {word for word in keys(run) if self._is_private(word)}
+        return len(private) >= _PRIVATE_MIN or self._is_long(run)
+
+    def _is_long(self, run: str) -> bool:
+        return len(run.split()) >= self._policy.phrase and len(content_words(run)) >= _PRIVATE_MIN
 
     def _made_of_an_answer(self, line: str) -> str:
         """Nearly nothing but the words of one answer, be they common to many or not."""

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.refine._evidence import better_p
+from regauge.refine._fates import fates_of
 from regauge.refine._gain import gain_of
 from regauge.refine._memory import changed_lines
 from regauge.refine._tally import Count
@@ -98,6 +99,9 @@ def result_of(
             for entry in state.memory.tried[earlier:]
             if entry.finding not in _FOUND
         ],
+        "edits": fates_of(
+            decisions, [one.edit for one in state.accepted], proposes=revision is not None
+        ),
         "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
         "open": [_failing(cluster) for cluster in state.open],
         "flaky": [_failing(cluster) for cluster in state.flaky],

@@ -29,6 +29,7 @@ __all__ = [
     "Run",
     "RunStatus",
     "begin_run",
+    "edits_of_runs",
     "find_refinement",
     "list_refinements",
     "only_one",
@@ -148,6 +149,17 @@ def list_refinements(project: Project) -> list[Run]:
     # Runs of one second are told apart by when they last wrote.
     found.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
     return [Run(path) for path in reversed(found)]
+
+
+def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
+    """What became of the edits of all runs that are over, the oldest run first."""
+    found: list[Mapping[str, Any]] = []
+    for run in reversed(list_refinements(project)):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            document: Any = json.loads(run.result.read_text(encoding="utf-8"))
+            prompt = document["prompt"]
+            found += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
+    return found
 
 
 def find_refinement(project: Project, name: str) -> Run:

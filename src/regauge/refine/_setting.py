@@ -56,6 +56,7 @@ __all__ = [
 _TRIALS_PER_SEED = 1000
 _CALLS_MIN = 600
 _CALLS_PER_FLOOR = 3
+_OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +260,7 @@ def about(
         "train": len(setting.train),
         "holdout": len(setting.holdout),
         "holdout_looks": sorted(setting.looked_before),
+        "prior": dict(setting.prior),
         "calls_max": setting.policy.limits.calls,
         "options": options.to_json(),
         "released": digest_of(list(subject.released)),
@@ -273,8 +275,8 @@ def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     def told(about: Mapping[str, Any], key: str) -> Any:
         return {**about[key], "usd": None} if key == "options" else about.get(key)
 
-    # The looks are those that the trail itself names.
-    return [k for k in now if k != "holdout_looks" and told(began, k) != told(now, k)]
+    # The trail itself says what was known of earlier runs.
+    return [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]
 
 
 def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:

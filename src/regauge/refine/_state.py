@@ -190,6 +190,8 @@ class Setting:
         critics: Those of the proposers that want a critique before.
         first_trial: The number of the first trial of a changed text. Smaller numbers are left to
             the gate, so that no trial that chose a revision also admits it.
+        prior: How often edits of a strategy were kept in earlier runs: what comes first of
+            candidates that look alike.
         looked_before: The looks at the held-out cases that earlier runs took.
     """
 
@@ -202,6 +204,7 @@ class Setting:
     proposers: tuple[str, ...] = ("rules",)
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
+    prior: Mapping[str, float] = field(default_factory=dict[str, float])
     looked_before: frozenset[str] = frozenset()
 
 

@@ -10,6 +10,7 @@ from regauge.refine._candidates import candidates_of, second_thoughts
 from regauge.refine._clusters import diagnose, tail
 from regauge.refine._edits import Delete
 from regauge.refine._evidence import better_p, mean_effect, worse_p
+from regauge.refine._fates import named
 from regauge.refine._memory import Tried, changed_lines, changed_places
 from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
 from regauge.refine._state import Accepted, Confirmed, Note, Stop
@@ -127,7 +128,12 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
             subject=candidate.text.digest,
             text=f"{candidate.edit.strategy}: {cluster.check} passed {said.passed} of"
             f" {said.trials}, before {now.passed} of {now.trials}",
-            numbers={"passed": said.passed, "trials": said.trials},
+            numbers={
+                "passed": said.passed,
+                "trials": said.trials,
+                "better": int(better),
+                **named(candidate.edit),
+            },
         )
         state = state.noting(note)
         if better:
@@ -167,6 +173,7 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         "bound": bound,
         "effect": effect,
         "look": state.look,
+        **named(candidate.edit),
     }
 
     def said(event: Finding, text: str) -> State:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine._evidence import better_p
+from regauge.refine._fates import named
 from regauge.refine._plan import holdout_cases_of, verification_phase, without
 from regauge.refine._state import Note
 from regauge.refine._steps import accept_best, stop, tried
@@ -65,6 +66,7 @@ def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
         subject=text.digest,
         text=f"without {edit.edit.strategy} for {check}: passed {less.passed} of {less.trials},"
         f" with it {now.passed} of {now.trials}",
+        numbers=named(edit.edit),
     )
     if needed:
         state = tried(state, text, "the edit is needed", "confirmed")
@@ -211,6 +213,7 @@ def _roll_back(setting: Setting, state: State, finding: str, detail: str) -> Sta
         event="rolled-back",
         subject=newest.text.digest,
         text=f"{newest.edit.strategy} for {newest.cluster.key}: {detail}",
+        numbers=named(newest.edit),
     )
     open_before = state.open
     state = replace(state, text=before, accepted=rest, open=(newest.cluster,))
