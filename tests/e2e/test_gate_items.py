@@ -132,6 +132,10 @@ def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: Eval
     git(gated, "commit", "-q", "-m", "Judge tone")
     git(gated, "branch", "-f", "main")
     reword(gated)
+    # What modules of evals print, and plugins once all is done, is no part of the JSON.
+    gated.write(
+        "evals/conftest.py", "def pytest_unconfigure():\n    print('bye')\nprint('hello')\n"
+    )
     estimate = json.loads(gated.command("gate", "main", "--dry-run", "--json").stdout)
     assert estimate["first"]["judge_calls"] == estimate["worst"]["judge_calls"] == estimate["cases"]
     assert estimate["worst"]["calls"] > estimate["first"]["calls"] == estimate["first"]["trials"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import click
@@ -46,7 +48,11 @@ class NotCollectedError(UsageError):
 
 
 class _Driver:
-    """A pytest plugin that hands the planned evals to `act` in place of running them."""
+    """A pytest plugin that hands the planned evals to `act` in place of running them.
+
+    Attributes:
+        silenced: Takes what pytest, its plugins and modules of evals print; only `act` is heard.
+    """
 
     def __init__(
         self, act: Callable[[EvalSession], None], prompts: Sequence[str], *, draw: bool
@@ -59,6 +65,7 @@ class _Driver:
         self.faults: dict[str, str] = {}
         self.error: RegaugeError | None = None
         self.silenced = io.StringIO()
+        self._printed = sys.stdout
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -103,7 +110,8 @@ class _Driver:
         del session
         if not self.faults and not self.unknown and self._evals is not None:
             try:
-                self._act(self._evals)
+                with redirect_stdout(self._printed):
+                    self._act(self._evals)
             except RegaugeError as error:  # pytest would take it for a fault of its own
                 self.error = error
         return True
@@ -150,18 +158,16 @@ def with_evals(
         f"--rootdir={project.root}",
         "-p",
         "no:cacheprovider",
-        # They print into what the command prints; the first also loads for seconds.
         "-p",
-        "no:deepeval",
-        "-p",
-        "no:inline_snapshot",
+        "no:deepeval",  # it loads for seconds, and has no part in evals
         # Nothing is asserted, and what is imported already cannot be rewritten.
         "--assert=plain",
         # Plugins warn of settings that are nothing to this command, before reports are silenced.
         "-Wignore::pytest.PytestDeprecationWarning",
         *options,
     ]
-    code = pytest.main(arguments, plugins=[driver, *plugins])
+    with redirect_stdout(driver.silenced):
+        code = pytest.main(arguments, plugins=[driver, *plugins])
     if driver.error is not None:
         raise driver.error
     if driver.faults:
