@@ -75,6 +75,8 @@ def fates_of(
         fate = _fate(str(decision["event"]), numbers)
         if "edit" not in numbers or fate is None:
             continue
+        if fate == "guarded" and numbers["edit"] in found:
+            continue  # it was tried, and came back
         facts = {key: numbers[key] for key in ("proposer", "strategy", "ops")}
         found[numbers["edit"]] = {"edit": numbers["edit"], **facts, "fate": fate}
     for entry in found.values():
