@@ -1,0 +1,133 @@
+"""Runs the gate over the evals of a project, and takes what it comes to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from regauge.cli._evals import with_evals
+from regauge.cli._terminal import echo
+from regauge.errors import RegaugeError, UsageError
+from regauge.gate import estimate
+from regauge.pytest_gate import request_key
+from regauge.reports import money, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+    from regauge.gate import Bill, Comparison, GatePolicy
+    from regauge.project import Project
+    from regauge.pytest_gate import GateRequest
+    from regauge.reports import DecisionDocument, RunRecord
+    from regauge.runner import EvalSession
+
+__all__ = ["gated"]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _GatePlugin:
+    """Has a pytest run gate, and takes what it comes to."""
+
+    request: GateRequest
+    decision: DecisionDocument | None = None
+    record: RunRecord | None = None
+    compared: tuple[Comparison, GatePolicy] | None = None
+    error: BaseException | None = field(default=None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Say what to gate."""
+        config.stash[request_key] = self.request
+
+    def pytest_regauge_compared(self, comparison: Comparison, policy: GatePolicy) -> None:
+        """Remember what would be compared."""
+        self.compared = comparison, policy
+
+    def pytest_regauge_decided(self, decision: DecisionDocument) -> None:
+        """Remember the decision."""
+        self.decision = decision
+
+    def pytest_regauge_recorded(self, record: RunRecord) -> None:
+        """Remember what answers cost, how long they took, and what was suggested."""
+        self.record = record
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Keep what keeps the change from being compared."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            self.error = error.__cause__ or error
+            return True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Leave the exit code to the command."""
+        yield
+        if self.decision is not None or self.error is not None:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+def gated(
+    project: Project,
+    request: GateRequest,
+    path: Path | None,
+    *,
+    prompts: tuple[str, ...],
+    words: Sequence[str],
+    as_json: bool,
+) -> tuple[DecisionDocument, RunRecord] | None:
+    """Run the gate; None when it was only to say what it would do."""
+    plugin = _GatePlugin(request=request)
+
+    def act(evals: EvalSession) -> None:
+        if plugin.compared is not None:
+            _say_estimate(evals, *plugin.compared, as_json=as_json)
+
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=prompts,
+        options=[f"--gate={request.ref}", *words],
+        plugins=[plugin],
+    )
+    if isinstance(plugin.error, RegaugeError):
+        raise plugin.error
+    if plugin.error is not None:
+        raise UsageError(str(plugin.error))
+    if plugin.decision is None:
+        return None
+    assert plugin.record is not None, "a run that has decided is recorded"
+    return plugin.decision, plugin.record
+
+
+def _say_estimate(
+    evals: EvalSession, comparison: Comparison, policy: GatePolicy, *, as_json: bool
+) -> None:
+    about = estimate(evals, comparison, policy)
+    if as_json:
+        click.echo(json.dumps(asdict(about)))
+        return
+    cases = "1 case" if about.cases == 1 else f"{about.cases} cases"
+    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
+    echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
+    if about.likely is None:
+        echo("likely: unknown, main has no history of these cases")
+    else:
+        echo(f"likely: {_bill(about.likely)}, if nothing got worse")
+    echo(f"worst: {_bill(about.worst)}, every case drawn to its cap and main beside it")
+    for note in comparison.notes:
+        echo(f"note: {note}")
+
+
+def _bill(bill: Bill) -> str:
+    judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
+    cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
+    trials = "1 trial" if bill.trials == 1 else f"{bill.trials} trials"
+    return f"{trials}, {bill.calls} calls{judges}, about {quantity(bill.tokens)} tokens, {cost}"
