@@ -140,8 +140,8 @@ def _proof(change: Mapping[str, Any]) -> str:
     if redrawn is not None:
         low, high = (_points(bound) for bound in redrawn["interval"])
         gained = (
-            f" a case passes {_points(redrawn['gain'])} points more often (95 % interval {low} to"
-            f" {high}),"
+            f" of those drawn anew under both, a case passes {_points(redrawn['gain'])} points more"
+            f" often (95 % interval {low} to {high}),"
         )
     return (
         f"- `{_code(change['check'])}`:{gained} p = {change['fresh_p']:.2g} on trials that chose"
