@@ -34,7 +34,16 @@ from regauge.gate._record import (
 from regauge.gate._run import GateProgress
 from regauge.gate._settings import policy_of, with_more_trials
 from regauge.gate._suite_messages import critical_note, reason_message, suite_message
-from regauge.gate._types import Arm, Count, GateCase, History, TrialFacts, Wanted
+from regauge.gate._types import (
+    NONE_DRAWN,
+    Arm,
+    CaseTier,
+    Count,
+    GateCase,
+    History,
+    TrialFacts,
+    Wanted,
+)
 from regauge.gate.baselines import Baseline
 from regauge.gate.engine import Gate
 from regauge.gate.power import (
@@ -50,11 +59,13 @@ from regauge.gate.power import (
 __all__ = [
     "CONTROL_FIRST",
     "EXIT_CODES",
+    "NONE_DRAWN",
     "REVISION_FIRST",
     "Arm",
     "Baseline",
     "Bill",
     "CaseReport",
+    "CaseTier",
     "CheckReport",
     "Compared",
     "Comparison",

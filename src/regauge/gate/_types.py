@@ -40,6 +40,11 @@ class Count:
         """How many did not pass."""
         return self.trials - self.passed
 
+    @property
+    def rate(self) -> float:
+        """The share that passed; 0 without trials."""
+        return self.passed / self.trials if self.trials else 0.0
+
 
 NONE_DRAWN = Count(passed=0, trials=0)
 

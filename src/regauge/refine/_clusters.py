@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import comb
 from typing import TYPE_CHECKING, Literal
 
-from regauge.refine._tally import Count
+from regauge.gate import NONE_DRAWN, Count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +122,7 @@ def _cluster(
     tally: Tally, texts: Sequence[str], cases: Sequence[str], check: str, policy: TestPolicy
 ) -> Cluster | None:
     counts = {
-        case: sum((tally.check(text, case, check) for text in texts), Count()) for case in cases
+        case: sum((tally.check(text, case, check) for text in texts), NONE_DRAWN) for case in cases
     }
     counts = {case: count for case, count in counts.items() if count.trials}
     failures = sum(count.failed for count in counts.values())
@@ -161,7 +161,7 @@ def _again(
     tally: Tally, texts: Sequence[str], failing: Sequence[str], check: str
 ) -> tuple[Count, list[str]]:
     """The later trials of the cases whose first trial failed, and those that failed again."""
-    later = Count()
+    later = NONE_DRAWN
     repeated: list[str] = []
     for case in failing:
         said = [
@@ -173,7 +173,7 @@ def _again(
         ]
         if said[0]:
             continue
-        later += Count(sum(said[1:]), len(said) - 1)
+        later += Count(passed=sum(said[1:]), trials=len(said) - 1)
         if not all(said[1:]):
             repeated.append(case)
     return later, repeated

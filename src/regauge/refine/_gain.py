@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from regauge.refine._tally import Count
+from regauge.gate import NONE_DRAWN, Count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +53,8 @@ def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str
     mean = new - old
     return Gain(
         cases=number,
-        before=sum((its for its, _ in counts), Count()),
-        after=sum((mine for _, mine in counts), Count()),
+        before=sum((its for its, _ in counts), NONE_DRAWN),
+        after=sum((mine for _, mine in counts), NONE_DRAWN),
         mean=mean,
         low=max(-1.0, mean - sqrt((new - after.low) ** 2 + (before.high - old) ** 2)),
         high=min(1.0, mean + sqrt((after.high - new) ** 2 + (old - before.low) ** 2)),

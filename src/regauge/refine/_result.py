@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, cast
 
+from regauge.gate import NONE_DRAWN, Count
 from regauge.refine._evidence import better_p
 from regauge.refine._fates import fates_of
 from regauge.refine._gain import gain_of
 from regauge.refine._memory import changed_lines
-from regauge.refine._tally import Count
 from regauge.refine._variance import variance_of
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def _change(setting: Setting, state: State, one: Accepted, before: PromptText) -
         "removed": removed,
         "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
         "chosen_by": {
-            "before": _counted(Count(*one.before)),
-            "after": _counted(Count(*one.after)),
+            "before": _counted(one.before),
+            "after": _counted(one.after),
             "p": one.p,
             "effect": one.effect,
         },
@@ -199,7 +199,7 @@ def _suite(
     def whole(tally: Tally, text: str) -> dict[str, int]:
         counts = [tally.whole(text, case) for case in cases]
         drawn = sum(count.trials > 0 for count in counts)
-        return {**_counted(sum(counts, Count())), "cases": drawn}
+        return {**_counted(sum(counts, NONE_DRAWN)), "cases": drawn}
 
     return {
         "decision": str(said[-1]["event"]).removeprefix("suite-"),

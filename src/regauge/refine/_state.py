@@ -12,6 +12,7 @@ from regauge.refine._tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.gate import Count
     from regauge.refine._clusters import Check, Cluster
     from regauge.refine._edits import Edit
     from regauge.refine._guards import Guard
@@ -114,14 +115,14 @@ class Accepted:
 
     Attributes:
         text: The prompt with this edit and those before it.
-        before: How often the check passed without it, as passes and trials; `after` with it.
+        before: How often the check passed without it; `after` with it.
     """
 
     edit: Edit
     cluster: Cluster
     text: PromptText
-    before: tuple[int, int]
-    after: tuple[int, int]
+    before: Count
+    after: Count
     p: float
     effect: float
 

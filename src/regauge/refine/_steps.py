@@ -342,8 +342,8 @@ def _accept(setting: Setting, state: State, best: Confirmed) -> State:
         edit=candidate.edit,
         cluster=cluster,
         text=candidate.text,
-        before=(before.passed, before.trials),
-        after=(after.passed, after.trials),
+        before=before,
+        after=after,
         p=best.p,
         effect=best.effect,
     )

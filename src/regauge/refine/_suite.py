@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from regauge.digests import digest_of
 from regauge.gate import (
-    Count,
     Gate,
     GateCase,
     GatePolicy,
@@ -20,8 +19,7 @@ from regauge.refine._state import Draws, Spent, SuiteSaid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.gate import GateOutcome
-    from regauge.gate._types import Arm, CaseTier
+    from regauge.gate import Arm, CaseTier, GateOutcome
     from regauge.refine._state import RunSuite, Setting, State, TrialsDone
     from regauge.refine._tally import Outcome, Tally
     from regauge.refine._text import PromptText
@@ -119,13 +117,9 @@ def _without_repairs(policy: GatePolicy) -> GatePolicy:
 
 def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> History:
     known = tally.since(base.digest, case, 0)
-    counts = {check: tally.check(base.digest, case, check) for check in checks}
-    whole = tally.whole(base.digest, case)
     return History(
-        checks={
-            name: Count(passed=count.passed, trials=count.trials) for name, count in counts.items()
-        },
-        whole=Count(passed=whole.passed, trials=whole.trials),
+        checks={check: tally.check(base.digest, case, check) for check in checks},
+        whole=tally.whole(base.digest, case),
         distinct_answers=len({outcome.answer for outcome in known}),
     )
 

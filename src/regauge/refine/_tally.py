@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from regauge.gate import NONE_DRAWN, Count
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["CheckOutcome", "Count", "Outcome", "Tally"]
+__all__ = ["CheckOutcome", "Outcome", "Tally"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,27 +47,6 @@ class Outcome:
     trial: int
     checks: tuple[CheckOutcome, ...]
     answer: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Passes out of trials."""
-
-    passed: int = 0
-    trials: int = 0
-
-    @property
-    def failed(self) -> int:
-        """Trials that did not pass."""
-        return self.trials - self.passed
-
-    @property
-    def rate(self) -> float:
-        """The share that passed; 0 without trials."""
-        return self.passed / self.trials if self.trials else 0.0
-
-    def __add__(self, other: Count) -> Count:
-        return Count(self.passed + other.passed, self.trials + other.trials)
 
 
 _Key = tuple[str, str]
@@ -109,16 +90,17 @@ class Tally:
                 if said.check == check:
                     trials += 1
                     passed += said.passed
-        return Count(passed, trials)
+        return Count(passed=passed, trials=trials)
 
     def over(self, text: str, cases: Sequence[str], check: str) -> Count:
         """How often one check passed, over several cases."""
-        return sum((self.check(text, case, check) for case in cases), Count())
+        return sum((self.check(text, case, check) for case in cases), NONE_DRAWN)
 
     def whole(self, text: str, case: str) -> Count:
         """How often a case passed all its checks."""
         known = self.seen.get((text, case), ())
-        return Count(sum(all(said.passed for said in o.checks) for o in known), len(known))
+        passed = sum(all(said.passed for said in o.checks) for o in known)
+        return Count(passed=passed, trials=len(known))
 
     def score(self, text: str, case: str) -> float | None:
         """The share of its checks that a case passed, over all its trials; None without any."""

@@ -11,11 +11,11 @@ from regauge.refine._fates import named
 from regauge.refine._plan import holdout_cases_of, verification_phase, without
 from regauge.refine._state import Note
 from regauge.refine._steps import accept_best, stop, tried
-from regauge.refine._tally import Count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.gate import Count
     from regauge.refine._state import Accepted, Setting, State, StopReason, SuiteSaid, TrialsDone
 
 __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
@@ -158,7 +158,7 @@ def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequenc
     check, base = edit.cluster.check, setting.base.digest
     cases = (*edit.cluster.cases, *unseen)
     before = _rate(state.tally.over(base, cases, check))
-    helped = state.fresh.over(state.text.digest, edit.cluster.cases, check) + Count(*edit.after)
+    helped = state.fresh.over(state.text.digest, edit.cluster.cases, check) + edit.after
     gain = _log_odds(_rate(helped)) - _log_odds(before)
     odds = 0.0 if unseen else math.inf
     for case in unseen:
@@ -185,7 +185,7 @@ def _log_odds(rate: float) -> float:
 
 def _compared(state: State, edit: Accepted, unseen: Sequence[str]) -> str:
     check, text = edit.cluster.check, state.text.digest
-    seen = state.fresh.over(text, edit.cluster.cases, check) + Count(*edit.after)
+    seen = state.fresh.over(text, edit.cluster.cases, check) + edit.after
     others = state.fresh.over(text, unseen, check)
     return (
         f"{check} passes {seen.passed} of {seen.trials} trials of cases it was made for, and only"

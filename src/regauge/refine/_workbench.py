@@ -30,8 +30,7 @@ from regauge.runner import Draw, PlannedCase, Question
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.gate import GatePolicy
-    from regauge.gate._types import CaseTier
+    from regauge.gate import CaseTier, GatePolicy
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine._edits import Edit
     from regauge.refine._setting import RunOptions, Subject
