@@ -13,6 +13,7 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
+from regauge.recordings import RecordingKey
 from regauge.refine._edits import EditError, apply
 from regauge.refine._state import (
     Critiqued,
@@ -194,6 +195,7 @@ class SuiteBench:
         prompt = self._subject.prompt
         question = Question(
             request=request,
+            key=RecordingKey.of(request),
             file=f"refine/{prompt.name}",
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
