@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from regauge.cli._baseline_done import AskedEval, AskedPrompt, Done, summary
 from regauge.cli._baseline_text import uncommitted_notes
+from regauge.cli._meter import Meter
 from regauge.cli._terminal import counted, echo
 from regauge.gate import ControlNumbers, policy_of
 from regauge.gate.baselines import (
@@ -34,11 +33,9 @@ from regauge.reports import money, progress_line, quantity
 from regauge.runner import Draw, Plan, missing_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from regauge.gate.baselines import StoredHistory, TopUp, TopUpPolicy
     from regauge.project import Project
-    from regauge.runner import EvalSession, PlannedCase, Progress, Suite
+    from regauge.runner import EvalSession, PlannedCase, Suite
 
 __all__ = ["BaselineUpdate"]
 
@@ -105,37 +102,30 @@ class BaselineUpdate:
         if self._dry_run:
             return
         every = [asked for prompt in prompts for asked in prompt.suites]
-
-        def waiting(progress: Progress) -> None:
-            click.echo(progress_line(progress, evals.budget), err=True)
-
         try:
-            self._draw(every, evals, waiting)
-            complete = [asked for asked in every if self._due(asked)]
-            if complete:
-                self._draw_again(complete, evals, waiting)
+            with Meter(lambda: progress_line(evals.progress, evals.budget)):
+                self._draw(every, evals)
+                complete = [asked for asked in every if self._due(asked)]
+                if complete:
+                    self._draw_again(complete, evals)
         finally:
             evals.close()
         for prompt in prompts:
             self._keep(prompt)
 
-    def _draw(
-        self, asked: list[AskedEval], evals: EvalSession, waiting: Callable[[Progress], None]
-    ) -> None:
-        landed = draw_trials([one.asked for one in asked], session=evals, waiting=waiting)
+    def _draw(self, asked: list[AskedEval], evals: EvalSession) -> None:
+        landed = draw_trials([one.asked for one in asked], session=evals, waiting=lambda _: None)
         for one, got in zip(asked, landed, strict=True):
             one.landed = got
 
-    def _draw_again(
-        self, complete: list[AskedEval], evals: EvalSession, waiting: Callable[[Progress], None]
-    ) -> None:
+    def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
         """Hold complete histories against fresh trials; what they no longer tell begins anew."""
         policy = policy_of(self._project.settings.gate)
         redraws = [
             AskedRedraw(
                 redraw=Redraw(
                     one.asked.asked.history,
-                    one.asked.asked.digests,
+                    {planned.case.id: planned.case.digest for planned in one.asked.cases},
                     policy,
                     prompt=one.suite.prompt.name,
                     trials=self._redraw,
@@ -146,7 +136,7 @@ class BaselineUpdate:
             )
             for one in complete
         ]
-        landed = redraw_trials(redraws, session=evals, waiting=waiting)
+        landed = redraw_trials(redraws, session=evals, waiting=lambda _: None)
         stale: list[AskedEval] = []
         for one, asked, got in zip(complete, redraws, landed, strict=True):
             one.redrawn, one.drift = got, asked.redraw.drift(served=got.served)
@@ -155,7 +145,7 @@ class BaselineUpdate:
                 one.asked = replace(one.asked, asked=self._top_up(one.suite, known, anew=True))
                 stale.append(one)
         if stale:
-            self._draw(stale, evals, waiting)
+            self._draw(stale, evals)
 
     def _due(self, asked: AskedEval) -> bool:
         """Whether a history is complete, and to be held against fresh trials."""

@@ -54,6 +54,11 @@ def _regressed(report: CaseReport, context: MessageContext) -> str:
         main = f"main, drawn beside it, passed {before + today}"
     blamed = "The other model breaks it." if context.across_models else _BLAMED
     words = f"failed{check} {_failed(new)} new trials. {main}. {blamed}"
+    if report.edit_sensitive:
+        words += (
+            f" It broke in {plural(report.broke_before, 'version')} before as well, and was"
+            " accepted: it is edit-sensitive, and may serve better in the tier tracked."
+        )
     return f"{words} {_repeated(report)}" if report.repeated else words
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import CaseState, CaseTier, Count
 
+# So many versions of the last ten that break a case make it edit-sensitive.
+_SENSITIVE_FROM = 2
+
 Decision: TypeAlias = Literal["accept", "reject", "undecided", "unmeasured"]
 CaseVerdict: TypeAlias = Literal[
     "pass",
@@ -84,6 +87,7 @@ class CaseReport:
         recorded: Trials of the candidate that there were.
         flaky: Whether main's history says that the case is flaky.
         bar: Passes and trials that a case of its own bar needs (a new or critical case).
+        broke_before: In how many of the last versions the case broke, and was accepted.
         failure_bound: For a critical case that never failed on main: the greatest failure rate
             that is still plausible (rule of three).
     """
@@ -106,6 +110,12 @@ class CaseReport:
     flaky: bool = False
     bar: Count | None = None
     failure_bound: float | None = None
+    broke_before: int = 0
+
+    @property
+    def edit_sensitive(self) -> bool:
+        """Whether edits of the prompt break the case again and again."""
+        return self.broke_before + (self.verdict == "regressed") >= _SENSITIVE_FROM
 
     @property
     def decisive(self) -> CheckReport | None:

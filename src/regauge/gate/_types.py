@@ -84,6 +84,8 @@ class GateCase:
         strict: Whether one failure of a critical case is enough.
         accepted: Why this case may change its verdict, or may be removed; empty when it may not.
         redefined: Whether main has a case of this id with other inputs or another expectation.
+        broke_before: In how many of the last versions of main its changelog accepts that the case
+            broke.
     """
 
     prompt: str
@@ -95,6 +97,7 @@ class GateCase:
     strict: bool = False
     accepted: str = ""
     redefined: bool = False
+    broke_before: int = 0
 
     def __post_init__(self) -> None:
         if not self.checks or len(set(self.checks)) < len(self.checks):

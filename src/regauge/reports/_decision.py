@@ -81,6 +81,8 @@ class CaseDocument(_Document):
         blocks: Whether this case alone keeps the change from being accepted.
         message: The verdict in plain counts.
         accepted: Why the prompt's changelog says that this case may change; empty otherwise.
+        edit_sensitive: Whether the case broke in at least 2 of the last 10 versions of the prompt,
+            counting this one and those whose changelog accepts it.
         node: The pytest item.
         at: Where the case stands, as `fixtures/golden/x.jsonl:12`.
         before: Main's trials before this run in which every check passed, and how many there were.
@@ -98,6 +100,7 @@ class CaseDocument(_Document):
     blocks: bool
     message: str
     accepted: str = ""
+    edit_sensitive: bool = False
     node: str = ""
     at: str = ""
     before: CountDocument

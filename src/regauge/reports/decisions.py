@@ -164,6 +164,7 @@ def case_document(
         ),
         message=case_message(report, context),
         accepted=report.accepted,
+        edit_sensitive=report.edit_sensitive,
         node=node,
         at=at,
         before=_count(report.history),

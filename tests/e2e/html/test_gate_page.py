@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.gate_repo import NAME, PROMPT, GateRepo, label_definitions
+from tests.gate_repo import GOLDEN, NAME, PROMPT, GateRepo, label_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +24,19 @@ AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"
 PROMPT_PAGE = f"#/prompt/{NAME}"
 
 
+def _accepted(repo: GateRepo) -> str:
+    """What ends the changelog and accepts every case: what breaks now breaks once more."""
+    cases = [json.loads(line)["id"] for line in repo.read(GOLDEN).splitlines()]
+    accepted = "".join(f"      - {{case: {case}, reason: Fine.}}\n" for case in cases)
+    return f"    accepted:\n{accepted}"
+
+
 class Rejected:
     """A repository whose gate rejected a change, and the page of that run."""
 
     def __init__(self, root: Path) -> None:
         repo = GateRepo(root)
+        repo.edit(PROMPT, "inputs:\n", f"{_accepted(repo)}inputs:\n")
         repo.regauge("baseline", "update", "--trials", "6")
         repo.commit("Say how main fares")
         repo.pytest(code=1)
@@ -94,6 +102,8 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
     assert page.url.endswith(case_page(case["case"]))
     assert seen.text("h1#case-title") == case["case"]
     assert seen.text(".message") == case["message"]
+    assert "it is edit-sensitive" in case["message"]
+    assert page.locator(".badges .badge", has_text="edit-sensitive").is_visible()
     panes = page.locator(".sides").first.locator(".pane")
     assert [pane.split("\n")[0] for pane in panes.all_inner_texts()] == ["Base (main)", "Candidate"]
     assert panes.nth(0).locator("del").count() >= 1

@@ -86,6 +86,14 @@ def report(
             ),
         ),
         (
+            report("regressed", count(0, 6), count(12, 12), count(5, 5), broke_before=1),
+            (
+                "failed 6 of 6 new trials. main passed 12 of 12 before and 5 of 5 today."
+                " This prompt change broke it. It broke in 1 version before as well, and was"
+                " accepted: it is edit-sensitive, and may serve better in the tier tracked."
+            ),
+        ),
+        (
             report("improved", count(5, 5), count(0, 12)),
             "passes 5 of 5; main passed 0 of 12.",
         ),

@@ -67,6 +67,7 @@ def gate_cases(
             tier=proven_tier(case, history),
             accepted=said.accepted.get(case.id, ""),
             redefined=redefined(case, before),
+            broke_before=said.broke_before.get(case.id, 0),
         )
         for case in suite.dataset
     ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault
+from regauge.prompts import Semver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Acknowledged", "acknowledged", "case_state", "redefined"]
 
+_VERSIONS_LOOKED_AT = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledged:
@@ -24,11 +28,14 @@ class Acknowledged:
     Attributes:
         accepted: Why a case may fare worse, by its id.
         removed: Why a case is gone, by its id.
+        broke_before: In how many of the last versions of the base version's changelog a case was
+            accepted as broken, by its id.
         faults: Acknowledgements that speak of no case they could be about.
     """
 
     accepted: Mapping[str, str] = field(default_factory=dict[str, str])
     removed: Mapping[str, str] = field(default_factory=dict[str, str])
+    broke_before: Mapping[str, int] = field(default_factory=dict[str, int])
     faults: tuple[Fault, ...] = ()
 
 
@@ -58,7 +65,22 @@ def acknowledged(
                     found.setdefault(one.case, one.reason)
                     continue
                 faults.append(_pointless(head, key, one.case, one.line, known))
-    return Acknowledged(accepted=accepted, removed=removed, faults=tuple(faults))
+    return Acknowledged(
+        accepted=accepted,
+        removed=removed,
+        broke_before=_broke_before(base) if base is not None else {},
+        faults=tuple(faults),
+    )
+
+
+def _broke_before(base: Prompt) -> Counter[str]:
+    """Of the last versions, the one that is weighed now being the last of all."""
+    entries = sorted(base.changelog, key=lambda entry: Semver.parse(entry.version), reverse=True)
+    return Counter(
+        case
+        for entry in entries[: _VERSIONS_LOOKED_AT - 1]
+        for case in {one.case for one in entry.accepted}
+    )
 
 
 def case_state(

@@ -56,6 +56,7 @@ def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> Ca
         today=_today(drawn, None),
         checks=tuple(_check_report(drawn, check, stage, policy) for check in case.checks),
         accepted=case.accepted,
+        broke_before=case.broke_before,
         repeated=drawn.repeated(stop),
         missing=unmeasured,
         needs=not_recorded,

@@ -125,6 +125,8 @@ def _said(said: CaseDocument) -> dict[str, JSON]:
     }
     if said.accepted:
         document["accepted"] = said.accepted
+    if said.edit_sensitive:
+        document["sensitive"] = True
     if said.before.trials:
         document["before"] = [said.before.passed, said.before.trials]
     return document

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.errors import PromptError
+from regauge.gate.base._changes import acknowledged
 from regauge.prompts import parse_prompt
 
 PATH = Path("prompts/greet.prompt.yml")
@@ -28,6 +29,26 @@ def test_one_case_needs_no_list_and_several_have_their_lines():
     )
     assert [(one.case, one.line) for one in several.changelog[0].removed] == [("17", 6), ("bob", 7)]
     assert several.changelog[0].accepted == ()
+
+
+def test_how_often_a_case_broke_is_counted_over_the_ten_last_versions():
+    """The version that is weighed is the last of the ten, so nine of main's are looked at."""
+    entries = "".join(
+        f"  - version: 1.{n}.0\n    text: x\n    accepted: [{{case: {case}, reason: x}}]\n"
+        for n, case in [
+            (10, "ann"),
+            (9, "bob"),
+            (8, "ann"),
+            *((n, "kim") for n in range(7, -1, -1)),
+        ]
+    )
+    base = parse_prompt(
+        f"version: 1.10.0\nchangelog:\n{entries}messages:\n  - {{role: user, content: Hi}}\n",
+        path=PATH,
+    )
+    said = acknowledged(base, base, cases=["ann", "bob", "kim"], gone=[])
+    assert said.broke_before == {"ann": 2, "bob": 1, "kim": 6}
+    assert said.accepted == {}
 
 
 def test_they_change_no_digest():

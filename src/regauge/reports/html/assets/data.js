@@ -44,7 +44,7 @@ function prepare(prompt) {
 /** What a search looks at: names, words of judges, and the beginnings of texts. */
 function haystack(one) {
   if (one.hay === undefined) {
-    const parts = [one.id, one.verdict, one.tier, one.split, one.message || "", ...one.tags];
+    const parts = [one.id, one.verdict, one.tier, one.split, one.message || "", one.sensitive ? "edit-sensitive" : "", ...one.tags];
     for (const trial of one.trials) {
       parts.push((trial.answer || "").slice(0, SEARCHED_CHARS), trial.cause ? trial.cause.message : "");
       for (const said of trial.verdicts) {

@@ -33,7 +33,7 @@ function el(tag, given, ...children) {
 const TONES = {
   passed: "good", fixed: "good", pass: "good",
   broken: "bad", failed: "bad", removed: "bad", fail: "bad",
-  unmeasured: "warn", undecided: "warn", drifted: "warn", flaky: "warn",
+  unmeasured: "warn", undecided: "warn", drifted: "warn", flaky: "warn", "edit-sensitive": "warn",
   "failed (tracked)": "warn",
 };
 const MARKS = { good: "✓", bad: "✕", warn: "!" };
