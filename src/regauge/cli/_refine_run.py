@@ -51,11 +51,15 @@ Examples:
 """
 
 
+_LOCALISE = "Calls that tell which sentence carries which check."
+
+
 @click.command(name="run", epilog=EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
 @click.option("--max-calls", type=click.IntRange(min=1), help="Calls of the prompt's model.")
 @click.option("--max-model-calls", type=click.IntRange(min=0), help="Calls of the refiner model.")
+@click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What the run may cost.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
 @click.option("--refiner-model", metavar="ID", help="Who criticises and proposes.")
@@ -115,8 +119,7 @@ def run_command(
             click.echo("not taken; the next run looks for another edit", err=True)
             break
         click.echo("what you take is verified anew, without what you refuse", err=True)
-        if asked.usd is not None:
-            asked = replace(asked, usd=max(0.0, asked.usd - result["spent"]["usd"]))
+        asked = _with_less(asked, float(result["spent"]["usd"]))
         result = begin(asked, forget=False)
     ended(project, result, taking, shown=interactive, as_json=as_json)
 
@@ -181,6 +184,7 @@ def _options(project: Project, given: Mapping[str, Any]) -> RunOptions:
         model_calls=settings.max_model_calls
         if given["max_model_calls"] is None
         else given["max_model_calls"],
+        localise=settings.localise_calls if given["localise"] is None else given["localise"],
         usd=settings.budget_usd if given["budget_usd"] is None else given["budget_usd"],
         seed=given["seed"],
         frozen=tuple(settings.frozen),
@@ -188,6 +192,11 @@ def _options(project: Project, given: Mapping[str, Any]) -> RunOptions:
         strategies=given["strategies"],
         tracked=given["tracked"],
     )
+
+
+def _with_less(asked: RunOptions, spent: float) -> RunOptions:
+    """The same, with what is left of its dollars."""
+    return asked if asked.usd is None else replace(asked, usd=max(0.0, asked.usd - spent))
 
 
 def _words(asked: RunOptions, given: Mapping[str, Any]) -> list[str]:

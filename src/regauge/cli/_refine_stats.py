@@ -45,10 +45,14 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         echo("no run tried an edit yet: regauge refine NAME")
         return
     runs = len({edit["run"] for edit in edits})
-    echo(f"{len(edits)} edits of {runs} {'run' if runs == 1 else 'runs'}")
+    echo(f"{_counted(len(edits), 'edit')} of {_counted(runs, 'run')}")
     for by, table in tables.items():
         echo()
         _show(_GROUPINGS[by], table)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _document(

@@ -1,121 +1,235 @@
-"""Which line of a prompt carries which check: each line is left out in turn, within a budget.
+"""Which sentence of a prompt carries which check: each is left out in turn, within a budget.
 
-What comes of it is for people: a line that nothing needs is dead, or no golden case tests it. No
-line is ever taken out for it.
+What comes of it is for people and for critics: a sentence that nothing needs is dead, or no golden
+case tests it. Nothing is ever taken out for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Anchor, Delete, apply
-from regauge.refine._evidence import worse_p
-from regauge.refine._state import Draws, Interrupted
+from regauge.refine._clusters import diagnose
+from regauge.refine._evidence import better_p, worse_p
+from regauge.refine._plan import draws, floor_calls, repair_calls
+from regauge.refine._state import Bearing, Note, RunTrials
+from regauge.refine._steps import baseline_drawn, diagnosed
+from regauge.refine._text import PromptText, content_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from regauge.refine._state import Setting, TrialsDone
-    from regauge.refine._tally import Tally
-    from regauge.refine._text import Line, PromptText
+    from regauge.refine._clusters import Check
+    from regauge.refine._state import Setting, State, TrialsDone
 
-__all__ = ["Carrier", "LineDrawer", "carriers", "lines_to_leave_out", "localise"]
+__all__ = ["Piece", "after_baseline", "after_localise", "localise", "pieces", "without"]
 
-
-class LineDrawer(Protocol):
-    """Whatever draws and judges trials."""
-
-    async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
-        """Draw and judge; what could not be measured is missing from the answer."""
-        ...
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?[A-Z0-9])")
+_TAG = re.compile(r"</?[\w-]+>")
+_CASES_MIN = 8
+_TRIALS_MAX = 4
+_DOUBTFUL = 0.2
+_P_MAX = 0.05
+_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carrier:
-    """What a line is needed for, as far as the trials tell.
+class Piece:
+    """A sentence, or a rule of one sentence.
 
     Attributes:
-        checks: The checks that fail more often without it, with the p-values that they do not.
-        trials: How many trials were drawn without it.
+        message: Which message it stands in, from 0.
+        start: Where it begins in that message; it ends before `end`.
+        text: Its words on one line.
     """
 
-    line: Line
-    checks: Mapping[str, float]
-    trials: int
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether any check fails more often without it."""
-        return bool(self.checks)
+    message: int
+    start: int
+    end: int
+    text: str
 
 
-def lines_to_leave_out(text: PromptText) -> tuple[Line, ...]:
-    """The lines that say something by themselves: rules and plain text without an input."""
+def pieces(text: PromptText) -> tuple[Piece, ...]:
+    """The sentences that say something by themselves: none with an input in it, no heading."""
     return tuple(
-        line for line in text.lines if line.kind in {"rule", "text"} and "{{" not in line.text
+        piece
+        for number, message in enumerate(text.messages)
+        for start, end in _blocks(text, number)
+        for piece in _sentences(number, message.content, start, end)
+        if content_words(piece.text) and not _TAG.fullmatch(piece.text)
     )
 
 
-async def localise(
-    setting: Setting,
-    text: PromptText,
-    tally: Tally,
-    drawer: LineDrawer,
-    *,
-    calls_max: int,
-    p_max: float = 0.05,
-) -> tuple[tuple[Carrier, ...], Tally]:
-    """Leave out one line after the other and see which checks suffer.
+def without(text: PromptText, piece: Piece) -> PromptText:
+    """The text without a sentence; a line that is empty then goes, too."""
+    messages = list(text.messages)
+    content = messages[piece.message].content
+    before, after = content[: piece.start], content[piece.end :]
+    line_start = before.rpartition("\n")[2]
+    if not line_start.strip(" \t-*+•0123456789.)") and (not after or after.startswith("\n")):
+        before = before.removesuffix(line_start)
+        before, after = (before, after[1:]) if after else (before.removesuffix("\n"), "")
+    elif not before or before[-1].isspace():
+        after = after.lstrip(" ")
+    messages[piece.message] = replace(messages[piece.message], content=before + after)
+    return PromptText(messages=tuple(messages))
 
-    Lines are taken in their order until the next one cannot be paid; those that are missing from
-    the answer were not tried.
 
-    Args:
-        setting: What the run is about; only its train cases are drawn.
-        text: The prompt.
-        tally: What is known of it; it is compared with this.
-        drawer: Draws the trials.
-        calls_max: How many trials may be drawn at the most.
-        p_max: Below this p-value, shared among all lines, a check needs a line.
-    """
-    lines = lines_to_leave_out(text)[: calls_max // max(1, len(setting.train))]
-    tried: list[Line] = []
-    for line in lines:
-        leaner = _without(text, line)
-        trials = tuple(
-            (case, max(setting.first_trial, tally.next_trial(leaner.digest, case)))
-            for case in setting.train
+def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Leave sentences out where a budget says so; then diagnose."""
+    state = baseline_drawn(setting, state, told)
+    if state.phase != "localise" or _next(setting, state) is not None:
+        return state
+    return diagnosed(setting, state)
+
+
+def localise(setting: Setting, state: State) -> RunTrials:
+    """The trials without the next sentence."""
+    action = _next(setting, state)
+    assert action is not None, "the phase ends with its last sentence"
+    return action
+
+
+def _next(setting: Setting, state: State) -> RunTrials | None:
+    """The trials without the next sentence; None when all were drawn that can be paid."""
+    if _budget(setting) <= 0:
+        return None
+    left_out = _planned(setting, state)
+    if len(state.left_out) >= len(left_out):
+        return None
+    leaner = without(setting.base, left_out[len(state.left_out)])
+    cases = _cases(setting, state)
+    calls = _budget(setting)
+    trials = min(_TRIALS_MAX, max(1, calls // max(1, len(left_out) * len(cases))))
+    action = RunTrials(draws=(draws(setting, state, leaner, cases, trials),))
+    affordable = setting.policy.limits.calls - state.spent.calls - repair_calls(setting)
+    return action if action.calls <= affordable else None
+
+
+def after_localise(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Go on to the next sentence; after the last one, say what each carries."""
+    piece = _planned(setting, state)[len(state.left_out)]
+    state = replace(
+        state,
+        tally=state.tally.with_outcomes(told.outcomes),
+        left_out=(*state.left_out, piece.text),
+    )
+    if _next(setting, state) is not None:
+        return state
+    bearings = tuple(_bearings(setting, state))
+    notes = [
+        Note(
+            event="localised",
+            subject=setting.base.digest,
+            text=_said(bearing),
+            numbers={
+                "cases": bearing.cases,
+                **bearing.carries,
+                **bearing.may_carry,
+                **bearing.hinders,
+            },
         )
-        done = await drawer.draw([Draws(text=leaner, trials=trials)])
-        if isinstance(done, Interrupted):
-            break
-        tally = tally.with_outcomes(done.outcomes)
-        tried.append(line)
-    return carriers(setting, text, tally, tried, p_max=p_max), tally
+        for bearing in bearings
+    ]
+    return diagnosed(setting, replace(state, bearings=bearings)).preceded_by(*notes)
 
 
-def carriers(
-    setting: Setting, text: PromptText, tally: Tally, lines: Sequence[Line], *, p_max: float
-) -> tuple[Carrier, ...]:
-    """What each of some lines carries, from trials that were drawn before."""
-    found: list[Carrier] = []
-    for line in lines:
-        leaner = _without(text, line).digest
-        p_values = {
-            check: worse_p(tally, leaner, text.digest, setting.train, check)
-            for check in tally.checks(text.digest, setting.train)
-        }
-        bound = p_max / len(lines)
-        found.append(
-            Carrier(
-                line=line,
-                checks={check: p for check, p in p_values.items() if p <= bound},
-                trials=sum(tally.trials(leaner, case) for case in setting.train),
-            )
+def _budget(setting: Setting) -> int:
+    """The calls it may take, with those of a repair set aside."""
+    limits = setting.policy.limits
+    return min(limits.localise_calls, limits.calls - floor_calls(setting))
+
+
+def _planned(setting: Setting, state: State) -> list[Piece]:
+    """The sentences that the budget pays for, those that speak of a failing check first."""
+    found = pieces(setting.base)
+    calls = _budget(setting)
+    count = calls // max(1, len(_cases(setting, state))) if found else 0
+    about = [_words(setting.checks, cluster) for cluster in _failing(setting, state)]
+
+    def relevance(piece: Piece) -> int:
+        return max((len(content_words(piece.text) & words) for words in about), default=0)
+
+    return sorted(found, key=lambda piece: -relevance(piece))[:count]
+
+
+def _cases(setting: Setting, state: State) -> tuple[str, ...]:
+    """So many train cases that every sentence has its turn, those that fail most first."""
+    calls = _budget(setting)
+    each = max(_CASES_MIN, calls // max(1, len(pieces(setting.base))))
+    failing = [case for cases in _failing(setting, state).values() for case in cases]
+    others = [case for case in setting.train if case not in failing]
+    # Half of them pass: a sentence is missed where it works.
+    half = failing[: each // 2]
+    return tuple(dict.fromkeys([*half, *others, *failing]))[:each]
+
+
+def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
+    """The checks that fail under the prompt as it was, with the cases that do."""
+    base = setting.base.digest
+    test = setting.policy.test
+    found = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    return {cluster.check: cluster.failing for cluster in found.clusters}
+
+
+def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
+    base, tally = setting.base.digest, state.tally
+    tried = _planned(setting, state)[: len(state.left_out)]
+    bound = _P_MAX / max(1, len(tried))
+    for piece in tried:
+        leaner = without(setting.base, piece).digest
+        cases = [case for case in setting.train if tally.trials(leaner, case)]
+        checks = tally.checks(leaner, cases)
+        worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
+        better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
+        yield Bearing(
+            text=piece.text,
+            carries={check: p for check, p in worse.items() if p <= bound},
+            may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
+            hinders={check: p for check, p in better.items() if p <= bound},
+            cases=len(cases),
         )
-    return tuple(found)
 
 
-def _without(text: PromptText, line: Line) -> PromptText:
-    return apply(text, [Delete(Anchor(line.text, line.occurrence, line.message))])
+def _said(bearing: Bearing) -> str:
+    short = bearing.text if len(bearing.text) <= _SHOWN else f"{bearing.text[: _SHOWN - 1]}…"
+    if not bearing.cases:
+        return f"{short!r} was not measured"
+    told = [f"carries {check}" for check in bearing.carries]
+    told += [f"may carry {check}" for check in bearing.may_carry]
+    told += [f"stands in the way of {check}" for check in bearing.hinders]
+    return f"{short!r} {' and '.join(told) or f'is missed in none of {bearing.cases} cases'}"
+
+
+def _words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
+    check = checks.get(name)
+    return content_words(f"{name} {check.advice} {check.description}" if check else name)
+
+
+def _blocks(text: PromptText, message: int) -> Iterator[tuple[int, int]]:
+    """Where rules with their further lines, and paragraphs, begin and end in a message."""
+    start = place = 0
+    kind = ""
+    for line in (line for line in text.lines if line.message == message):
+        has_input = "{{" in line.text
+        further = line.kind == "text" and (kind == "text" or line.text[:1].isspace())
+        if kind and (has_input or not further):
+            yield start, place - 1
+            kind = ""
+        if not kind and line.kind in {"rule", "text"} and not has_input:
+            start, kind = place, line.kind
+        place += len(line.text) + 1
+    if kind:
+        yield start, place - 1
+
+
+def _sentences(message: int, content: str, start: int, end: int) -> Iterator[Piece]:
+    bullet = re.match(r"\s*(?:[-*+•]|\d+[.)])\s+", content[start:end])
+    begin = start + (bullet.end() if bullet else 0)
+    ends = [begin + found.start() for found in _SENTENCE_END.finditer(content[begin:end])]
+    for stop in (*ends, end):
+        whole = content[begin:stop]
+        first = begin + len(whole) - len(whole.lstrip())
+        yield Piece(message=message, start=first, end=stop, text=" ".join(whole.split()))
+        begin = stop

@@ -1,6 +1,7 @@
 """The refinement loop without I/O: `wanted` says what a state asks for, `advance` what follows.
 
-    baseline -> (critique ->) propose -> screen -> confirm -> accepted? next cycle : next cluster
+    baseline -> (localise) -> (critique) -> propose -> screen -> confirm
+    confirm -> accepted? next cycle : next cluster
     no cluster is left -> simplify -> holdout -> suite -> fresh -> stopped
 
 What a state asks for is a function of the state alone, so a run that was cut off goes on from its
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine import _plan, _steps, _verification
+from regauge.refine import _localise, _plan, _steps, _verification
 from regauge.refine._state import (
     Action,
     AskCritique,
@@ -112,6 +113,7 @@ def _run_suite(setting: Setting, state: State) -> Action:
 
 _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
     "baseline": _plan.baseline,
+    "localise": _localise.localise,
     "critique": _ask_critique,
     "propose": _ask_proposals,
     "screen": _plan.screen,
@@ -123,7 +125,8 @@ _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
 }
 
 _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
-    "baseline": (TrialsDone, _steps.after_baseline),
+    "baseline": (TrialsDone, _localise.after_baseline),
+    "localise": (TrialsDone, _localise.after_localise),
     "critique": (Critiqued, _steps.after_critique),
     "propose": (Proposed, _steps.after_proposals),
     "screen": (TrialsDone, _steps.after_screen),

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = [
     "baseline",
     "confirm",
+    "draws",
     "exceeded",
     "floor_calls",
     "fresh",
     "holdout",
     "holdout_cases_of",
+    "repair_calls",
     "screen",
     "simplify",
     "unclear_cases",
@@ -244,10 +246,14 @@ def draws(
 
 def floor_calls(setting: Setting) -> int:
     """The fewest calls that can find a fault, repair it and verify the repair."""
+    return setting.policy.test.baseline_trials * len(setting.train) + repair_calls(setting)
+
+
+def repair_calls(setting: Setting) -> int:
+    """The fewest calls that can repair a fault that is found, and verify the repair."""
     test = setting.policy.test
-    cases = len(setting.train)
-    look = test.screen_cases + test.look_trials * cases
-    return test.baseline_trials * cases + look + _verification_calls(setting)
+    look = test.screen_cases + test.look_trials * len(setting.train)
+    return look + _verification_calls(setting)
 
 
 def exceeded(setting: Setting, state: State, action: Action | None) -> StopReason | None:

@@ -19,6 +19,7 @@ class Limits:
         cycles: Accepted or failed rounds of diagnose, propose and verify.
         candidates: Edits that are tested, over the whole run.
         patience: Cycles in a row that accept nothing.
+        localise_calls: Of the calls, so many may tell which sentence carries which check.
         holdout_looks: How often the same held-out cases may decide, over all runs on a prompt.
     """
 
@@ -30,6 +31,7 @@ class Limits:
     candidates: int = 24
     patience: int = 2
     holdout_looks: int = 10
+    localise_calls: int = 0
 
     def __post_init__(self) -> None:
         for name in ("calls", "cycles", "candidates", "patience", "holdout_looks"):

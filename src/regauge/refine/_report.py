@@ -44,6 +44,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         *_what_changes(result),
         *_evidence(result),
         *_variance(result),
+        *_sentences(result),
         *_rejected(result),
         *_left(result),
         *_took(result),
@@ -170,6 +171,35 @@ def _variance(result: Mapping[str, Any]) -> Iterator[str]:
         f"Of {before['cases']} cases before and {after['cases']} after that were drawn at least"
         " twice."
     )
+
+
+def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
+    """What every sentence that was left out carries; those that nothing missed come last."""
+    sentences = result.get("sentences", [])
+    if not sentences:
+        return
+    yield "## Which sentence carries which check"
+    kinds = ("carries", "may_carry", "hinders")
+    bearing = [one for one in sentences if any(one[kind] for kind in kinds)]
+    rows = ["| sentence | carries | may carry | stands in the way of |", "| - | - | - | - |"]
+    rows += [
+        f"| {_plain(one['text'])} | {' | '.join(_checks(one[kind]) for kind in kinds)} |"
+        for one in bearing
+    ]
+    if bearing:
+        yield "\n".join(rows)
+    idle = [one for one in sentences if one not in bearing and one["cases"]]
+    if idle:
+        cases = min(one["cases"] for one in idle)
+        yield (
+            f"Without these nothing failed more often, on {cases} cases: they are needless, or no"
+            " golden case asks for what they say, or too few trials tell."
+        )
+        yield "\n".join(f"- {_plain(one['text'])}" for one in idle)
+
+
+def _checks(found: Mapping[str, float]) -> str:
+    return ", ".join(f"`{_code(check)}` (p = {p:.2g})" for check, p in found.items())
 
 
 def _rejected(result: Mapping[str, Any]) -> Iterator[str]:

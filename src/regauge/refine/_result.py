@@ -99,6 +99,16 @@ def result_of(
             for entry in state.memory.tried[earlier:]
             if entry.finding not in _FOUND
         ],
+        "sentences": [
+            {
+                "text": one.text,
+                "carries": dict(one.carries),
+                "may_carry": dict(one.may_carry),
+                "hinders": dict(one.hinders),
+                "cases": one.cases,
+            }
+            for one in state.bearings
+        ],
         "edits": fates_of(
             decisions, [one.edit for one in state.accepted], proposes=revision is not None
         ),

@@ -69,6 +69,7 @@ class RunOptions:
         calls: The most trials; None is three times what one repair takes.
         seed: Another one draws other trials.
         strategies: Only edits thought of in these ways; all when empty.
+        localise: Calls that may tell which sentence carries which check.
     """
 
     proposers: tuple[str, ...] = ("rules", "model")
@@ -82,6 +83,7 @@ class RunOptions:
     show_goldens: bool = False
     strategies: tuple[str, ...] = ()
     tracked: bool = False
+    localise: int = 0
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
@@ -213,6 +215,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
             model_calls=options.model_calls,
             usd=options.usd,
             cycles=options.cycles,
+            localise_calls=options.localise,
         )
     )
     said = [text for check in checks.values() for text in (check.advice, check.description)]
@@ -236,7 +239,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
     )
     if options.calls is None:
-        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting))
+        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting)) + options.localise
         limits = replace(policy.limits, calls=calls)
         setting = replace(setting, policy=replace(policy, limits=limits))
     return setting

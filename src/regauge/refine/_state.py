@@ -25,6 +25,7 @@ __all__ = [
     "Action",
     "AskCritique",
     "AskProposals",
+    "Bearing",
     "Candidate",
     "Confirmed",
     "Critique",
@@ -48,8 +49,8 @@ __all__ = [
 ]
 
 Phase = Literal[
-    "baseline", "critique", "propose", "screen", "confirm", "simplify", "holdout", "suite", "fresh",
-    "stopped",
+    "baseline", "localise", "critique", "propose", "screen", "confirm", "simplify", "holdout",
+    "suite", "fresh", "stopped",
 ]  # fmt: skip
 
 StopReason = Literal[
@@ -134,6 +135,25 @@ class Confirmed:
     candidate: Candidate
     p: float
     effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearing:
+    """What a sentence of the prompt does, as far as trials without it tell.
+
+    Attributes:
+        text: The sentence.
+        carries: The checks that fail more often without it, with the p-values that they do not.
+        may_carry: Those of which the trials do not settle it.
+        hinders: The checks that pass more often without it, likewise.
+        cases: How many train cases were drawn without it.
+    """
+
+    text: str
+    carries: Mapping[str, float]
+    may_carry: Mapping[str, float]
+    hinders: Mapping[str, float]
+    cases: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +244,7 @@ class State:
         look: Which look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
         waiting: The cases that the last verification needs more trials of.
+        left_out: The sentences that were left out in turn, and `bearings` what that told.
         looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
             they decided about.
         ending: Why no further edit is sought; what is accepted is verified all the same.
@@ -251,6 +272,8 @@ class State:
     idle: int = 0
     waiting: tuple[str, ...] = ()
     looked: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
+    bearings: tuple[Bearing, ...] = ()
     ending: StopReason | None = None
     stop: Stop | None = None
     notes: tuple[Note, ...] = ()
@@ -259,6 +282,10 @@ class State:
     def cluster(self) -> Cluster:
         """The failures that are being worked on."""
         return self.open[0]
+
+    def preceded_by(self, *notes: Note) -> State:
+        """The state with notes before its own."""
+        return replace(self, notes=(*notes, *self.notes))
 
     def noting(self, *notes: Note, **changes: object) -> State:
         """The state with further notes and other changes."""

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "accept_best",
-    "after_baseline",
     "after_confirm",
     "after_critique",
     "after_proposals",
     "after_screen",
+    "baseline_drawn",
+    "diagnosed",
     "interrupted",
     "stop",
     "tried",
@@ -59,8 +60,8 @@ def interrupted(state: State, told: Interrupted) -> State:
     return stop(state, told.reason, told.text or "the run was stopped; resume it to go on")
 
 
-def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
-    """Look for what fails reproducibly."""
+def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
+    """See that every train case was measured, and draw unclear ones again."""
     state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
     unmeasured = [
         case for case in setting.train if not state.tally.trials(setting.base.digest, case)
@@ -75,7 +76,7 @@ def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
     again = replace(state, look=state.look + 1)
     if unclear_cases(setting, again):
         return again
-    return _diagnosed(setting, replace(state, look=0))
+    return replace(state, look=0, phase="localise")
 
 
 def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
@@ -223,7 +224,9 @@ def tried(state: State, text: PromptText, detail: str, finding: Finding = "refut
     return replace(state, memory=state.memory.with_tried(entry))
 
 
-def _diagnosed(setting: Setting, state: State) -> State:
+def diagnosed(setting: Setting, state: State) -> State:
+    """Look for what fails reproducibly."""
+
     def texts(check: str) -> list[str]:
         made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
         all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
@@ -297,7 +300,7 @@ def _next_cycle(setting: Setting, state: State) -> State:
     elif state.cycle >= limits.cycles:
         reason = "cycles"
     if reason is None:
-        return _diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
+        return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
     if state.accepted:
         return _verify(setting, state, reason)
     return stop(state, reason, f"after {state.cycle} cycles and {state.tested} tested edits")
@@ -359,4 +362,4 @@ def _accept(setting: Setting, state: State, best: Confirmed) -> State:
     )
     if state.cycle >= setting.policy.limits.cycles:
         return _verify(setting, state, "cycles")
-    return _diagnosed(setting, replace(state, cycle=state.cycle + 1))
+    return diagnosed(setting, replace(state, cycle=state.cycle + 1))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+from click.testing import CliRunner
+
+from regauge.cli.refine import command
 from regauge.refine._fates import FateTable, fates_of, strategy_prior
 from regauge.refine._state import Spent, SuiteSaid
 from regauge.refine._trail import decisions_of
@@ -77,3 +81,27 @@ def test_a_table_counts_every_fate_of_every_kind():
     assert table.fates == ("kept", "refuted", "guarded")
     assert table.share_kept("insert") == 2 / 3
     assert table.share_kept("nothing") == 1 / 2
+
+
+def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
+    (tmp_path / "prompts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "no run tried an edit yet" in CliRunner().invoke(command, ["stats"]).output
+    rule = {"edit": "a", "proposer": "rules", "strategy": "add-rule", "ops": "insert"}
+    for number, fates_of_run in enumerate((["kept", "refuted"], ["kept"])):
+        run = tmp_path / f".regauge/refine/2026010{number}-000000-ab"
+        run.mkdir(parents=True)
+        edits_of_run = [{**rule, "fate": fate} for fate in fates_of_run]
+        (run / "run.json").write_text("{}")
+        (run / "result.json").write_text(json.dumps({"prompt": "p", "edits": edits_of_run}))
+    (tmp_path / ".regauge/refine/20260103-000000-ab").mkdir()
+    (tmp_path / ".regauge/refine/20260103-000000-ab/run.json").write_text("{}")
+
+    said = CliRunner().invoke(command, ["stats"]).output
+    assert said.startswith(
+        "3 edits of 2 runs\n\nstrategy  kept  refuted\nadd-rule     2        1\n"
+    )
+    document = json.loads(CliRunner().invoke(command, ["stats", "p", "--json"]).output)
+    assert document["proposer"] == {"rules": {"kept": 2, "refuted": 1, "share_kept": 0.6}}
+    none = json.loads(CliRunner().invoke(command, ["stats", "q", "--json"]).output)
+    assert none["edits"] == 0

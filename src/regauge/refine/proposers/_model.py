@@ -199,6 +199,7 @@ def _check(problem: Problem) -> str:
         f"it failed {cluster.failures} of {cluster.trials} times"
         + (f", mostly as {cluster.code}" if cluster.code else ""),
     ]
+    lines += [f"without this sentence it passes more often: {text}" for text in problem.hindering]
     return "\n".join(line for line in lines if line)
 
 

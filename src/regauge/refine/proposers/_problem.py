@@ -102,6 +102,7 @@ class Problem:
         examples: The pool that examples may be taken from.
         candidates: How many edits are wanted.
         model_calls: How many calls of a model may be made.
+        hindering: Sentences of the prompt without which the check passes more often.
         cases: The names of cases that a search may draw trials of, those that fail first.
         draw: Draws one trial of each of some cases under a text, for proposers that search. It
             chooses edits and is no evidence for them.
@@ -121,6 +122,7 @@ class Problem:
     cycle: int = 1
     candidates: int = 4
     model_calls: int = 40
+    hindering: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     draw: Draw | None = None
     calls: int = 0
@@ -282,6 +284,7 @@ def problem_of(
         critique=action.critique if isinstance(action, AskProposals) else None,
         released=tuple(released),
         examples=tuple(examples),
+        hindering=tuple(b.text for b in state.bearings if cluster.check in b.hinders),
         cycle=state.cycle,
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
