@@ -124,7 +124,7 @@ class Edit:
         if not isinstance(ops, list) or not ops:
             raise EditError("an edit has a list `ops` with at least one operation")
         return cls(
-            ops=tuple(op_from_json(op) for op in ops),
+            ops=tuple(op_from_json(op, blank=True) for op in ops),
             strategy=str(document.get("strategy", "")),
             proposer=str(document.get("proposer", "")),
             rationale=str(document.get("rationale", "")),
@@ -226,8 +226,13 @@ def unified_diff(before: PromptText, after: PromptText, *, context: int = 3) -> 
     return "\n".join(parts)
 
 
-def op_from_json(document: JSON) -> Op:
+def op_from_json(document: JSON, *, blank: bool = False) -> Op:
     """One operation, as `to_json` writes it and as a model is asked to.
+
+    Args:
+        document: The operation.
+        blank: Whether it may be about a blank line, or bring one in, as a rewrite does that was
+            taken apart; a model that says nothing means nothing.
 
     Raises:
         EditError: The document is no operation.
@@ -235,7 +240,7 @@ def op_from_json(document: JSON) -> Op:
     if not isinstance(document, dict):
         raise EditError(f"an operation is a JSON object, not {type(document).__name__}")
     kind, line, text = document.get("op"), document.get("line"), document.get("text", "")
-    if not isinstance(line, str) or not line.strip() or not isinstance(text, str):
+    if not isinstance(line, str) or not (blank or line.strip()) or not isinstance(text, str):
         raise EditError("an operation names the `line` it is about, and a `text` where it adds one")
     occurrence, message = document.get("occurrence"), document.get("message")
     anchor = Anchor(
@@ -244,9 +249,9 @@ def op_from_json(document: JSON) -> Op:
         message if type(message) is int else None,
     )
     match kind:
-        case "insert_after" | "insert_before" if text.strip():
+        case "insert_after" | "insert_before" if text.strip() or blank:
             return Insert(anchor, text, "after" if kind == "insert_after" else "before")
-        case "replace" if text.strip():
+        case "replace" if text.strip() or blank:
             find = document.get("find")
             return Replace(anchor, text, find if isinstance(find, str) else "")
         case "delete":

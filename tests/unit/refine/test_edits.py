@@ -43,9 +43,7 @@ def test_the_inverse_leads_back(before, after):
 @given(before=prompts, after=prompts)
 def test_an_edit_is_the_same_after_it_was_written_down(before, after):
     ops = ops_between(before, after)
-    if not ops or any(isinstance(op, Insert | Replace) and not op.text.strip() for op in ops):
-        return  # what proposers may not say: blank lines, and lines without a text
-    if any(not op.anchor.line.strip() for op in ops):
+    if not ops:
         return
     edit = Edit(ops=ops, strategy="rewrite", proposer="model:m", rationale="why")
 
