@@ -232,7 +232,7 @@ def test_a_judge_that_breaks_or_hides_what_failed_is_no_unreadable_reply(judged:
 error: 2 judgements missing: no recorded reply of local:clerk for judge 'odd'
   record it: regauge calibrate odd --record=missing
 1 judgement missing: judge odd broke: ZeroDivisionError: division by zero
-  at ROOT/evals/test_triage.py:9
+  at evals/test_triage.py:9
 """,
         )
     )

@@ -6,12 +6,13 @@ import io
 import re
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import pytest
 
 from regauge.cli import INTERRUPTED
+from regauge.cli._meter import clear_line
 from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.prompts import did_you_mean, find_prompt
 from regauge.runner import Plan, spec_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import EvalSession
 
-__all__ = ["NoEvalsError", "NotCollectedError", "with_evals"]
+__all__ = ["NoEvalsError", "NotCollectedError", "end_interrupted", "with_evals"]
 
 _FRAME = re.compile(r"(\S.*):\d+: in ")
 
@@ -173,9 +174,7 @@ def with_evals(
     if driver.faults:
         raise NotCollectedError(driver.faults)
     if code == pytest.ExitCode.INTERRUPTED:
-        words = "interrupted: what was answered is kept, the same command goes on from there"
-        click.echo(words, err=True)
-        click.get_current_context().exit(INTERRUPTED)
+        end_interrupted()
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         click.get_current_context().exit(int(code))  # pytest has said why
     if driver.unknown:
@@ -189,6 +188,14 @@ def with_evals(
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))
+
+
+def end_interrupted() -> NoReturn:
+    """End a command that Ctrl-C stopped while it asked models."""
+    clear_line()
+    words = "interrupted: what was answered is kept, the same command goes on from there"
+    click.echo(words, err=True)
+    click.get_current_context().exit(INTERRUPTED)
 
 
 def _no_eval(project: Project, prompt: str, met: set[str]) -> UsageError:

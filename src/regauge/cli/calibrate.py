@@ -14,7 +14,9 @@ import click
 
 from regauge.cli._calibration_text import calibration_lines, disagreement_lines
 from regauge.cli._calibrations import standings
+from regauge.cli._evals import end_interrupted
 from regauge.cli._judges_of_evals import find_judge, judges_of_evals
+from regauge.cli._meter import Meter
 from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import FaultyFileError, UnmeasuredError, UsageError
@@ -34,7 +36,7 @@ from regauge.judges.calibration import (
     write_calibrations,
 )
 from regauge.project import Project
-from regauge.reports import money, quantity
+from regauge.reports import money, progress_line, quantity
 from regauge.runner import resolve_options
 from regauge.runner.calibrating import LabelRun
 
@@ -141,7 +143,11 @@ def command(
     cases = cases_of_labels(labels, _cases(project, used, dataset))
     if not as_json:
         echo(_heading(used.judge, labels, project), bold=True)
-    judged = run.judge_all(labels.labels, cases, repeats=repeats)
+    try:
+        with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
+            judged = run.judge_all(labels.labels, cases, repeats=repeats)
+    except KeyboardInterrupt:
+        end_interrupted()
     calibration = _calibration(used.judge, labels, judged, repeats)
     if not calibration.agreement.judged:
         raise UnmeasuredError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from regauge.cli._gate_run import gated
+from regauge.cli._meter import Meter
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.gate import policy_of, with_more_trials
@@ -181,6 +182,7 @@ def command(
         _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
         decided = _again(project, run, overrides, stored)
     else:
+        meter = Meter()
         request = GateRequest(
             ref=ref or project.settings.gate.ref,
             policy=overrides.applied(policy_of(project.settings.gate)),
@@ -189,16 +191,17 @@ def command(
             narrowed=bool(prompts),
             dry_run=dry_run,
             again=_words(sys.argv[1:]),
-            say=lambda line: click.echo(line, err=True),
+            say=meter.say,
         )
-        found = gated(
-            project,
-            request,
-            path,
-            prompts=prompts,
-            words=[*_options(options), *(["--suggest"] if suggest else [])],
-            as_json=as_json,
-        )
+        with meter:
+            found = gated(
+                project,
+                request,
+                path,
+                prompts=prompts,
+                words=[*_options(options), *(["--suggest"] if suggest else [])],
+                as_json=as_json,
+            )
         if found is None:
             return
         decided = found

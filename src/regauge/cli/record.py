@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._evals import with_evals
+from regauge.cli._meter import Meter
 from regauge.cli._stale import stale_files
 from regauge.cli._stale_judgements import PrunedFile, prune_judgements
 from regauge.cli._terminal import counted
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from regauge.digests import JSON
-    from regauge.runner import EvalSession, MissingJudgements, Progress
+    from regauge.runner import EvalSession, MissingJudgements
 
 __all__ = ["command"]
 
@@ -168,20 +169,18 @@ def _draw(evals: EvalSession, said: _Said) -> list[str]:
     recorded = 0
     budget: BudgetError | None = None
 
-    def report(progress: Progress) -> None:
-        click.echo(progress_line(progress, evals.budget), err=True)
-
-    for draw in draws:
-        try:
-            asked = evals.take(draw, waiting=report)
-            recorded += draw.id in missing
-            if asked.failure is not None:
-                unjudged[_without_sums(asked.failure)] += 1
-        except BudgetError as error:  # the sums it names differ from case to case
-            budget = budget or error
-            failures[str(budget)] += 1
-        except UnmeasuredError as error:
-            failures[str(error)] += 1
+    with Meter(lambda: progress_line(evals.progress, evals.budget)):
+        for draw in draws:
+            try:
+                asked = evals.take(draw, waiting=lambda _: None)
+                recorded += draw.id in missing
+                if asked.failure is not None:
+                    unjudged[_without_sums(asked.failure)] += 1
+            except BudgetError as error:  # the sums it names differ from case to case
+                budget = budget or error
+                failures[str(budget)] += 1
+            except UnmeasuredError as error:
+                failures[str(error)] += 1
     unembedded = _embed(evals)
     evals.finish(complete=True)  # so that nothing is called recorded that cannot be written
     if missing or failures:

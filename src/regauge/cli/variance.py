@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals import with_evals
-from regauge.cli._terminal import echo
+from regauge.cli._meter import Meter
+from regauge.cli._terminal import counted, echo
 from regauge.errors import UnmeasuredError
 from regauge.project import Project
 from regauge.refine import outcomes_of, shown, variance_of
+from regauge.reports import progress_line
+from regauge.runner import Draw
 
 if TYPE_CHECKING:
     from regauge.refine import Variance
@@ -54,7 +57,9 @@ def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **opt
 
     def act(evals: EvalSession) -> None:
         try:
-            outcomes, errors = asyncio.run(outcomes_of(evals, evals.plan.cases, trials))
+            evals.progress.start(_to_ask(evals, trials))
+            with Meter(lambda: progress_line(evals.progress, evals.budget)):
+                outcomes, errors = asyncio.run(outcomes_of(evals, evals.plan.cases, trials))
         finally:
             evals.close()
         missing.extend(errors)
@@ -80,11 +85,23 @@ def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **opt
     elif variance is not None:
         _say(prompt, variance)
     if missing:
-        raise UnmeasuredError(f"{len(missing)} trials could not be measured: {missing[0]}")
+        raise UnmeasuredError(
+            f"{counted(len(missing), 'trial')} could not be measured: {missing[0]}"
+        )
+
+
+def _to_ask(evals: EvalSession, trials: int) -> int:
+    """How many of the trials are neither recorded nor in the local store."""
+    return sum(
+        not evals.answers.has(planned, Draw(planned, number).key)
+        for planned in evals.plan.cases
+        if planned.error is None
+        for number in range(trials)
+    )
 
 
 def _say(prompt: str, variance: Variance) -> None:
-    echo(f"{prompt}: {variance.cases} cases, {variance.trials} trials", bold=True)
+    echo(f"{prompt}: {counted(variance.cases, 'case')}, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
     echo(f"  {shown(variance.answers):>4} give the same answer")
     echo(f"  {shown(variance.verdicts):>4} get the same verdicts")

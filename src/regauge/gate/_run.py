@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GateProgress", "GateRun"]
 
-_PROGRESS_EVERY_S = 10.0
+_PROGRESS_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class GateRun:
         compared: The cases.
         policy: What the change is held to.
         session: Finds recorded answers, asks models and keeps what they say.
-        waiting: Called now and then while models answer.
+        waiting: Called every second while models answer.
     """
 
     def __init__(
@@ -136,9 +136,7 @@ class GateRun:
             planned = compared.candidate if number < self._first_draws else compared.again
         assert planned is not None, f"{arm} has no {case!r}"
         stored = (
-            self._control.number(planned, number)
-            if arm == "main"
-            else stored_number(arm, number)
+            self._control.number(planned, number) if arm == "main" else stored_number(arm, number)
         )
         trial = await trials.make(Draw(planned, stored))
         self._progress.landed += 1

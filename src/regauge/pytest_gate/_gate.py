@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PytestGate"]
 
+_PROGRESS_EVERY_S = 10.0
 # Outcomes that pytest has no word for: the letter of their dots, and their colour.
 _STATUSES: Mapping[str, tuple[str, str]] = {
     "regressed": ("b", "yellow"),
@@ -222,7 +224,17 @@ class PytestGate:
                 self._writer.add(result_of_main, arm="main")
 
     def _waiting(self, say: Callable[[str], None]) -> Callable[[GateProgress], None]:
-        return lambda progress: say(gate_progress_line(progress))
+        """Shows how far the gate is: as often as whoever asked for it likes, else now and then."""
+        told_s = time.monotonic()
+
+        def waiting(progress: GateProgress) -> None:
+            nonlocal told_s
+            if self._request.say is None and time.monotonic() - told_s < _PROGRESS_EVERY_S:
+                return
+            told_s = time.monotonic()
+            say(gate_progress_line(progress))
+
+        return waiting
 
 
 def _narrowed(config: pytest.Config) -> bool:

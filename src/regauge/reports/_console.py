@@ -171,14 +171,14 @@ def _recorded_noun(path: str) -> str:
     return _RECORDED_NOUNS.get(PurePath(path).parent.name, "answer")
 
 
-def progress_line(progress: Progress, budget: Budget) -> str:
+def progress_line(progress: Progress, budget: Budget, noun: str = "answers") -> str:
     """How far the drawing of answers has come, what it cost, and how long it will take."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""
     failed = f", {progress.failed} without an answer" if progress.failed else ""
     failed += f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge: {progress.landed} of {progress.total} answers{failed},"
+        f"regauge: {progress.landed} of {progress.total} {noun}{failed},"
         f" {money(budget.spent_usd)}{left}"
     )
 

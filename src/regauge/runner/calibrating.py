@@ -14,6 +14,7 @@ from regauge.runner._answers import Answers
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
 from regauge.runner._judge_calls import CallTotals
+from regauge.runner._progress import Progress
 from regauge.runner._question import Question
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class LabelRun:
 
     Attributes:
         totals: What its model calls used.
+        progress: Of the judgements of all labels, each counted at its first reply.
+        budget: What it may spend, and did.
 
     Args:
         project: Whose recordings, endpoints and prices.
@@ -56,6 +59,8 @@ class LabelRun:
         environ: Mapping[str, str],
     ) -> None:
         self.totals = CallTotals()
+        self.progress = Progress()
+        self.budget = Budget(options.budget_usd)
         self._project = project
         self._options = options
         self._judge = judge
@@ -64,6 +69,7 @@ class LabelRun:
         self._answers = Answers(project, options.record, environ=environ)
         self._drawing: Drawing | None = None
         self._asked: dict[RecordingKey, None] = {}
+        self._begun: set[tuple[str, int]] = set()
 
     def judge_all(
         self, labels: Sequence[Label], cases: Mapping[str, GoldenCase], *, repeats: int
@@ -79,6 +85,7 @@ class LabelRun:
             UnmeasuredError: It could not be asked about some.
             RegaugeError: Recordings cannot be read or written.
         """
+        self.progress.start(len(labels) * repeats)
         if self._options.record == "all":
             rows = {label.id: label.to_json() for label in labels}
             self._answers.begin(digest_of([self._judge.digest, rows, repeats]))
@@ -110,7 +117,7 @@ class LabelRun:
                 self._project,
                 self._options,
                 answers=self._answers,
-                budget=Budget(self._options.budget_usd),
+                budget=self.budget,
                 environ=self._environ,
                 workers=1,
             )
@@ -126,7 +133,7 @@ class LabelRun:
             if self._drawing is not None:
                 await self._drawing.aclose()
 
-    async def ask(self, request: CompletionRequest, label: Label) -> Completion:
+    async def ask(self, request: CompletionRequest, label: Label, repeat: int) -> Completion:
         """The model's reply: recorded, from the local store, or live.
 
         Raises:
@@ -154,6 +161,8 @@ class LabelRun:
         if question.key not in self._asked:
             self._asked[question.key] = None
             self.totals = self.totals.plus(answer)
+        self._begun.add((label.id, repeat))
+        self.progress.landed = len(self._begun)
         return answer.completion
 
 
@@ -171,4 +180,4 @@ class _LabelCalls:
         Raises:
             UnmeasuredError: There is none.
         """
-        return await self.run.ask(request, self.label)
+        return await self.run.ask(request, self.label, self.trial)

@@ -1,0 +1,55 @@
+"""The line that says how far long work has come."""
+
+from __future__ import annotations
+
+import io
+from threading import Event
+from typing import TYPE_CHECKING
+
+from regauge.cli._meter import Meter
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    written = Terminal()
+    monkeypatch.setattr("sys.stderr", written)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "12")
+    return written
+
+
+def test_on_a_terminal_one_line_is_renewed_and_gone_in_the_end(monkeypatch: pytest.MonkeyPatch):
+    terminal = terminal_of(monkeypatch)
+    asked = Event()
+
+    def line() -> str:
+        asked.set()
+        return "3 of 4 \x1banswers"
+
+    with Meter(line):
+        assert asked.wait(60)
+    assert terminal.getvalue() == "\r3 of 4 \\x1b\x1b[K\r\x1b[K"
+
+
+def test_a_command_that_is_done_at_once_shows_nothing(monkeypatch: pytest.MonkeyPatch):
+    terminal = terminal_of(monkeypatch)
+    with Meter(lambda: "never") as meter:
+        meter.say("too soon")
+    assert not terminal.getvalue()
+
+
+def test_elsewhere_there_is_nothing_but_lines(monkeypatch: pytest.MonkeyPatch):
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    monkeypatch.setattr("regauge.cli._meter._LOG_S", 0.0)
+    with Meter() as meter:
+        meter.say("1 of 4")
+        meter.say("2 of 4")
+    assert written.getvalue() == "1 of 4\n2 of 4\n"
