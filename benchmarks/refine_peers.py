@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from benchmarks.refine_tasks._bench import Row, Trial
     from benchmarks.refine_tasks._task import Task
 
-COMPARED = ("single", "healthy", "unfixable-sloppy", "leaky")
+COMPARED = ("single", "double", "healthy", "unfixable-sloppy", "leaky")
 OURS = ("rules", "model")
 # What has to be installed for each of them.
 PEERS: dict[str, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["table"]
 
 _HEAD = (
-    "task", "by", "runs of each", "one fault: repaired", "growth", "answers",
+    "task", "by", "runs of each", "one fault: repaired", "growth", "answers", "two faults: repaired",
     "healthy: changed", "worse", "unfixable: changed", "worse", "leaks",
     "leaky model: repaired", "leaks",
 )  # fmt: skip
@@ -55,6 +55,7 @@ def _row(task: str, by: str, found: Mapping[str, Mapping[str, Any]]) -> tuple[st
         _NAMES.get(by, by),
         " to ".join(str(count) for count in dict.fromkeys((runs[0], runs[-1]))),
         *(cell("single", of) for of in ("repaired", "growth", "calls")),
+        cell("double", "repaired"),
         *(cell("healthy", of) for of in ("changed", "worse")),
         *(cell("unfixable-sloppy", of) for of in ("changed", "worse", "leaks")),
         *(cell("leaky", of) for of in ("repaired", "leaks")),
