@@ -60,6 +60,8 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _NAME = re.compile(r"(?<=[a-z,;)] )[A-Z][^\W\d_]{2,}")
 _KEY = 6
 _DIGITS_MIN = 3
+_HUMPS = 2
+_COINED_LENGTH = 15
 _NOON = 12
 
 
@@ -108,8 +110,11 @@ def specific(text: str) -> set[str]:
     >>> sorted(specific("On 18 Feb at 2:13 pm host web-7 failed for 1h 5m"))
     ['--02-18', '14:13', '18', '65', 'web-7']
     """
+    coined = {word.casefold() for word in _LETTERS.findall(text) if _is_coined_name(word)}
     text = in_digits(plain(text))
-    found = {f"--{int(month):02}-{int(day):02}" for _, month, day in _ISO_DATE.findall(text)}
+    found = coined | {
+        f"--{int(month):02}-{int(day):02}" for _, month, day in _ISO_DATE.findall(text)
+    }
     found |= {f"--{_month(month):02}-{int(day):02}" for day, month in _DAY_MONTH.findall(text)}
     found |= {f"--{_month(month):02}-{int(day):02}" for month, day in _MONTH_DAY.findall(text)}
     for one, other in _SHORT_DATE.findall(text):
@@ -145,6 +150,12 @@ def _of_token(token: str) -> Iterator[str]:
             yield whole
 
 
+def _is_coined_name(word: str) -> bool:
+    """Whether words were run together to name one thing; two short ones may name a product."""
+    humps = len(_HUMP.split(word))
+    return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
+
+
 def _is_coined(part: str) -> bool:
     """Whether a part of an identifier is one by itself."""
     return len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit()
@@ -157,7 +168,7 @@ def _month(name: str) -> int:
 def keys(text: str) -> list[str]:
     """The words of a text by their stems' first letters, in their order.
 
-    >>> keys("KubePod reloads; reloading, réseau")
+    >>> keys("KubePodReloads; reloading, réseau")
     ['kube', 'pod', 'reload', 'reload', 'réseau']
     """
     found: list[str] = []
@@ -165,7 +176,7 @@ def keys(text: str) -> list[str]:
         if _UNSPACED.search(run):
             found += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
             continue
-        for word in _HUMP.split(run):
+        for word in _HUMP.split(run) if _is_coined_name(run) else [run]:
             found.append(stem(word.casefold())[:_KEY])
     return found
 

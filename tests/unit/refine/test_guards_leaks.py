@@ -86,6 +86,8 @@ def test_the_right_line_is_no_leak_when_it_is_not_in_the_prompt(task):
         ("- Assume the eighteenth, 18th of February.", "'--02-18' is of single cases"),
         ("- Assume quarter past two, 2:13 pm.", "'14:13' is of single cases"),
         ("- Greet Rosalba by name.", "'rosalba' is of single answers"),
+        ("- KubeQuotaAlmostFull is a warning.", "'kubequotaalmostfull' is of single cases"),
+        ("- Take JavaScript for code.", ""),
         ("- The owner is the billing squad.", "'billing squad' is a whole answer"),
         ("- Answer in at most 249 words, in 14 lines.", ""),
         ("- Write dates as YYYY-MM-DD and times as HH:MM.", ""),
@@ -99,7 +101,9 @@ def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, say
     )
     cases = [CaseText(id=f"c{n}", texts=("a report",)) for n in range(9)]
     leaks = Leaks(
-        [*cases, CaseText(id="c9", texts=("a report",), expected=answer)], [], GuardPolicy()
+        [*cases, CaseText(id="c9", texts=("KubeQuotaAlmostFull in JavaScript",), expected=answer)],
+        [],
+        GuardPolicy(),
     )
 
     assert leaks.found(added) == says
