@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.refine._edits import Delete, Edit, EditError, Insert, Replace, apply
 from regauge.refine._fates import NO_PRIOR, named
 from regauge.refine._memory import Tried, changed_lines, changed_places
-from regauge.refine._placement import second_places
+from regauge.refine._placement import other_places, second_places
 from regauge.refine._state import Candidate, Note
 from regauge.refine._text import content_words
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
-_CANDIDATES_MAX = 4
+_CANDIDATES_MAX = 5
 
 REWRITE = "rewrite"
 """The strategy of an edit that was read off a whole new text."""
@@ -41,10 +41,17 @@ def candidates_of(
     """
     parts = Counter(part for edit in edits for part in _parts(state.text, edit))
     wholes = Counter(edit for edit in edits if len(edit.ops) > 1)
-    kept: list[tuple[tuple[bool, int, float, int, float], Candidate]] = []
+    others = _wanted_elsewhere(setting, state)
+    variants = Counter(
+        variant
+        for part in parts
+        if _relevance(setting, state, part)
+        for variant in other_places(state.text, part, others)
+    )
+    kept: list[tuple[tuple[bool, bool, int, float, int, float], Candidate]] = []
     refused: list[tuple[Note, Tried | None]] = []
     met: set[str] = set()
-    for edit, agreement in (*parts.items(), *wholes.items()):
+    for edit, agreement in (*parts.items(), *wholes.items(), *variants.items()):
         try:
             after = apply(state.text, edit.ops)
         except EditError as error:
@@ -60,8 +67,9 @@ def candidates_of(
             refused.append((_note(edit, objection), entry))
             continue
         relevance = _relevance(setting, state, edit)
+        is_variant = edit in variants
         prior = setting.prior.get(edit.strategy, NO_PRIOR)
-        rank = (not relevance, len(edit.ops), -relevance, -agreement, -prior)
+        rank = (not relevance, is_variant, len(edit.ops), -relevance, -agreement, -prior)
         kept.append((rank, Candidate(edit=edit, text=after)))
     kept.sort(key=lambda entry: entry[0])
     return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
@@ -75,14 +83,18 @@ def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
     added = [line for line in state.text.lines if line.kind == "rule" and line.text in said]
     if len(added) != 1:
         return ()
-    others = [
+    return second_places(state.text, added[0], _wanted_elsewhere(setting, state))
+
+
+def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:
+    """What other checks want, in their words."""
+    return [
         text
         for name, other in setting.checks.items()
-        if name != check
+        if name != state.cluster.check
         for text in (other.advice, other.description)
         if text
     ]
-    return second_places(state.text, added[0], others)
 
 
 def _parts(text: PromptText, edit: Edit) -> Iterable[Edit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine._edits import Anchor, Delete, Edit, Insert, Replace
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
 
     from regauge.refine._text import Line, PromptText
 
-__all__ = ["anchor_of", "bulleted", "indented", "plain", "rivals", "second_places"]
+__all__ = [
+    "TAKE_PLACE",
+    "anchor_of",
+    "bulleted",
+    "indented",
+    "other_places",
+    "plain",
+    "rivals",
+    "second_places",
+]
 
 _RIVALS_MAX = 2
 _STRANGE_MAX = 2
@@ -52,6 +62,10 @@ def rivals(text: PromptText, rule: str, others: Sequence[str]) -> list[tuple[Lin
     return [(line, strategy) for _, _, line, strategy in found[:_RIVALS_MAX]]
 
 
+TAKE_PLACE = "take-place"
+"""The strategy of an edit that puts a rule in the place of a line which is only suspected."""
+
+
 def second_places(text: PromptText, line: Line, others: Sequence[str]) -> tuple[Edit, ...]:
     """What may help where a rule is there and not followed well enough.
 
@@ -71,7 +85,7 @@ def second_places(text: PromptText, line: Line, others: Sequence[str]) -> tuple[
         else:
             edits.append(
                 _edit(
-                    "take-place",
+                    TAKE_PLACE,
                     Replace(anchor_of(other), indented(line.text.strip(), other)),
                     Delete(anchor_of(line)),
                 )
@@ -88,6 +102,33 @@ def second_places(text: PromptText, line: Line, others: Sequence[str]) -> tuple[
         for place in places[:_PLACES_MAX]
     ]
     return tuple(edits)
+
+
+def other_places(text: PromptText, edit: Edit, others: Sequence[str]) -> tuple[Edit, ...]:
+    """An edit that adds one rule, with the rule in other places.
+
+    Instead of a line that is made of the same letters, and at the end of other sections.
+    """
+    if len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert) or "\n" in edit.added:
+        return ()
+    rule, at = edit.added.strip(), edit.ops[0].anchor
+    found = [
+        replace(edit, ops=(Replace(anchor_of(line), indented(rule, line)),), strategy=strategy)
+        for line, strategy in rivals(text, rule, others)
+        if strategy == "replace-garbled"
+    ]
+    ends = {(line.message, line.section): line for line in text.lines if line.kind == "rule"}
+    here = {
+        (line.message, line.text.strip() if line.kind == "heading" else line.section)
+        for line in text.lines
+        if line.text.strip() == at.line.strip()
+    }
+    found += [
+        replace(edit, ops=(Insert(anchor_of(line), indented(rule, line)),), strategy="add-rule")
+        for section, line in ends.items()
+        if section not in here
+    ]
+    return tuple(found)
 
 
 def anchor_of(line: Line) -> Anchor:

@@ -40,6 +40,8 @@ __all__ = [
 
 # The gate re-draws what fails first; this is set aside for it.
 _REDRAWS = 20
+# And so much for the fresh trials of every accepted edit.
+_FRESH_CALLS = 40
 _BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
 _BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
 
@@ -267,7 +269,9 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
     if setting.holdout and looks_left <= 0 and state.phase in _BEFORE_A_LOOK:
         return "holdout-looks"  # nothing is sought that could not be verified
     if isinstance(action, RunTrials):
-        aside = _verification_calls(setting) if state.phase in _BEFORE_VERIFICATION else 0
+        aside = 0
+        if state.phase in _BEFORE_VERIFICATION:
+            aside = _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
         if spent.calls + action.calls + aside > limits.calls:
             return "calls"
     if action is None or state.phase in {"holdout", "suite", "fresh"}:

@@ -55,6 +55,8 @@ class TestPolicy:
         flaky_p: A cluster stays when so many failures at `flaky_rate` are less likely than this.
         again_p: A cluster stays, too, when cases that failed once fail again so often that a
             flaky check does it no likelier than this: few broken cases among many sound ones.
+        cured_p: Failures are over, without an edit of their own, when so many passes in a row are
+            less likely than this.
         screen_cases: Failing cases that a candidate is first tried on.
         screen_trials: Of these cases together; where they are few, each is drawn more often.
         screened: Candidates of one cluster that go on to the test.
@@ -82,6 +84,7 @@ class TestPolicy:
     flaky_rate: float = 0.10
     flaky_p: float = 0.05
     again_p: float = 0.01
+    cured_p: float = 0.01
     screen_cases: int = 6
     screen_trials: int = 6
     screened: int = 2

@@ -244,6 +244,8 @@ class State:
         look: Which look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
         waiting: The cases that the last verification needs more trials of.
+        doubtful: The texts of accepted edits that these trials are about.
+        taken_back: Why the last accepted edit was taken back; empty where none was.
         left_out: The sentences that were left out in turn, and `bearings` what that told.
         looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
             they decided about.
@@ -271,6 +273,8 @@ class State:
     tested: int = 0
     idle: int = 0
     waiting: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    taken_back: str = ""
     looked: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
     bearings: tuple[Bearing, ...] = ()

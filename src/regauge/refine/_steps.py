@@ -6,12 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.gate import NONE_DRAWN
 from regauge.refine._candidates import candidates_of, second_thoughts
 from regauge.refine._clusters import diagnose, tail
-from regauge.refine._edits import Delete
+from regauge.refine._edits import Delete, Replace
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._fates import named
 from regauge.refine._memory import Tried, changed_lines, changed_places
+from regauge.refine._placement import TAKE_PLACE
 from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
 from regauge.refine._state import Accepted, Confirmed, Note, Stop
 
@@ -39,6 +41,7 @@ __all__ = [
     "baseline_drawn",
     "diagnosed",
     "interrupted",
+    "search_again",
     "stop",
     "tried",
 ]
@@ -119,7 +122,14 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
     cluster, test = state.cluster, setting.policy.test
     cases = screen_cases(setting, cluster)
-    now = state.tally.over(state.text.digest, cases, cluster.check)
+    # What the text as it is passes, and what it passed before edits for other checks.
+    now = sum(
+        (
+            state.tally.over(text, cases, cluster.check)
+            for text in _texts(setting, state, cluster.check)
+        ),
+        NONE_DRAWN,
+    )
     ranked: list[tuple[float, int, Candidate]] = []
     for position, candidate in enumerate(state.candidates):
         said = state.tally.over(candidate.text.digest, cases, cluster.check)
@@ -143,10 +153,10 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
             state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
     top = max((rate for rate, *_ in ranked), default=0.0)
 
-    def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, float, int, int]:
+    def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
         rate, position, candidate = entry
         behind = rate < top - _AS_GOOD
-        return behind, _removed(candidate), -rate, candidate.text.size, position
+        return behind, _removed(candidate), candidate.text.size, -rate, position
 
     best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
@@ -200,10 +210,13 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
 
 
 def _removed(candidate: Candidate) -> int:
-    """How many lines an edit takes out for good."""
+    """How many lines an edit takes out for good that nobody said are wrong."""
     kept = {line.text.strip() for line in candidate.text.lines}
+    suspected = candidate.edit.strategy == TAKE_PLACE
     return sum(
-        isinstance(op, Delete) and op.anchor.line.strip() not in kept for op in candidate.edit.ops
+        (isinstance(op, Delete) or (suspected and isinstance(op, Replace)))
+        and op.anchor.line.strip() not in kept
+        for op in candidate.edit.ops
     )
 
 
@@ -224,15 +237,22 @@ def tried(state: State, text: PromptText, detail: str, finding: Finding = "refut
     return replace(state, memory=state.memory.with_tried(entry))
 
 
+def _texts(setting: Setting, state: State, check: str) -> list[str]:
+    """The texts whose trials speak for a check: those since the last edit made for it."""
+    made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
+    all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
+    return all_texts[made_for[-1] + 1 if made_for else 0 :]
+
+
 def diagnosed(setting: Setting, state: State) -> State:
     """Look for what fails reproducibly."""
-
-    def texts(check: str) -> list[str]:
-        made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
-        all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
-        return all_texts[made_for[-1] + 1 if made_for else 0 :]
-
-    found = diagnose(state.tally, texts, setting.train, setting.checks, setting.policy.test)
+    found = diagnose(
+        state.tally,
+        lambda check: _texts(setting, state, check),
+        setting.train,
+        setting.checks,
+        setting.policy.test,
+    )
     asked = {cluster.key for cluster, _ in state.questions}
     clusters = tuple(
         cluster
@@ -253,6 +273,8 @@ def diagnosed(setting: Setting, state: State) -> State:
         return _verify(setting, state, "goal-met")
     if state.questions:
         return stop(state, "questions", "what fails is for a person to answer")
+    if state.taken_back:
+        return stop(state, "suite-refused", state.taken_back)
     return stop(state, "nothing-to-refine", "no check of a train case fails reproducibly")
 
 
@@ -261,8 +283,10 @@ def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
     if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
         return False
     now = state.tally.over(state.text.digest, cluster.failing, cluster.check)
-    enough = min(len(cluster.failing), setting.policy.test.screen_cases)
-    return now.trials >= enough and not now.failed
+    before = state.tally.over(setting.base.digest, cluster.failing, cluster.check)
+    # So many passes in a row would be luck if nothing had changed.
+    luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
+    return not now.failed and luck <= setting.policy.test.cured_p
 
 
 def _verify(setting: Setting, state: State, ending: StopReason) -> State:
@@ -288,6 +312,11 @@ def _next_cluster(setting: Setting, state: State) -> State:
     return _next_cycle(setting, state)
 
 
+def search_again(setting: Setting, state: State) -> State:
+    """Look for other edits, once an accepted one was taken back."""
+    return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=state.idle + 1))
+
+
 def _next_cycle(setting: Setting, state: State) -> State:
     """Nothing was accepted in this cycle."""
     idle = state.idle + 1
@@ -303,6 +332,8 @@ def _next_cycle(setting: Setting, state: State) -> State:
         return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
     if state.accepted:
         return _verify(setting, state, reason)
+    if state.taken_back:
+        return stop(state, "suite-refused", state.taken_back)
     return stop(state, reason, f"after {state.cycle} cycles and {state.tested} tested edits")
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.refine._edits import EditError, apply
 from regauge.refine._evidence import better_p
 from regauge.refine._fates import named
 from regauge.refine._plan import holdout_cases_of, verification_phase, without
 from regauge.refine._state import Note
-from regauge.refine._steps import accept_best, stop, tried
+from regauge.refine._steps import accept_best, search_again, stop, tried
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.gate import Count
+    from regauge.refine._memory import Finding
     from regauge.refine._state import Accepted, Setting, State, StopReason, SuiteSaid, TrialsDone
 
 __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
@@ -23,6 +26,8 @@ __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out
 # An edit whose removal costs a check this much is needed.
 _NEEDED = 0.12
 _FRESH_LOOKS = 6
+# More cases than these, seen or unseen, are not drawn for one edit at one look.
+_FRESH_CASES = 6
 # Fewer trials of the holdout say nothing for an edit or against it.
 _HOLDOUT_TRIALS = 4
 # One lucky pass of a case that hardly ever passes proves nothing.
@@ -39,7 +44,9 @@ def out_of(setting: Setting, state: State, reason: StopReason) -> State:
         known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
         return state.noting(note, phase="suite" if known else "holdout")
     if state.phase == "fresh":
-        return _roll_back(setting, state.noting(note), "undecided", "too few trials are left")
+        return _roll_back(
+            setting, state.noting(note), "undecided", "too few trials are left", state.doubtful
+        )
     if state.confirmed and state.phase == "confirm":
         state = accept_best(setting, state.noting(note, candidates=()))
         return state if state.stop else _resumed(setting, replace(state, ending=reason))
@@ -107,7 +114,7 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
             return stop(state, "provider-outage", "the gate could not measure the revision")
         case "reject" | "undecided":
             reason = told.reasons[0] if told.reasons else told.decision
-            finding = "suite-refused" if told.decision == "reject" else "undecided"
+            finding: Finding = "suite-refused" if told.decision == "reject" else "undecided"
             return _roll_back(setting, state, finding, reason)
 
 
@@ -121,24 +128,31 @@ def _judge_fresh(setting: Setting, state: State) -> State:
     """Whether every accepted edit helps on trials that chose nothing, on the holdout as well."""
     test = setting.policy.test
     waiting: list[str] = []
-    doubtful = ""
+    doubtful: dict[str, str] = {}
     for edit in reversed(state.accepted):
         check, unseen = edit.cluster.check, holdout_cases_of(setting, state, edit.cluster.check)
         odds = _generalises(setting, state, edit, unseen)
         drawn = state.fresh.over(state.text.digest, unseen, check).trials
         if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
-            return _roll_back(setting, state, "overfit", _compared(state, edit, unseen))
+            detail = _compared(state, edit, unseen)
+            return _roll_back(setting, state, "overfit", detail, (edit.text.digest,))
         if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
-            waiting += unseen
-            doubtful = _compared(state, edit, unseen)
+            waiting += unseen[:_FRESH_CASES]
+            doubtful[edit.text.digest] = _compared(state, edit, unseen)
         if _fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
-            waiting += (*edit.cluster.failing, *unseen)
-            doubtful = f"the gain in {check} does not show on fresh trials"
+            waiting += (*edit.cluster.failing[:_FRESH_CASES], *unseen[:_FRESH_CASES])
+            doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
         return _accepted(setting, state)
     if state.look < _FRESH_LOOKS:
-        return replace(state, phase="fresh", waiting=tuple(dict.fromkeys(waiting)))
-    return _roll_back(setting, state, "undecided", doubtful)
+        return replace(
+            state,
+            phase="fresh",
+            waiting=tuple(dict.fromkeys(waiting)),
+            doubtful=tuple(doubtful),
+        )
+    detail = "; ".join(doubtful.values())
+    return _roll_back(setting, state, "undecided", detail, tuple(doubtful))
 
 
 def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
@@ -204,25 +218,44 @@ def _accepted(setting: Setting, state: State) -> State:
     return stop(state.noting(note), reason, text, proposal=True)
 
 
-def _roll_back(setting: Setting, state: State, finding: str, detail: str) -> State:
-    """Take the newest edit back; what is left is verified anew."""
-    newest = state.accepted[-1]
-    rest = state.accepted[:-1]
-    before = rest[-1].text if rest else setting.base
-    note = Note(
-        event="rolled-back",
-        subject=newest.text.digest,
-        text=f"{newest.edit.strategy} for {newest.cluster.key}: {detail}",
-        numbers=named(newest.edit),
+def _roll_back(
+    setting: Setting, state: State, finding: Finding, detail: str, texts: Sequence[str] = ()
+) -> State:
+    """Take edits back, the newest one unless it is said which; go on with what is left.
+
+    What is left is verified anew, after other edits were sought where that can still be paid.
+    """
+    texts = texts or (state.accepted[-1].text.digest,)
+    open_before, text = state.open, setting.base
+    rest: list[Accepted] = []
+    before = setting.base
+    for edit in state.accepted:
+        if edit.text.digest in texts:
+            note = Note(
+                event="rolled-back",
+                subject=edit.text.digest,
+                text=f"{edit.edit.strategy} for {edit.cluster.key}: {detail}",
+                numbers=named(edit.edit),
+            )
+            state = replace(state, text=before, open=(edit.cluster,))
+            state = tried(state, edit.text, detail, finding).noting(note)
+        else:
+            with suppress(EditError):  # it changes what was taken back: it goes as well
+                text = apply(text, edit.edit.ops)
+                rest.append(replace(edit, text=text))
+        before = edit.text
+    state = replace(
+        state,
+        text=text,
+        accepted=tuple(rest),
+        open=open_before,
+        look=0,
+        waiting=(),
+        doubtful=(),
+        taken_back=detail,
     )
-    open_before = state.open
-    state = replace(state, text=before, accepted=rest, open=(newest.cluster,))
-    match finding:
-        case "overfit" | "suite-refused" | "undecided":
-            state = tried(state, newest.text, detail, finding)
-        case _:
-            raise ValueError(f"{finding!r} takes no edit back")
-    state = replace(state, open=open_before, look=0).noting(note)
+    if state.ending == "goal-met" and state.cycle < setting.policy.limits.cycles:
+        return search_again(setting, replace(state, ending=None))
     if not rest:
         return stop(state, "suite-refused", detail)
     return replace(state, phase="suite")
