@@ -135,7 +135,8 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
 def test_a_directory_that_cannot_be_written_is_named(place: Place):
     place.write("evals", "a file where a folder should be\n")
     out = place.regauge("init", "--yes", code=2)
-    assert "evals/test_ticket_kind.py cannot be written" in out
+    assert "evals is a file, and evals/test_ticket_kind.py needs a directory" in out
+    assert place.files() == ["evals"]
 
 
 def test_the_workflows_reach_no_shell_with_text_of_others_and_may_no_more_than_needed(made: Place):

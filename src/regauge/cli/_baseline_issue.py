@@ -49,7 +49,7 @@ def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
 def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "Fresh trials of the default branch fail where earlier ones passed."
     for one in done:
-        drift = one["drift"] or {"worse": False, "changes": []}
+        drift: Mapping[str, Any] = one["drift"] or {"worse": False, "changes": []}
         worse = [change for change in one["changes"] if change["direction"] == "worse"]
         drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
         if not worse and not drift["worse"]:
