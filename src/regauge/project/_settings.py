@@ -1,26 +1,19 @@
-"""Where a project's files are, and what `[tool.regauge]` in its pyproject.toml says."""
+"""What `[tool.regauge]` in pyproject.toml may say: every setting, its range and its default."""
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-
-from regauge.errors import ConfigError, Fault, UsageError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 __all__ = [
+    "SETTING_NAMES",
     "CalibrationSettings",
     "EndpointSettings",
     "GateSettings",
     "PriceSettings",
-    "Project",
     "RecordMode",
     "RefineSettings",
     "Settings",
@@ -197,136 +190,7 @@ class Settings(_Table):
     refine: RefineSettings = Field(default_factory=RefineSettings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Project:
-    """A directory with prompts, fixtures and evals in it."""
-
-    root: Path
-
-    @classmethod
-    def find(cls, start: Path | None = None) -> Project:
-        """The nearest directory, from `start` upwards, with a `[tool.regauge]` or a `prompts/`.
-
-        Where there is none, `start` itself (the working directory by default).
-        """
-        here = (start or Path.cwd()).resolve()
-        for directory in (here, *here.parents):
-            pyproject = directory / "pyproject.toml"
-            if pyproject.is_file() and "[tool.regauge" in pyproject.read_text(
-                encoding="utf-8", errors="replace"
-            ):
-                return cls(root=directory)
-            if (directory / "prompts").is_dir() or (directory / ".git").exists():
-                return cls(root=directory)
-        return cls(root=here)
-
-    @property
-    def prompts_dir(self) -> Path:
-        """Where prompt files and `prompts.lock` are."""
-        return self.root / "prompts"
-
-    @property
-    def fixtures_dir(self) -> Path:
-        """Where golden datasets, recordings and baselines are; the lock of long inputs too."""
-        return self.root / "fixtures"
-
-    @property
-    def golden_dir(self) -> Path:
-        """Where golden datasets are."""
-        return self.fixtures_dir / "golden"
-
-    @property
-    def recordings_dir(self) -> Path:
-        """Where committed recordings are."""
-        return self.fixtures_dir / "recordings"
-
-    @property
-    def labels_dir(self) -> Path:
-        """Where labels of people are, and the calibration records made with them."""
-        return self.fixtures_dir / "labels"
-
-    @property
-    def state_dir(self) -> Path:
-        """Where runs and the local store are; never committed."""
-        return self.root / ".regauge"
-
-    def prepare_state_dir(self) -> None:
-        """Make `.regauge/`, which git does not look into.
-
-        Raises:
-            UsageError: Something that is no directory stands in its place, or it cannot be made.
-        """
-        try:
-            self.state_dir.mkdir(parents=True, exist_ok=True)
-            ignore = self.state_dir / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("# Runs and the local store belong to this machine.\n*\n")
-        except OSError as error:
-            raise UsageError(
-                f"{self.state_dir} cannot be used: {error.strerror or error}\n"
-                "  fix: move what stands there, or give write permission"
-            ) from error
-
-    @property
-    def pyproject(self) -> Path:
-        """The file that may hold `[tool.regauge]`."""
-        return self.root / "pyproject.toml"
-
-    def relative(self, path: Path) -> Path:
-        """`path` as people write it: relative to the root where it is below it."""
-        return path.relative_to(self.root) if path.is_relative_to(self.root) else path
-
-    @cached_property
-    def settings(self) -> Settings:
-        """What `[tool.regauge]` says, or the defaults.
-
-        Raises:
-            ConfigError: The file does not parse, or a setting is unknown or out of range.
-        """
-        if not self.pyproject.is_file():
-            return Settings()
-        try:
-            text = self.pyproject.read_bytes().decode("utf-8")
-            tool = tomllib.loads(text).get("tool", {})
-        except OSError as error:
-            message = f"cannot be read: {error.strerror or error}"
-            raise ConfigError([Fault(path=self.pyproject, line=None, message=message)]) from error
-        except ValueError as error:
-            fault = Fault(
-                path=self.pyproject,
-                line=None,
-                message=f"not TOML: {error}",
-                fix="mend it; `pytest` and other tools stumble over it, too",
-            )
-            raise ConfigError([fault]) from error
-        table = tool.get("regauge", {}) if isinstance(tool, dict) else {}
-        try:
-            return Settings.model_validate(table)
-        except ValidationError as error:
-            faults = [
-                _setting_fault(self.pyproject, text, item["loc"], item["msg"])
-                for item in error.errors()
-            ]
-            raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
-
-
-def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem: str) -> Fault:
-    """The fault of one setting, with the line its key stands on where that can be found."""
-    key = next(str(part) for part in reversed(where) if isinstance(part, str))
-    begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
-    line = next((n for n, found in enumerate(text.splitlines(), 1) if begins.match(found)), None)
-    fix = ""
-    if problem == "Extra inputs are not permitted":
-        problem = "no such setting"
-        near = difflib.get_close_matches(key, _SETTING_NAMES, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else "remove it"
-    name = ".".join(str(part) for part in ("tool", "regauge", *where))
-    return Fault(
-        path=path, line=line, message=f"{name}: {problem.removeprefix('Value error, ')}", fix=fix
-    )
-
-
-_SETTING_NAMES = sorted(
+SETTING_NAMES = sorted(
     {
         name
         for table in (

@@ -1,0 +1,25 @@
+"""A project: where its files are (`_project.py`), and what may be set in it (`_settings.py`)."""
+
+from __future__ import annotations
+
+from regauge.project._project import Project
+from regauge.project._settings import (
+    CalibrationSettings,
+    EndpointSettings,
+    GateSettings,
+    PriceSettings,
+    RecordMode,
+    RefineSettings,
+    Settings,
+)
+
+__all__ = [
+    "CalibrationSettings",
+    "EndpointSettings",
+    "GateSettings",
+    "PriceSettings",
+    "Project",
+    "RecordMode",
+    "RefineSettings",
+    "Settings",
+]
