@@ -160,8 +160,9 @@ def _load() -> None:
     for name in _LOADED_LATE:
         importlib.import_module(name)
     for found in pkgutil.walk_packages(regauge.__path__, "regauge."):
-        # What cannot be loaded fails where it is used, as it would without this.
-        if not found.name.endswith("__main__"):
+        # What cannot be loaded fails where it is used, as it would without this. deepeval reads
+        # and writes files of the directory that it is first loaded in.
+        if not found.name.endswith("__main__") and "deepeval" not in found.name:
             with contextlib.suppress(Exception):
                 importlib.import_module(found.name)
     # It would say of plugins that they were loaded too early to have their asserts rewritten.

@@ -53,16 +53,16 @@ def test_a_metric_is_measured_recorded_and_replayed_without_deepeval(judged: Eva
     assert len(judged.recordings("verdicts/triage")) == 6
     steps = [line for line in judged.recordings("judges/triage") if '"steps"' in str(line)]
     assert len(steps) == 1, "steps are made once, not for each case"
-    replay = judged.run("--record=none", "-s")
-    assert "loaded: []" in replay.stdout.str(), replay.stdout.str()
+    said, _ = judged.start("--record=none", "-s").communicate(timeout=120)
+    assert "loaded: []" in said, said
     assert verdicts(judged) == first
     again = judged.run("--record=none", "--rejudge", "-s")
     assert "loaded: ['deepeval'" in again.stdout.str(), again.stdout.str()
     assert verdicts(judged) == first
     strict = FAITHFUL.replace("0.1", "1.0")
     judged.judged_by(f"min_chars(1), {RIGHT}, {strict}", more=MODEL_JUDGES_GATE)
-    replay = judged.run("--record=none", "-s")
-    assert "loaded: []" in replay.stdout.str(), "a threshold is ours, and measures nothing anew"
+    said, _ = judged.start("--record=none", "-s").communicate(timeout=120)
+    assert "loaded: []" in said, "a threshold is ours, and measures nothing anew"
     assert [score for *_, score in verdicts(judged)] == [score for *_, score in first]
 
 

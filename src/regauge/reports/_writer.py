@@ -121,7 +121,8 @@ class RunWriter:
         record = RunRecord(
             id=self.directory.name,
             started_at=started_at.isoformat(),
-            finished_at=datetime.now(UTC).replace(microsecond=0).isoformat(),
+            # With its fraction, which tells runs apart that began in one second.
+            finished_at=datetime.now(UTC).isoformat(),
             status="interrupted" if interrupted else "finished",
             regauge_version=version("regauge"),
             python_version=platform.python_version(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regauge.stats import wilson
@@ -88,7 +89,7 @@ def points_of(
     Args:
         record: The run.
         rows: Its trials.
-        measured: By prompt, how it was measured so far.
+        measured: By prompt, how it was measured so far, the oldest first.
     """
     own = {suite.prompt: suite for suite in reversed(record.suites) if suite.arm != "main"}
     counts = pass_counts(record, rows)
@@ -96,12 +97,11 @@ def points_of(
     for prompt, suite in own.items():
         met = [
             _point(one.run, one.started_at, one, one.passed, one.measured)
-            for one in measured.get(prompt, ())
+            for one in takewhile(lambda one: one.run != record.id, measured.get(prompt, ()))
             if one.measured
             and one.arm != "main"
             and (one.dataset, one.model) == (suite.dataset, suite.model)
             and one.started_at <= record.started_at
-            and one.run != record.id
         ]
         passed, cases = counts.get(prompt, (0, 0))
         if cases:
