@@ -120,9 +120,9 @@ class Project:
                 fix="mend it; `pytest` and other tools stumble over it, too",
             )
             raise ConfigError([fault]) from error
-        table = cast("dict[str, Any]", tool).get("regauge", {}) if isinstance(tool, dict) else {}
+        known = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
         try:
-            return Settings.model_validate(table)
+            return Settings.model_validate(known.get("regauge", {}))
         except ValidationError as error:
             faults = [
                 _setting_fault(self.pyproject, text, item["loc"], item["msg"])
