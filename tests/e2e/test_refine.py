@@ -107,6 +107,11 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     assert change["fresh"]["holdout"]["after"]["trials"] > 0
     assert found["suite"]["decision"] == "accept"
     assert found["spent"]["calls"] <= found["spent"]["calls_max"]
+    assert found["holdout_looks"] == {"before": 0, "after": 1, "max": 10}
+    with (latest(repo) / "trail.jsonl").open() as trail:
+        began = json.loads(trail.readline())["body"]
+    assert began["criteria"]["test"]["alpha"] == 0.05
+    assert " edits of 1 run\n" in repo.regauge("refine", "stats")
 
     said = repo.regauge("refine", "apply", "latest", "--json")
     assert json.loads(said[said.index("{") : said.index("}") + 1])["wrote"][0] == PROMPT
@@ -218,6 +223,16 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     assert repo.regauge("refine", "show", run.name) == (run / "revision.md").read_text()
     assert json.loads(repo.regauge("refine", "show", NAME, "--json")) == result(repo)
     assert "suite-accept" in repo.regauge("refine", "show", "latest", "--trail")
+    assert "has 1, so there is no such edit" in repo.regauge(
+        "refine", "reject", run.name, "--edit", "2", code=2
+    )
+    memory = run.parent / f"{NAME}.memory.json"
+    before = memory.read_text()
+    told = json.loads(repo.regauge("refine", "reject", run.name, "--json"))
+    assert told == {"run": run.name, "prompt": NAME, "rejected": [1]}
+    tried = json.loads(memory.read_text())["tried"]
+    assert tried[-1]["finding"] == "rejected-by-person"
+    memory.write_text(before)
     diff = repo.regauge("refine", "diff", "latest")
     assert json.loads(repo.regauge("refine", "diff", "latest", "--json"))["diff"] == diff
     (repo.root / "repair.patch").write_text(diff)

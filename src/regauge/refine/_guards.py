@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from regauge.refine._leaks import CaseText, Leaks
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from regauge.refine._policy import GuardPolicy
     from regauge.refine._text import PromptText
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "faults_in"]
 
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _NEGATED = re.compile(
@@ -28,6 +29,8 @@ _TAKEOVER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SAME_SUBJECT = 0.5
+# With fewer words in common, two lines may speak of different things.
+_PLAINLY = 3
 
 
 class Guard:
@@ -132,6 +135,19 @@ class Guard:
         added, _ = changed_lines(before, after)
         leak = self._leaks.found(added)
         return f"it gives a case away: {leak}" if leak else ""
+
+
+def faults_in(text: PromptText) -> list[str]:
+    """What a prompt says twice, or says and forbids, as far as its words tell plainly."""
+    lines = [line for line in text.lines if line.kind in {"rule", "text"}]
+    found = [f"{line.text.strip()!r} stands there twice" for line in lines if line.occurrence == 1]
+    found += [
+        f"{other.text.strip()!r} may contradict {one.text.strip()!r}"
+        for one, other in combinations(lines, 2)
+        if _contradicts(one.text, other.text)
+        and len(content_words(one.text) & content_words(other.text)) >= _PLAINLY
+    ]
+    return found
 
 
 def _slots(text: PromptText) -> list[frozenset[str]]:

@@ -59,6 +59,9 @@ def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
         f"{_plain(result['found'] or 'nothing was measured')}, over {cases['train']} train cases."
         f" {cases['holdout']} held-out cases only verify."
     )
+    notes = [*result.get("warnings", []), *result.get("preflight", [])]
+    if notes:
+        yield "\n".join(f"- Mind: {_plain(note)}." for note in notes[:_SHOWN])
 
 
 def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:
@@ -222,7 +225,7 @@ def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
 def _left(result: Mapping[str, Any]) -> Iterator[str]:
     if result["open"]:
         yield "## Still failing"
-        yield "\n".join(_failing(one) for one in result["open"])
+        yield "\n".join(f"{_failing(one)}{_unmoved(one)}" for one in result["open"])
     if result["flaky"]:
         yield "## Flaky, and left alone"
         yield "\n".join(_failing(one) for one in result["flaky"])
@@ -254,6 +257,14 @@ def _failing(one: Mapping[str, Any]) -> str:
         f"- `{_code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
         f"{f' and {more} more' if more > 0 else ''}"
     )
+
+
+def _unmoved(one: Mapping[str, Any]) -> str:
+    """A question to a person, where no edit did better in the least."""
+    if not one.get("tried") or one["moved"]:
+        return ""
+    tried = _counted(one["tried"], "edit")
+    return f". None of {tried} moved it: can the model do it, and is the check right?"
 
 
 def _counts(count: Mapping[str, int]) -> str:

@@ -113,7 +113,9 @@ def result_of(
             decisions, [one.edit for one in state.accepted], proposes=revision is not None
         ),
         "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
-        "open": [_failing(cluster) for cluster in state.open],
+        "warnings": began.get("warnings", []),
+        "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
+        "open": [{**_failing(cluster), **_moved(state, cluster)} for cluster in state.open],
         "flaky": [_failing(cluster) for cluster in state.flaky],
         "questions": [
             {**_failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
@@ -135,6 +137,15 @@ def diff_of(result: Mapping[str, JSON]) -> str:
     """What a result's revision changes of the file; empty where it proposes none."""
     revision = result["revision"]
     return str(revision["diff"]) if isinstance(revision, dict) else ""
+
+
+def _moved(state: State, cluster: Cluster) -> dict[str, Any]:
+    """How many edits were drawn for a cluster, and whether any did better in the least."""
+    tried = [entry for entry in state.memory.lessons(cluster.key) if entry.finding != "guarded"]
+    return {
+        "tried": len(tried),
+        "moved": any(entry.finding != "screened-out" for entry in tried),
+    }
 
 
 def _failing(cluster: Cluster) -> dict[str, Any]:

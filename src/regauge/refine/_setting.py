@@ -265,11 +265,27 @@ def about(
         "holdout_looks": sorted(setting.looked_before),
         "prior": dict(setting.prior),
         "calls_max": setting.policy.limits.calls,
+        "criteria": {
+            "test": asdict(setting.policy.test),
+            "guard": asdict(setting.policy.guard),
+            "checks": {name: check.criterion for name, check in setting.checks.items()},
+        },
         "options": options.to_json(),
+        "warnings": _warnings(subject, setting, options),
         "released": digest_of(list(subject.released)),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],
     }
+
+
+def _warnings(subject: Subject, setting: Setting, options: RunOptions) -> list[JSON]:
+    """What a reader of the evidence should know before reading it."""
+    refiner = options.model or str(next(iter(subject.members.values())).suite.model)
+    judges = [j for j in subject.judges().values() if refiner in getattr(j, "models", ())]
+    if not setting.critics or not judges:
+        return []
+    names = ", ".join(judge.name for judge in judges)
+    return [f"{refiner} proposes and judges ({names}): a model may favour its own words"]
 
 
 def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from regauge.refine._clusters import diagnose, tail
 from regauge.refine._edits import Delete, Replace
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._fates import named
+from regauge.refine._guards import faults_in
 from regauge.refine._memory import Tried, changed_lines, changed_places
 from regauge.refine._placement import TAKE_PLACE
 from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
@@ -79,7 +80,11 @@ def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
     again = replace(state, look=state.look + 1)
     if unclear_cases(setting, again):
         return again
-    return replace(state, look=0, phase="localise")
+    notes = [
+        Note(event="preflight", subject=setting.base.digest, text=text)
+        for text in faults_in(setting.base)
+    ]
+    return state.noting(*notes, look=0, phase="localise")
 
 
 def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
