@@ -31,6 +31,7 @@ check: $(STAMP) ## Lint, types, layers, fixtures, docs and help texts.
 	$(BIN)/python fixtures/build/build.py --check
 	$(BIN)/regauge lint
 	$(BIN)/python -m cogapp --check -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
+	$(BIN)/python -m docs.plots --check
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 	$(BIN)/zizmor --offline --quiet .github
 
@@ -40,6 +41,7 @@ format: $(STAMP) ## Format and fix what can be fixed.
 
 docs: $(STAMP) ## Write the generated parts of the docs and build them.
 	$(BIN)/python -m tests.docs
+	$(BIN)/python -m docs.plots
 	$(BIN)/python -m cogapp -r -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
 	$(BIN)/sphinx-build docs docs/_build
 

@@ -1,0 +1,159 @@
+"""Draws the pictures of docs/explanation/gate-statistics.md from what the gate computes.
+
+`python -m docs.plots` writes them, `python -m docs.plots --check` fails where one is stale.
+Nobody is asked: every number is computed, or simulated with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from docs.charts import Chart, Mark
+from regauge.gate import Count, GatePolicy, operating_line
+from regauge.stats import clopper_pearson, log_e_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from regauge.gate import OperatingLine
+
+__all__ = ["pictures"]
+
+DIRECTORY = Path(__file__).parent / "explanation" / "pictures"
+# Passes of twelve trials of main, and the share of cases with so many: most are stable, some waver.
+TYPICAL = ((12, 0.80), (11, 0.10), (9, 0.05), (6, 0.02), (0, 0.03))
+# What twelve trials show of cases that pass 99 times of 100.
+STEADY = ((12, 0.886), (11, 0.108), (10, 0.006))
+STEADY_RATE = 0.99
+DROPS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.10, 0.12, 0.15)
+
+
+def pictures() -> Iterator[tuple[str, str]]:
+    """The name and the text of every picture."""
+    drawings: Sequence[tuple[str, Callable[[], str]]] = (
+        ("few-trials", few_trials),
+        ("one-case", one_case),
+        ("unchanged", unchanged),
+        ("drops", drops),
+    )
+    for name, draw in drawings:
+        yield f"{name}.svg", draw()
+
+
+def few_trials() -> str:
+    """How often a case may pass that passed so many of its trials."""
+    seen = [(0, 3), (1, 3), (2, 3), (3, 3), (9, 12), (12, 12), (20, 20), (60, 60)]
+    chart = Chart(
+        title="What a few trials say of a case",
+        x="how often the case passes, asked again and again",
+        y="",
+        x_ticks=[(rate, f"{rate} %") for rate in range(0, 101, 20)],
+        y_ticks=[(len(seen) - row, f"{k} of {n}") for row, (k, n) in enumerate(seen)],
+        height=310,
+        y_from=0.4,
+        y_to=len(seen) + 0.6,
+    )
+    for row, (passed, trials) in enumerate(seen):
+        found = clopper_pearson(passed, trials)
+        y = len(seen) - row
+        series = 0 if passed in {0, trials} else 1
+        chart.band(100 * found.low, 100 * found.high, y, series=series)
+        chart.mark(Mark(100 * passed / trials, y), series=series)
+    return chart.svg()
+
+
+def one_case() -> str:
+    """How evidence grows with every failure in a row, and where a case is named."""
+    failures = np.arange(1, 11)
+    policy = GatePolicy().case
+    bound = float(np.exp(policy.log_bound(100)))
+    chart = Chart(
+        title="When a failing case counts as broken",
+        x="times the new prompt failed in a row",
+        y="evidence against the new prompt",
+        x_ticks=[(n, str(n)) for n in range(1, 11)],
+        y_ticks=[(power, f"{10**power:,}") for power in range(6)],
+        y_to=6,
+        legend=Mark(1.15, 5.6),
+    )
+    chart.level(float(np.log10(bound)), "enough among 100 cases")
+    for series, passed in enumerate((12, 11, 9, 6)):
+        evidence = log_e_value(passed, 12, 0, failures) / np.log(10)
+        points = [
+            Mark(float(n), float(e))
+            for n, e in zip(failures, evidence, strict=True)
+            if 0 <= e <= 6  # noqa: PLR2004 - the ends of the axis
+        ]
+        chart.line(points, f"main passed {passed} of 12", series=series)
+    return chart.svg()
+
+
+def unchanged() -> str:
+    """How often a prompt that changed nothing is blocked: by "all must pass", and by the gate."""
+    sizes = (5, 10, 20, 50, 100, 150, 200)
+    chart = Chart(
+        title="How often a prompt that changed nothing is blocked",
+        x="cases, each of which passes 99 times of 100",
+        y="of 100 runs",
+        x_ticks=[(n, str(n)) for n in (5, 50, 100, 150, 200)],
+        y_ticks=[(rate, str(rate)) for rate in range(0, 101, 20)],
+    )
+    naive = [Mark(n, 100 * (1 - STEADY_RATE**n)) for n in sizes]
+    chart.line(naive, "every case must pass", series=1)
+    ours = [Mark(n, 100 * _line(STEADY, n, ()).false_alarm.value) for n in sizes]
+    chart.line(ours, "this gate", series=0)
+    return chart.svg()
+
+
+def drops() -> str:
+    """How often the gate finds that every case passes less often, by how much and in how many."""
+    chart = Chart(
+        title="How often a drop of all cases is found",
+        x="points by which every case passes less often",
+        y="of 100 runs",
+        x_ticks=[(points, str(points)) for points in (0, 2, 5, 10, 15)],
+        y_ticks=[(rate, str(rate)) for rate in range(0, 101, 20)],
+        legend=Mark(11.6, 33),
+    )
+    for series, cases in enumerate((200, 100, 50, 20)):
+        line = _line(TYPICAL, cases, DROPS)
+        points = [Mark(0, 100 * line.false_alarm.value)]
+        points += [Mark(100 * drop, 100 * rate.value) for drop, rate in line.drops]
+        chart.line(points, f"{cases} cases", series=series)
+    return chart.svg()
+
+
+def _line(kinds: Sequence[tuple[int, float]], cases: int, sizes: Sequence[float]) -> OperatingLine:
+    """What the gate finds with so many cases of these kinds, each with twelve trials of main."""
+    histories = [
+        Count(passed=passed, trials=12)
+        for passed, share in kinds
+        for _ in range(round(1000 * share))
+    ]
+    line = operating_line(histories, GatePolicy(), cases=cases, drops=sizes)
+    assert line is not None
+    return line
+
+
+def main() -> None:
+    """Write the pictures, or with --check say which are stale."""
+    stale: list[str] = []
+    for name, text in pictures():
+        path = DIRECTORY / name
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        if "--check" in sys.argv[1:]:
+            stale.append(name)
+            continue
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    if stale:
+        sys.exit(f"stale: {', '.join(stale)}\n  fix: python -m docs.plots")
+
+
+if __name__ == "__main__":
+    main()
