@@ -221,7 +221,7 @@ class GitHubServer:
         return [
             pull
             for pull in self.pulls
-            if pull["state"] == "open"
+            if pull["state"] == query.get("state", "open")
             and query.get("head") in {None, pull["head"]["label"]}
             and query.get("base") in {None, pull["base"]["ref"]}
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,18 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     repo.git("push", "-q", "origin", "broken")
     assert "has commits of somebody in it" in pulls.refuses("apply", "latest", "--pr")
     assert pulls.pushed() == theirs
+    assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
+
+    # Somebody closes it: neither this run nor a later one proposes the same again.
+    github.pulls[-1]["state"] = "closed"
+    said = pulls("apply", "latest", "--pr", "--branch", "mine", "--json")
+    assert json.loads(said[said.index("{") :])["refused"] == github.pulls[-1]["html_url"]
+    assert len(github.pulls) == 2
+    assert "proposed the same and was closed" in said
+    (entry,) = json.loads((repo.root / f".regauge/refine/{NAME}.memory.json").read_text())["tried"]
+    assert entry["finding"] == "rejected-by-person"
+    # One that was merged refuses nothing.
+    github.pulls[-1]["merged_at"] = "2026-01-01T00:00:00Z"
     assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
     assert repo.git("status", "--porcelain") == ""
 

@@ -20,6 +20,7 @@ from regauge.refine import (
     find_refinement,
     list_refinements,
     read_trail,
+    reject,
     roll_back,
 )
 
@@ -102,6 +103,30 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
         _say_json(run, **done)
 
 
+@click.command(name="reject")
+@click.argument("name", metavar="RUN")
+@click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only that one.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
+    """Remember that a run's edits are not wanted; no later run proposes them."""
+    project = Project.find()
+    run = find_refinement(project, name)
+    changes = _result(run)["changes"]
+    number = len(changes) if (run.directory / "accepted.json").is_file() else 0
+    if not number or max(edits, default=0) > number:
+        has = f"has {number}" if number else "proposes none"
+        raise UsageError(f"run {run.id} {has}, so there is no such edit\n  fix: {_show(run)}")
+    refused = sorted(set(edits)) or [*range(1, number + 1)]
+    reject(project, run, [edit - 1 for edit in refused])
+    run.note(rejected=[*refused])
+    if as_json:
+        _say_json(run, rejected=[*refused])
+        return
+    for edit in refused:
+        change = changes[edit - 1]
+        echo(f"edit {edit} is not proposed again: {change['strategy']} for {change['check']}")
+
+
 @click.command(name="rollback")
 @click.argument("name", metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -115,6 +140,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
         _say_json(run, wrote=[project.relative(path).as_posix() for path in changed])
     else:
         echo(f"took back run {run.id}: {', '.join(str(short(path)) for path in changed)}")
+        echo(f"  should it not be proposed again: regauge refine reject {run.id}")
 
 
 @click.command(name="verify")
@@ -140,6 +166,7 @@ RUN_COMMANDS = (
     show_command,
     diff_command,
     apply_command,
+    reject_command,
     rollback_command,
     verify_command,
 )
@@ -177,10 +204,14 @@ def _result(run: Run) -> dict[str, Any]:
     if not run.result.is_file():
         raise UsageError(
             f"run {run.id} is not over\n  fix: regauge refine resume {run.id}, or see what it did:"
-            f" regauge refine show {run.id} --trail"
+            f" {_show(run)} --trail"
         )
     found: dict[str, Any] = json.loads(run.result.read_text(encoding="utf-8"))
     return found
+
+
+def _show(run: Run) -> str:
+    return f"regauge refine show {run.id}"
 
 
 def _say_json(run: Run, **facts: JSON) -> None:

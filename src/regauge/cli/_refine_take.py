@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from regauge.cli._terminal import short
+from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.prompts import find_prompt
 from regauge.refine import (
@@ -17,6 +18,7 @@ from regauge.refine import (
     has_unpushed,
     headline,
     push,
+    reject,
     remote_address,
     remote_tip,
     uncommitted,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.github import GitHub, GitHubAccess
+    from regauge.github import GitHub, GitHubAccess, Posted
     from regauge.project import Project
     from regauge.refine import Branch, Run
 
@@ -122,6 +124,14 @@ class Taking:
         return done
 
     def _branched(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
+        if self.access is not None and (refused := self._refused(self.access, result, name)):
+            reject(self.project, run, range(len(result["changes"])))
+            self.say(
+                f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
+                "  so it is not proposed again; should it be: reopen that one, or name another"
+                " branch with --branch"
+            )
+            return {"refused": refused.url}
         note = str(result["revision"]["note"]) or "Revise the prompt"
         title = f"{self.prompt}: {note[0].lower()}{note[1:]}"
         branch = commit_on_branch(
@@ -137,15 +147,23 @@ class Taking:
         if self.access is None:
             self.say(f"  push it: git push origin {branch.name}")
             return done
-        return {**done, "pull_request": self._opened(self.access, run, branch, title)}
+        body = f"{_mark(result)}\n{run.markdown.read_text(encoding='utf-8')}"
+        posted = self._opened(self.access, run, branch, title=title, body=body)
+        return {**done, "pull_request": posted.url}
 
-    def _opened(self, access: GitHubAccess, run: Run, branch: Branch, title: str) -> str:
+    def _refused(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
+        """The pull request that proposed the same, and that somebody closed."""
+        with _github(access, self.say) as github:
+            return github.refused_pull_request(name, self.base, _mark(result))
+
+    def _opened(
+        self, access: GitHubAccess, run: Run, branch: Branch, *, title: str, body: str
+    ) -> Posted:
         """Push, and open the pull request or renew the one that is open.
 
         Raises:
             RegaugeError: One of the two was refused; the branch is there all the same.
         """
-        body = run.markdown.read_text(encoding="utf-8")
         try:
             push(self.path, branch)
             with _github(access, self.say) as github:
@@ -160,7 +178,13 @@ class Taking:
             raise type(error)(words) from error
         run.note(pull_request=posted.url)
         self.say(f"pull request {posted.outcome}: {posted.url}")
-        return posted.url
+        return posted
+
+
+def _mark(result: Mapping[str, Any]) -> str:
+    """What tells a proposal from others, whenever it is found; it is not seen."""
+    lines: list[JSON] = [[change["removed"], change["added"]] for change in result["changes"]]
+    return f"<!-- regauge revision {digest_of(lines)[:16]} -->"
 
 
 def _base(project: Project, path: Path) -> str:

@@ -134,6 +134,18 @@ class GitHub:
         there = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
         return posted(there, "unchanged") if there is not None else None
 
+    def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
+        """The pull request of these branches that holds some words and was closed unmerged.
+
+        Raises:
+            GitHubError: GitHub cannot be reached, or refuses.
+        """
+        what = f"look for a pull request of {head} that was closed"
+        for pull in self._pulls({"head": self._full(head), "base": base, "state": "closed"}, what):
+            if not pull.get("merged_at") and words in (pull.get("body") or ""):
+                return posted(pull, "unchanged")
+        return None
+
     def open_issue(
         self, *, title: str, body: str, mark: Mark | None = None, labels: Sequence[str] = ()
     ) -> Posted:
@@ -192,9 +204,11 @@ class GitHub:
         return list(self._api.pages(request))
 
     def _pull_of(self, head: str, base: str, what: str) -> dict[str, Any] | None:
+        return next(iter(self._pulls({"head": self._full(head), "base": base}, what)), None)
+
+    def _full(self, head: str) -> str:
         owner = self._api.access.repo.partition("/")[0]
-        full = head if ":" in head else f"{owner}:{head}"
-        return next(iter(self._pulls({"head": full, "base": base}, what)), None)
+        return head if ":" in head else f"{owner}:{head}"
 
     def _renewed(
         self, path: str, there: dict[str, Any], title: str, text: str, what: str
