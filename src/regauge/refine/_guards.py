@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._leaks import CaseText, Leaks
 from regauge.refine._memory import changed_lines
+from regauge.refine._scope import Scope
 from regauge.refine._text import content_words, count_words
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ class Guard:
         )
         self._policy = policy
         self._frozen = frozenset(line.strip() for line in frozen)
-        self._leaks = Leaks(cases, (base.whole, *public), policy)
+        said = (base.whole, *public)
+        self._leaks = Leaks(cases, said, policy)
+        self._scope = Scope(cases, said)
         self._base_lines = frozenset(line.text for line in base.lines if line.text.strip())
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
@@ -73,6 +76,10 @@ class Guard:
             or self._meaning(before, after)
             or self._leak(before, after)
         )
+
+    def named_in(self, added: str) -> frozenset[str]:
+        """The ids of the cases that new text speaks of, and of no others."""
+        return self._scope.named(added)
 
     def leaks_in(self, text: PromptText) -> str:
         """What a whole text gives away that the prompt did not when the run began."""

@@ -130,15 +130,16 @@ def _judge_fresh(setting: Setting, state: State) -> State:
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
     for edit in reversed(state.accepted):
-        check, unseen = edit.cluster.check, holdout_cases_of(setting, state, edit.cluster.check)
-        odds = _generalises(setting, state, edit, unseen)
+        check = edit.cluster.check
+        seen, unseen = _either_side(setting, state, edit)
+        odds = _generalises(setting, state, edit, seen, unseen)
         drawn = state.fresh.over(state.text.digest, unseen, check).trials
         if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
-            detail = _compared(state, edit, unseen)
+            detail = _compared(state, edit, seen, unseen)
             return _roll_back(setting, state, "overfit", detail, (edit.text.digest,))
         if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
             waiting += unseen[:_FRESH_CASES]
-            doubtful[edit.text.digest] = _compared(state, edit, unseen)
+            doubtful[edit.text.digest] = _compared(state, edit, seen, unseen)
         if _fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
             waiting += (*edit.cluster.failing[:_FRESH_CASES], *unseen[:_FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
@@ -155,6 +156,26 @@ def _judge_fresh(setting: Setting, state: State) -> State:
     return _roll_back(setting, state, "undecided", detail, tuple(doubtful))
 
 
+def _either_side(
+    setting: Setting, state: State, edit: Accepted
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The cases an edit was made for, and failing ones of which it must be shown that it helps.
+
+    These are held-out cases. Of an edit that names what some cases are about, they are cases that
+    it does not name: on the holdout, or else among the train cases. Where it names all that fail
+    there is nothing narrow in it.
+    """
+    check, cases = edit.cluster.check, edit.cluster.cases
+    unseen = holdout_cases_of(setting, state, check)
+    named = setting.guard.named_in(edit.edit.added)
+    seen = tuple(case for case in cases if case in named)
+    for others in (unseen, edit.cluster.failing):
+        rest = tuple(case for case in others if case not in named)
+        if seen and rest:
+            return seen, rest
+    return cases, unseen
+
+
 def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
     """How likely the fresh trials of both texts come out so when the revision is no better."""
     # Where nothing failed there is nothing to gain. Both texts are drawn anew, so that the choice
@@ -164,15 +185,20 @@ def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[st
     return better_p(state.fresh, state.text.digest, base, cases, edit.cluster.check)
 
 
-def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
-    """How many times likelier the holdout's trials are if the edit helps there as on train cases.
+def _generalises(
+    setting: Setting,
+    state: State,
+    edit: Accepted,
+    seen: Sequence[str],
+    unseen: Sequence[str],
+) -> float:
+    """How many times likelier the trials of unseen cases are if the edit helps as on seen ones.
 
     The other explanation is that it does nothing there. Without a holdout case nothing is known.
     """
     check, base = edit.cluster.check, setting.base.digest
-    cases = (*edit.cluster.cases, *unseen)
-    before = _rate(state.tally.over(base, cases, check))
-    helped = state.fresh.over(state.text.digest, edit.cluster.cases, check) + edit.after
+    before = _rate(state.tally.over(base, (*seen, *unseen), check))
+    helped = _passed_on(state, edit, seen)
     gain = _log_odds(_rate(helped)) - _log_odds(before)
     odds = 0.0 if unseen else math.inf
     for case in unseen:
@@ -188,6 +214,15 @@ def _generalises(setting: Setting, state: State, edit: Accepted, unseen: Sequenc
     return math.exp(min(odds, 700.0))
 
 
+def _passed_on(state: State, edit: Accepted, seen: Sequence[str]) -> Count:
+    """What cases that an edit was made for passed with it, on all trials that are known."""
+    check = edit.cluster.check
+    chosen = edit.after
+    if seen != edit.cluster.cases:
+        chosen = state.tally.over(edit.text.digest, seen, check)
+    return state.fresh.over(state.text.digest, seen, check) + chosen
+
+
 def _rate(count: Count) -> float:
     """A share that is never 0 or 1."""
     return (count.passed + 1) / (count.trials + 2)
@@ -197,12 +232,12 @@ def _log_odds(rate: float) -> float:
     return math.log(rate / (1 - rate))
 
 
-def _compared(state: State, edit: Accepted, unseen: Sequence[str]) -> str:
+def _compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
     check, text = edit.cluster.check, state.text.digest
-    seen = state.fresh.over(text, edit.cluster.cases, check) + edit.after
+    known = _passed_on(state, edit, seen)
     others = state.fresh.over(text, unseen, check)
     return (
-        f"{check} passes {seen.passed} of {seen.trials} trials of cases it was made for, and only"
+        f"{check} passes {known.passed} of {known.trials} trials of cases it was made for, and only"
         f" {others.passed} of {others.trials} of the others"
     )
 
