@@ -37,7 +37,7 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
     edits = edits_of_runs(Project.find())
     if prompt is not None:
         edits = [edit for edit in edits if edit["prompt"] == prompt]
-    tables = {by: FateTable.of(edits, by) for by in _GROUPINGS}
+    tables: dict[Grouping, FateTable] = {by: FateTable.of(edits, by) for by in _GROUPINGS}
     if as_json:
         click.echo(json.dumps(_document(edits, tables), indent=1))
         return

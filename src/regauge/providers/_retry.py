@@ -102,14 +102,13 @@ async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger
         try:
             return await counted()
         except AttemptError as error:
-            first: AttemptError | None = error
+            failed = [error]
         import stamina
 
         async for once in stamina.retry_context(on=wait_or_stop, attempts=None, timeout=None):
             with once:
-                if first is not None:
-                    failed, first = first, None
-                    raise failed
+                if failed:
+                    raise failed.pop()
                 return await counted()
     except AttemptError as error:
         error.attempts = ledger.attempts

@@ -89,7 +89,7 @@ class Leaks:
     def found(self, added: str) -> str:
         """What of a text gives a case away, in words; empty where nothing does."""
         lines = [line for line in added.splitlines() if line.strip()]
-        leak = next(filter(None, map(self._of_line, lines)), "")
+        leak = next((leak for line in lines if (leak := self._of_line(line))), "")
         return leak or (self._retold(added) if len(lines) > 1 else "")
 
     def _of_line(self, line: str) -> str:

@@ -64,7 +64,7 @@ class LookLedger:
             return {}
         holdouts = cast("dict[str, Any]", found)
         return {
-            key: [str(look) for look in looks]
+            key: [str(look) for look in cast("list[object]", looks)]
             for key, looks in holdouts.items()
             if isinstance(looks, list)
         }
