@@ -28,7 +28,6 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _forking() -> _Forking:
 
 
 def _load() -> None:
-    """Load what commands load; nothing of it may warn."""
+    """Load what commands load."""
     from _pytest.assertion.rewrite import AssertionRewritingHook
     from _pytest.config import default_plugins
 
@@ -224,9 +223,7 @@ def _stop() -> None:
 if __name__ == "__main__":
     _codes: list[int] = []
     atexit.register(_stop)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _load()
+    _load()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as listening:
         asked = _next(listening)

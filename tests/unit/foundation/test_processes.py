@@ -1,0 +1,52 @@
+"""A forked process is what one that starts from nothing is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAYS = """\
+import json, os, sys
+seen = [__name__, os.getcwd(), sys.path[:2], {**os.environ}, sys.argv, sys.stdin.read()]
+json.dump([*seen, sys.stdout.encoding, sys.stdout.isatty()], sys.stdout)
+print("amiss", file=sys.stderr)
+sys.exit(eval(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("end", ["None", "7", "'in words'", "1 / 0"])
+def test_a_forked_process_sees_and_says_what_any_other_does(tmp_path: Path, end: str):
+    (tmp_path / "says.py").write_text(SAYS)
+    (tmp_path / "more").mkdir()
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "more"), "WORD": "ä"}
+    env.pop("HOME", None)
+    forked = processes.run("says", end, "--flag", cwd=tmp_path, env=env, given="read\nthis")
+    other = subprocess.run(
+        [sys.executable, "-m", "says", end, "--flag"],
+        cwd=tmp_path,
+        env=env,
+        input="read\nthis",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (forked.returncode, forked.stdout) == (other.returncode, other.stdout)
+    assert forked.stderr.splitlines()[0] == other.stderr.splitlines()[0] == "amiss"
+    assert forked.stderr.splitlines()[-1] == other.stderr.splitlines()[-1]
+
+
+def test_a_process_that_does_not_end_is_ended_and_the_next_one_runs(tmp_path: Path):
+    (tmp_path / "waits.py").write_text("import time; time.sleep(60)")
+    with pytest.raises(subprocess.TimeoutExpired):
+        processes.run("waits", cwd=tmp_path, env={**os.environ}, timeout_s=0.2)
+    (tmp_path / "ends.py").write_text("print('done')")
+    assert processes.run("ends", cwd=tmp_path, env={**os.environ}).stdout == "done\n"
