@@ -117,6 +117,8 @@ def _unmeasured(report: CaseReport, context: MessageContext) -> str:
         return f"none of its trials is recorded; it needs {_trials(report.needs, 'live ')}."
     asked = report.candidate.trials + report.missing
     why = f" ({context.unmeasured})" if context.unmeasured else ""
+    if asked == 1:
+        return f"its only trial has no verdict{why}."
     return f"{report.missing or 'some'} of {asked or 'its'} trials have no verdict{why}."
 
 
@@ -128,7 +130,7 @@ def _flaky(report: CaseReport, context: MessageContext) -> str:
     if new.trials > 1 and new.failed == 1:
         words = f"failed once, passed {new.passed} of {new.trials - 1} other trials"
     elif new.failed:
-        words = f"failed {_failed(new)} trials"
+        words = "failed its only trial" if new.trials == 1 else f"failed {_failed(new)} trials"
     else:
         words = f"passed {new}"
     return f"{words}; {fails}. Not blocking."

@@ -137,7 +137,11 @@ def report(
                 " field_equals failed 1 of 3."
             ),
         ),
-        (report("unmeasured", missing=1), "1 of 1 trials have no verdict (HTTP 429)."),
+        (report("unmeasured", missing=1), "its only trial has no verdict (HTTP 429)."),
+        (
+            report("flaky", count(0, 1), count(1, 12)),
+            "failed its only trial; main fails it 11 of 12 times too. Not blocking.",
+        ),
         (report("unchanged"), "the request is the same to the byte; nothing was drawn."),
         (
             report("removed", blocks=True),
