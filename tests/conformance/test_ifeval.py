@@ -111,7 +111,9 @@ def test_the_name_of_a_file_does_not_say_whether_it_is_packed(tmp_path: Path):
     assert list(rows_of(plain)) == list(rows_of(packed)) == [{"key": 1}]
 
 
-@pytest.mark.parametrize("content", [None, gzip.compress(b'{"key": 1}')[:-9]])
+@pytest.mark.parametrize(
+    "content", [None, gzip.compress(b'{"key": 1}')[:-9]], ids=["missing", "cut off"]
+)
 def test_a_file_that_cannot_be_read_is_told(
     content: bytes | None,
     tmp_path: Path,
