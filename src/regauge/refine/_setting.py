@@ -50,6 +50,7 @@ __all__ = [
     "changes",
     "setting_of",
     "subject_of",
+    "warnings_of",
 ]
 
 # Each seed has numbers of its own.
@@ -252,6 +253,7 @@ def about(
     suites = {id(member.suite): member.suite for member in subject.members.values()}
     cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
     judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
+    refiner = options.model or str(next(iter(suites.values())).model)
     return {
         "prompt": subject.prompt.name,
         "version": str(subject.prompt.version or ""),
@@ -271,21 +273,25 @@ def about(
             "checks": {name: check.criterion for name, check in setting.checks.items()},
         },
         "options": options.to_json(),
-        "warnings": _warnings(subject, setting, options),
+        "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
         "released": digest_of(list(subject.released)),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],
     }
 
 
-def _warnings(subject: Subject, setting: Setting, options: RunOptions) -> list[JSON]:
-    """What a reader of the evidence should know before reading it."""
-    refiner = options.model or str(next(iter(subject.members.values())).suite.model)
-    judges = [j for j in subject.judges().values() if refiner in getattr(j, "models", ())]
-    if not setting.critics or not judges:
-        return []
-    names = ", ".join(judge.name for judge in judges)
-    return [f"{refiner} proposes and judges ({names}): a model may favour its own words"]
+def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
+    """What a reader of the evidence should know before reading it.
+
+    Args:
+        judges: Those that decide.
+        refiner: The model that may propose, as `provider:model`.
+        critics: Whether any proposer asks it.
+    """
+    same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
+    if not critics or not same:
+        return ()
+    return (f"{refiner} proposes and judges ({', '.join(same)}): a model may favour its own words",)
 
 
 def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ __all__ = [
     "Draws",
     "Interrupted",
     "Note",
+    "NoteEvent",
     "Observation",
     "Phase",
     "Proposed",
@@ -72,6 +73,29 @@ StopReason = Literal[
     "provider-outage",
     "no-key",  # a provider has no key, or refuses the one it is given
     "interrupted",
+]
+
+NoteEvent = Literal[
+    "preflight",  # the prompt says something twice, or may contradict itself
+    "localised",  # what a sentence carries, or stands in the way of
+    "diagnosed",
+    "criticised",
+    "unreadable",  # what a proposer said is no edit of this prompt
+    "guarded",
+    "screened",
+    "confirmed",
+    "refuted",
+    "undecided",
+    "kept",  # an earlier edit is still needed
+    "simplified",  # an earlier edit is needed no longer
+    "suite-accept",
+    "suite-reject",
+    "suite-undecided",
+    "suite-unmeasured",
+    "rolled-back",
+    "accepted",
+    "limit",
+    "stopped",
 ]
 
 CritiqueKind = Literal[
@@ -161,13 +185,13 @@ class Note:
     """One decision, for the audit trail.
 
     Attributes:
-        event: What was decided: `diagnosed`, `guarded`, `screened`, `confirmed`, ...
+        event: What was decided.
         subject: What it is about: a digest of a text, or the key of a cluster.
         text: In words.
         numbers: What decided it.
     """
 
-    event: str
+    event: NoteEvent
     subject: str
     text: str
     numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, "float | int | str"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN
 from regauge.refine._candidates import candidates_of, second_thoughts
@@ -192,7 +192,7 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         **named(candidate.edit),
     }
 
-    def said(event: Finding, text: str) -> State:
+    def said(event: Literal["confirmed", "refuted", "undecided"], text: str) -> State:
         note = Note(event=event, subject=new, text=text, numbers=numbers)
         return state.noting(note)
 

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from regauge.gate import Count
     from regauge.refine._memory import Finding
-    from regauge.refine._state import Accepted, Setting, State, StopReason, SuiteSaid, TrialsDone
+    from regauge.refine._state import (
+        Accepted,
+        NoteEvent,
+        Setting,
+        State,
+        StopReason,
+        SuiteSaid,
+        TrialsDone,
+    )
 
 __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
 
@@ -98,7 +106,7 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
         state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
     )
     note = Note(
-        event=f"suite-{told.decision}",
+        event=_SUITE_SAID[told.decision],
         subject=state.text.digest,
         text="; ".join(told.reasons) or told.decision,
         numbers={
@@ -299,6 +307,13 @@ def _roll_back(
 def _resumed(setting: Setting, state: State) -> State:
     return replace(state, phase=verification_phase(setting, state))
 
+
+_SUITE_SAID: dict[str, NoteEvent] = {
+    "accept": "suite-accept",
+    "reject": "suite-reject",
+    "undecided": "suite-undecided",
+    "unmeasured": "suite-unmeasured",
+}
 
 _LIMITS: dict[StopReason, str] = {
     "calls": "the calls of the budget are used",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from regauge.refine import markdown_of
+from regauge.refine._setting import warnings_of
 from regauge.refine._text import PromptText
 from tests.unit.refine.world import HEALTHY, SHORT, world
 
@@ -73,3 +75,15 @@ def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
     assert clash.endswith("may contradict '- Never answer long times in JSON format.'")
     mind = markdown_of({**NOTHING, "warnings": ["w"], "preflight": ["twice"]})
     assert "- Mind: w.\n- Mind: twice." in mind
+
+
+def test_a_model_that_proposes_and_judges_is_named():
+    judges: Any = {
+        "kind": SimpleNamespace(models=("openai:a",)),
+        "tone": SimpleNamespace(models=("openai:b", "openai:a")),
+        "short": SimpleNamespace(),
+    }
+    (said,) = warnings_of(judges, "openai:a", critics=True)
+    assert said.startswith("openai:a proposes and judges (kind, tone)")
+    assert not warnings_of(judges, "openai:c", critics=True)
+    assert not warnings_of(judges, "openai:a", critics=False)
