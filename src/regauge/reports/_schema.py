@@ -203,7 +203,7 @@ class Suggestion(_Document):
         stop: Why it ended.
         headline: What came of it, in one sentence.
         diff: Of the prompt's file; empty where nothing is proposed.
-        evidence: A line per changed check: how often it failed before and after.
+        evidence: A line per edit and one for the suite: how often trials failed before and after.
         markdown: The whole rationale.
         calls: Of the prompt's model.
         usd: What it cost, in US dollars.
