@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from regauge.refine._text import content_words
@@ -24,7 +25,10 @@ class Scope:
 
     def __init__(self, cases: Sequence[CaseText], public: Iterable[str]) -> None:
         self._words = {case.id: content_words("\n".join(case.texts)) for case in cases}
-        self._public = content_words("\n".join(public))
+        held = Counter(word for words in self._words.values() for word in words)
+        # What most cases have belongs to the subject and tells none apart.
+        common = {word for word, number in held.items() if 2 * number > len(cases)}
+        self._public = content_words("\n".join(public)) | common
 
     def named(self, text: str) -> frozenset[str]:
         """The ids of the cases whose input has a word that a text says and nothing public does."""
