@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from regauge.cli._calibrations import lint_labels, standings
 from regauge.cli._doctor_cases import duplicates, leaks
-from regauge.cli._evals import with_evals
+from regauge.cli._evals import NotCollectedError, with_evals
 from regauge.cli._finding import Finding, findings_of
 from regauge.cli._judges_of_evals import judges_in
-from regauge.cli._stale import recording_faults
+from regauge.cli._stale import recording_faults, untold_reasons
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, RegaugeError
 from regauge.prompts import load_prompt, prompt_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from regauge.project import Project
@@ -74,8 +74,14 @@ class EvalsSeen:
             self.findings += leaks(suite.prompt, suite.dataset)
 
 
-def look_at_evals(project: Project, path: Path) -> EvalsSeen:
-    """Collect the evals, run none of them, and say what is amiss."""
+def look_at_evals(project: Project, path: Path, *, told: Sequence[str]) -> EvalsSeen:
+    """Collect the evals, run none of them, and say what is amiss.
+
+    Args:
+        project: Whose evals.
+        path: Where they are.
+        told: Faults of prompt files, which are findings already, with their fixes.
+    """
     seen = EvalsSeen()
     seen.findings += findings_of(lint_labels(project), project, check="labels")
     try:
@@ -87,12 +93,24 @@ def look_at_evals(project: Project, path: Path) -> EvalsSeen:
             draw=False,
         )
     except RegaugeError as error:
-        words, _, fix = str(error).partition("\n  fix: ")
-        if not path.exists():
-            fix = "regauge init writes a first one; --evals names another directory"
-        message = f"the evals cannot be collected: {words}"
-        seen.findings.append(Finding(check="evals", level="error", message=message, fix=fix))
+        seen.findings.append(_not_collected(error, project, path, told))
     return seen
+
+
+def _not_collected(
+    error: RegaugeError, project: Project, path: Path, told: Sequence[str]
+) -> Finding:
+    if isinstance(error, NotCollectedError):
+        untold = untold_reasons(error, told, project)
+        if not untold:
+            message = "the evals cannot be collected before the prompts above are mended"
+            return Finding(check="evals", level="error", message=message)
+        error = NotCollectedError(untold)
+    words, _, fix = str(error).replace(f"{project.root}/", "").partition("\n  fix: ")
+    if not path.exists():
+        fix = "regauge init writes a first one; --evals names another directory"
+    message = f"the evals cannot be collected: {words}"
+    return Finding(check="evals", level="error", message=message, fix=fix)
 
 
 def _broken_cases(evals: EvalSession) -> Iterator[Finding]:

@@ -34,6 +34,9 @@ class Finding:
     message: str
     fix: str = ""
 
+    def __str__(self) -> str:
+        return self.message + (f"\n  fix: {self.fix}" if self.fix else "")
+
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.cli._calibrations import lint_calibrations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner import EvalSession
 
-__all__ = ["StaleFile", "lint_recordings", "recording_faults", "stale_files"]
+__all__ = ["StaleFile", "lint_recordings", "recording_faults", "stale_files", "untold_reasons"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +77,7 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
     return [*faults, *lint_judgements(evals, project)]
 
 
-def lint_recordings(
-    project: Project, evals_path: Path, *, told: Sequence[Fault] = ()
-) -> list[Fault]:
+def lint_recordings(project: Project, evals_path: Path, *, told: Sequence[str] = ()) -> list[Fault]:
     """One fault per file of recordings nobody asks for, or calibration of a judge that changed.
 
     Args:
@@ -101,9 +99,8 @@ def lint_recordings(
     except RecordingError as error:
         faults.extend(error.faults)
     except NotCollectedError as error:
-        reasons = {name: why for name, why in error.reasons.items() if _untold(why, told, project)}
-        if reasons:
-            faults.append(_not_collected(evals_path, NotCollectedError(reasons)))
+        if untold := untold_reasons(error, told, project):
+            faults.append(_not_collected(evals_path, NotCollectedError(untold)))
     except RegaugeError as error:
         faults.append(_not_collected(evals_path, error))
     return faults
@@ -113,9 +110,16 @@ def _not_collected(evals_path: Path, error: RegaugeError) -> Fault:
     return Fault(path=evals_path, line=None, message=f"the evals cannot be collected:\n{error}")
 
 
-def _untold(reason: str, told: Sequence[Fault], project: Project) -> str:
+def untold_reasons(
+    error: NotCollectedError, told: Sequence[str], project: Project
+) -> dict[str, str]:
+    """Why evals could not be collected, less those that faults keep which were told."""
+    return {name: why for name, why in error.reasons.items() if _untold(why, told, project)}
+
+
+def _untold(reason: str, told: Sequence[str], project: Project) -> str:
     """What a reason says beyond faults that were told."""
+    reason = reason.replace(f"{project.root}/", "")
     for fault in told:
-        shown = str(replace(fault, path=project.relative(fault.path)))
-        reason = reason.replace(str(fault), "").replace(shown, "")
+        reason = reason.replace(fault, "")
     return reason.strip()

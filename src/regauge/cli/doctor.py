@@ -34,6 +34,7 @@ Examples:
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 """
+_INDENT = " " * 7
 _TOOLS = ("regauge", "pytest", "openai", "deepeval")
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
@@ -71,9 +72,10 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         for one in findings:
-            echo(f"{_MARKS[one.level]:6} {one.check}: {one.message}", style=_STYLES[one.level])
+            message = one.message.replace("\n", f"\n{_INDENT}")
+            echo(f"{_MARKS[one.level]:6} {one.check}: {message}", style=_STYLES[one.level])
             if one.fix:
-                echo(f"       fix: {one.fix}")
+                echo(f"{_INDENT}fix: {one.fix}")
         echo(f"errors: {counts['error']}, warnings: {counts['warning']}, ok: {counts['ok']}")
     if counts["error"] or (strict and counts["warning"]):
         sys.exit(1)
@@ -88,8 +90,9 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Findi
         return
     yield Finding(check="settings", level="ok", message=f"{project.root} loads")
     yield from _git(project)
-    yield from _prompts(project)
-    seen = look_at_evals(project, evals)
+    prompts = list(_prompts(project))
+    yield from prompts
+    seen = look_at_evals(project, evals, told=[str(one) for one in prompts])
     yield from seen.findings
     models = {*seen.models, *filter(None, (settings.model, settings.judge_model))}
     yield from model_findings(models, settings, os.environ, offline=offline)

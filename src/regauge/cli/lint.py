@@ -54,7 +54,8 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     _ = project.settings  # what pyproject.toml says must be readable, too
     faults = lint_prompts(project, against=against)
     faults += lint_labels(project)
-    faults += lint_recordings(project, project.root / "evals", told=faults)
+    told = [_shown(project, fault) for fault in faults]
+    faults += lint_recordings(project, project.root / "evals", told=told)
     warnings = lint_warnings(project)
     count = len(prompt_files(project.prompts_dir))
     if not count:
