@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,18 @@ class Guard:
         )
         self._policy = policy
         self._frozen = frozenset(line.strip() for line in frozen)
-        said = (base.whole, *public)
-        self._leaks = Leaks(cases, said, policy)
-        self._scope = Scope(cases, said)
+        self._cases = cases
+        self._public = (base.whole, *public)
         self._base_lines = frozenset(line.text for line in base.lines if line.text.strip())
+
+    @cached_property
+    def _leaks(self) -> Leaks:
+        """Read once something is proposed: for a prompt that is sound, all cases are left alone."""
+        return Leaks(self._cases, self._public, self._policy)
+
+    @cached_property
+    def _scope(self) -> Scope:
+        return Scope(self._cases, self._public)
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         """Why an edit is not to be tried, in words; empty where nothing speaks against it."""
