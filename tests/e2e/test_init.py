@@ -76,6 +76,8 @@ def test_files_that_are_there_stay_byte_for_byte(place: Place):
     assert (place.root / "evals/conftest.py").read_bytes() == b"# mine\n"
     assert (place.root / ".github/workflows/evals.yml").read_bytes() == b"name: mine\r\n"
     assert "left alone  evals/conftest.py (is there already)" in out
+    not_ours = "not written: .github/workflows/evals.yml is your own"
+    assert f"left alone  .github/workflows/comment.yml ({not_ours})" in out
     merged = (place.root / "pyproject.toml").read_bytes().decode()
     assert merged.startswith(own["pyproject.toml"])
     assert merged.count("\n") == merged.count("\r\n")

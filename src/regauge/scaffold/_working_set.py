@@ -18,13 +18,15 @@ __all__ = ["plan_working_set", "write_planned"]
 
 PROMPT = "ticket-kind"
 _SAME = "is the same"
+_EVALS = ".github/workflows/evals.yml"
+_COMMENT = ".github/workflows/comment.yml"
 
 
 def plan_working_set(root: Path) -> list[Planned]:
     """What becomes of each file, in the order in which people read them; nothing is written.
 
     Prompt, cases and eval belong together: where one of them is there with another text, all
-    three are left out.
+    three are left out. The comment belongs to our workflow: with another one it would never run.
 
     Raises:
         UsageError: A file has the name of a directory that is needed.
@@ -38,8 +40,8 @@ def plan_working_set(root: Path) -> list[Planned]:
     rest = [
         Piece(path="evals/conftest.py", text=template("conftest.py.txt")),
         Piece(path="prompts/prompt.schema.json", text=schema_text("prompt")),
-        Piece(path=".github/workflows/evals.yml", text=template("workflow.yml")),
-        Piece(path=".github/workflows/comment.yml", text=template("comment.yml")),
+        Piece(path=_EVALS, text=template("workflow.yml")),
+        Piece(path=_COMMENT, text=template("comment.yml")),
         Piece(path=".gitignore", text=template("gitignore.txt")),
     ]
     for piece in (*trio, *rest):
@@ -48,7 +50,12 @@ def plan_working_set(root: Path) -> list[Planned]:
     if not taken and _named_elsewhere(root):
         taken = _named_elsewhere(root)
     planned = [_planned(root, piece, taken=taken) for piece in trio]
-    planned += [_planned(root, piece) for piece in rest]
+    other = next(
+        (piece.path for piece in rest if piece.path == _EVALS and _differs(root, piece)), ""
+    )
+    planned += [
+        _planned(root, piece, taken=other if piece.path == _COMMENT else "") for piece in rest
+    ]
     return [*planned, merge_pyproject(root)]
 
 
