@@ -92,7 +92,7 @@ def test_a_verdict_is_read(spec: RubricSpec, text: str, value: object, score: fl
         (STARS, '```json\n{"reasoning": "a", "sco', "cut off"),
         (STARS, f'{js(score=5)} and also {{"reasoning": "b', "cut off"),
         (STARS, '{"reasoning": "a", score: 5}', "not JSON"),
-        (STARS, '{"a":' * 5000, "nested too deeply"),
+        (STARS, '{"a":' * 200_000, "nested too deeply"),
         (STARS, f"{js(score=2)} Or rather: {js(score='great')}", "not a number"),
         (STARS, "3/5 of the times, 4/5 of the names", "states none"),
         (STARS, "Score: \uff15", "states none"),
