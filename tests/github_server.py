@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 BODY_MAX = 65_536
 ACTIONS = {"login": "github-actions[bot]", "type": "Bot"}
@@ -38,7 +37,7 @@ class _Asked:
     who: dict[str, str]
 
 
-class GitHubServer:
+class GitHubServer(Served):
     """One repository, `acme/prompts`, with what is said in it.
 
     Attributes:
@@ -66,26 +65,8 @@ class GitHubServer:
         self.moved_from: str | None = None
         self._lock = threading.RLock()
         self._next = 100
-        handler = type("Handler", (_Handler,), {"github": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), daemon=True
-        )
-        self.api_url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(10)
+        super().__init__(type("Handler", (_Handler,), {"github": self}))
+        self.api_url = self.address
 
     def pull(self, number: int, *, head: str = "acme:change", sha: str = "a" * 40) -> None:
         """Have an open pull request."""
@@ -241,16 +222,15 @@ _ROUTES: dict[str, Callable[[GitHubServer, _Asked], tuple[int, Any]]] = {
 }
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(JsonHandler):
     github: GitHubServer
     protocol_version = "HTTP/1.1"
 
-    def _handle(self) -> None:
+    def answer(self) -> None:
         github = self.github
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-        document = json.loads(raw) if raw else None
+        document = self.given()
         asked = f"{self.command} {parts.path.removeprefix(f'/repos/{github.repo}')}"
         github.asked.append(asked)
         fault = next(iter(github.faults.get(asked, [])), None)
@@ -275,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             status, said, headers = fault.status, fault.document, fault.headers
-        self._send(status, said, headers)
+        self.say(said, status=status, headers=headers)
 
     def _page(
         self, found: list[Any], path: str, query: dict[str, str]
@@ -286,17 +266,3 @@ class _Handler(BaseHTTPRequestHandler):
             return here, {}
         following = urlencode({**query, "page": number + 1})
         return here, {"Link": f'<{self.github.api_url}{path}?{following}>; rel="next"'}
-
-    def _send(self, status: int, said: Any, headers: dict[str, str]) -> None:
-        body = b"" if said is None else json.dumps(said).encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - the base class calls them so
-
-    def log_message(self, *arguments: Any) -> None:
-        """Say nothing."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.place import Place
+from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +42,7 @@ messages:
 LEAKED = "The disk of  node seven is almost full."
 
 
-class Models:
+class Models(Served):
     """A server that lists models and counts who asked for them.
 
     Attributes:
@@ -58,32 +57,21 @@ class Models:
         self.keys: list[str | None] = []
         models = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
+        class Handler(JsonHandler):
+            def answer(self) -> None:
                 models.keys.append(self.headers.get("Authorization"))
                 found = self.path == "/v1/models"
-                body = json.dumps({"object": "list", "data": models.listed}).encode()
-                self.send_response(models.status if found else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                document = {"object": "list", "data": models.listed}
+                self.say(document, status=models.status if found else 404)
 
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        super().__init__(Handler)
+        self.url = f"{self.address}/v1"
 
 
 @pytest.fixture
 def models() -> Iterator[Models]:
-    models = Models()
-    thread = threading.Thread(target=models.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield models
-    models.server.shutdown()
-    models.server.server_close()
-    thread.join()
+    with Models() as models:
+        yield models
 
 
 @pytest.fixture

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.e2e.test_plugin_records import NO_SOCKETS
+from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tests.conftest import EvalProject
 
 JUDGE = 'means_like(to=expected("meaning"), model="vectors:small", at_least=0.8)'
 
 
-class Embeddings:
+class Embeddings(Served):
     """An endpoint for vectors on 127.0.0.1: the shares of letters a text is made of.
 
     Attributes:
@@ -31,9 +27,9 @@ class Embeddings:
         self.texts: list[str] = []
         texts = self.texts
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        class Handler(JsonHandler):
+            def answer(self) -> None:
+                asked = self.given()
                 assert self.path == "/v1/embeddings"
                 assert asked["model"] == "small"
                 texts.extend(asked["input"])
@@ -43,39 +39,10 @@ class Embeddings:
                 ]
                 usage = {"prompt_tokens": 1, "total_tokens": 1}
                 document = {"object": "list", "model": "small", "data": data, "usage": usage}
-                content = json.dumps(document).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                self.say(document)
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-                del format, args
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Be down from now on; the second time nothing happens."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
+        super().__init__(Handler)
+        self.base_url = f"{self.address}/v1"
 
 
 def vector_of(text: str) -> list[float]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +11,7 @@ from regauge.errors import ProviderError
 from regauge.judges import means_like
 from regauge.project import EndpointSettings
 from regauge.providers.embeddings import OpenAIEmbedder
+from tests.served import JsonHandler, Served
 from tests.unit.judges.samples import CASE, completion
 
 if TYPE_CHECKING:
@@ -22,43 +20,28 @@ if TYPE_CHECKING:
 Replies = list[tuple[int, Any]]
 
 
-class Server(ThreadingHTTPServer):
+class Server(Served):
     """Gives the replies it was given, the last one for good."""
 
-    daemon_threads = True
-    replies: Replies
-    asked: list[Any]
+    def __init__(self) -> None:
+        self.replies: Replies = []
+        self.asked: list[Any] = []
+        server = self
 
+        class Handler(JsonHandler):
+            def answer(self) -> None:
+                server.asked.append(self.given())
+                replies = server.replies
+                status, body = replies.pop(0) if len(replies) > 1 else replies[0]
+                self.say(body, status=status, headers={"Retry-After": "0"})
 
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self.server.asked.append(json.loads(self.rfile.read(length)))
-        replies = self.server.replies
-        status, body = replies.pop(0) if len(replies) > 1 else replies[0]
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Retry-After", "0")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        del format, args
+        super().__init__(Handler)
 
 
 @pytest.fixture
 def server(socket_enabled: None) -> Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as made:
-        made.asked = []
-        thread = threading.Thread(target=made.serve_forever, daemon=True)
-        thread.start()
+    with Server() as made:
         yield made
-        made.shutdown()
-        thread.join()
 
 
 def vectors(*parts: list[float]) -> dict[str, Any]:
@@ -82,7 +65,7 @@ def embedded(server: Server, texts: list[str]) -> Any:
 
 
 def embedder_of(server: Server) -> OpenAIEmbedder:
-    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    url = f"{server.address}/v1"
     settings = EndpointSettings(base_url=url, max_attempts=3, deadline_s=10)
     return OpenAIEmbedder(settings, name="local", model="small", environ={})
 
