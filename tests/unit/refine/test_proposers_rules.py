@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +14,9 @@ from hypothesis import strategies as st
 from regauge.refine._edits import apply
 from regauge.refine._memory import Tried
 from regauge.refine._text import PromptText
-from regauge.refine.proposers import propose_by_rules
+from regauge.refine.proposers import propose_by_rules, proposed
 from regauge.refine.proposers._earlier import lost_blocks
+from regauge.refine.proposers._rules import RuleProposer
 from tests.unit.refine.problems import (
     LIMIT,
     RELEASED,
@@ -21,8 +25,12 @@ from tests.unit.refine.problems import (
     cluster,
     prompt,
     strategies,
+    told,
     without,
 )
+
+if TYPE_CHECKING:
+    from regauge.providers import Completion, CompletionRequest
 
 CHECKS = {LIMIT.name: LIMIT, SEVERITY.name: SEVERITY}
 REASON = "- reason: one sentence of at most 30 words."
@@ -141,3 +149,21 @@ def test_every_lost_line_can_be_brought_back(
     now = PromptText.of("\n".join(line for n, line in enumerate(raw) if n not in gone))
     ops = [op for lost in lost_blocks(now, release) for edit in lost.ops() for op in edit]
     assert apply(now, ops).shape == PromptText.of(release).shape
+
+
+def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
+    line = "- Give as many reasons as you like."
+    _, _, problem = told(f"{RELEASED}\n{line}")
+    hindered = replace(problem, hindering=("Give as many reasons as you like.", "Not there."))
+
+    edits = asyncio.run(proposed(RuleProposer(), hindered, nobody)).edits
+    assert edits[0].strategy == "take-out"
+    assert apply(problem.text, edits[0].ops).whole == problem.text.whole.replace(f"{line}\n", "")
+    assert "take-out" not in strategies(
+        asyncio.run(proposed(RuleProposer(), problem, nobody)).edits
+    )
+
+
+async def nobody(request: CompletionRequest) -> Completion:
+    """Who answers no question."""
+    raise AssertionError(request)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Edit, EditError, Insert, Replace, apply
+from regauge.refine._edits import Delete, Edit, EditError, Insert, Replace, apply
 from regauge.refine._placement import anchor_of, bulleted, indented, plain, rivals, second_places
 from regauge.refine._text import content_words
 from regauge.refine.proposers._earlier import lost_blocks
@@ -49,12 +49,12 @@ class RuleProposer:
         return None
 
     async def propose(self, problem: Problem, ask: Ask) -> Ideas:
-        """As `propose_by_rules`."""
+        """As `propose_by_rules`, after taking out what was seen to stand in the way."""
         del ask
         edits = propose_by_rules(
             problem.text, problem.cluster, problem.checks, problem.released, problem.lessons
         )
-        return Ideas(edits=edits)
+        return Ideas(edits=(*_taken_out(problem), *edits))
 
 
 def propose_by_rules(
@@ -103,6 +103,21 @@ def propose_by_rules(
         for home in _homes(text, advice)
     ]
     return tuple(edits)
+
+
+def _taken_out(problem: Problem) -> list[Edit]:
+    """Without a line, where trials without it passed the check more often."""
+    hindering = {plain(sentence) for sentence in problem.hindering}
+    return [
+        Edit(
+            ops=(Delete(anchor_of(line)),),
+            strategy="take-out",
+            proposer="rules",
+            rationale=f"{problem.check.name} passed more often when it was left out",
+        )
+        for line in problem.text.lines
+        if line.text.strip() and plain(line.text) in hindering
+    ]
 
 
 def _subject(check: Check) -> frozenset[str]:
