@@ -64,6 +64,28 @@ class Pulls:
         said = self.repo.git("ls-remote", str(self.remote), f"refs/heads/{branch}")
         return said.partition("\t")[0]
 
+    def move_on(self, path: str, old: str, new: str, *, push: bool = True) -> None:
+        """Commit something else on the branch that proposals are for."""
+        text = (self.repo.root / path).read_text() if old else ""
+        self.repo.write(path, text.replace(old, new) if old else new)
+        self.repo.commit("Something else")
+        self.head = self.repo.git("rev-parse", "HEAD")
+        if push:
+            self.repo.git("push", "-q", "origin", "broken")
+
+    def amend_at_remote(self) -> str:
+        """Have somebody change the proposed commit; the commit that is there then."""
+        person = self.repo.root.parent / "person"
+        self.repo.git("clone", "-q", "--branch", BRANCH, str(self.remote), str(person))
+        for words in (
+            ["config", "user.email", "ada@example.org"],
+            ["config", "user.name", "Ada"],
+            ["commit", "-q", "--amend", "-m", "Mine"],
+            ["push", "-q", "--force", "origin", BRANCH],
+        ):
+            self.repo.git("-C", str(person), *words)
+        return self.pushed()
+
     @property
     def runs(self) -> int:
         return len(list((self.repo.root / ".regauge/refine").glob("*/run.json")))
@@ -103,9 +125,7 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     assert pulls.pushed() == first
 
     # The branch it is for has moved: the proposal is put on top of it.
-    repo.write("notes.txt", "more\n")
-    repo.commit("More")
-    pulls.head = repo.git("rev-parse", "HEAD")
+    pulls.move_on("notes.txt", "", "more\n", push=False)
     assert "fix: git push origin broken" in pulls.refuses("apply", "latest", "--pr")
     repo.git("push", "-q", "origin", "broken")
     assert "pull request unchanged" in pulls("apply", "latest", "--pr")
@@ -113,20 +133,8 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     assert len(github.pulls) == 1
 
     # Somebody works on it: their commit stays.
-    person = repo.root.parent / "person"
-    repo.git("clone", "-q", "--branch", BRANCH, str(pulls.remote), str(person))
-    for words in (
-        ["config", "user.email", "ada@example.org"],
-        ["config", "user.name", "Ada"],
-        ["commit", "-q", "--amend", "--allow-empty", "-m", "Mine"],
-        ["push", "-q", "--force", "origin", BRANCH],
-    ):
-        repo.git("-C", str(person), *words)
-    theirs = pulls.pushed()
-    repo.write("notes.txt", "yet more\n")
-    repo.commit("Yet more")
-    pulls.head = repo.git("rev-parse", "HEAD")
-    repo.git("push", "-q", "origin", "broken")
+    theirs = pulls.amend_at_remote()
+    pulls.move_on("notes.txt", "", "yet more\n")
     assert "has commits of somebody in it" in pulls.refuses("apply", "latest", "--pr")
     assert pulls.pushed() == theirs
     assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
@@ -143,6 +151,12 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     github.pulls[-1]["merged_at"] = "2026-01-01T00:00:00Z"
     assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
     assert repo.git("status", "--porcelain") == ""
+
+    # The prompt says something else by now, which the proposal would undo.
+    pulls.move_on(PROMPT, "You are the on-call", "You are an on-call")
+    assert "changed since run" in pulls.refuses("apply", "latest", "--pr", "--branch", "other")
+    assert "changed since run" in pulls.refuses("apply", "latest", "--branch")
+    assert pulls.pushed("other") == ""
 
 
 def test_what_keeps_a_pull_request_from_being_opened_is_said_before_anything_is_spent(

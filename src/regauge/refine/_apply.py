@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from regauge.refine._state import Accepted
     from regauge.refine._text import PromptText
 
-__all__ = ["Revision", "apply_run", "revised", "roll_back"]
+__all__ = ["Revision", "apply_run", "check_unchanged", "revised", "roll_back"]
 
 _NOTES = {
     "restore": "Put back what an earlier release said for {check}",
@@ -126,11 +126,7 @@ def apply_run(run: Run, path: Path) -> list[Path]:
     before, after = run.before.read_bytes(), run.revision.read_bytes()
     if path.read_bytes() == after:
         raise UsageError(f"{path} is what run {run.id} proposes already")
-    if path.read_bytes() != before:
-        raise UsageError(
-            f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
-            f"  fix: put the file back, or refine it anew: regauge refine {parse_name(run)}"
-        )
+    check_unchanged(run, path)
     proposed = run.directory / "prompts.lock"
     lock_path = lock_of(path).path
     old_lock = lock_path.read_bytes() if lock_path.is_file() else None
@@ -150,6 +146,19 @@ def apply_run(run: Run, path: Path) -> list[Path]:
             raise PromptError([fault]) from error
         raise
     return [path, lock_path]
+
+
+def check_unchanged(run: Run, path: Path) -> None:
+    """See that a prompt's file is what a run began with, or what it proposes.
+
+    Raises:
+        UsageError: It is something else, which the proposal would undo.
+    """
+    if path.read_bytes() not in {run.before.read_bytes(), run.revision.read_bytes()}:
+        raise UsageError(
+            f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
+            f"  fix: put the file back, or refine it anew: regauge refine {parse_name(run)}"
+        )
 
 
 def roll_back(run: Run, path: Path) -> list[Path]:

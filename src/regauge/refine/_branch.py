@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
 from regauge.prompts import Repository, lock_of, parse_prompt
+from regauge.refine._apply import check_unchanged
 from regauge.refine._git import git_says
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ def commit_on_branch(
         renew: Whether an earlier proposal on that branch gives way to this one.
 
     Raises:
-        UsageError: The run proposes nothing, or there is such a branch already.
+        UsageError: The run proposes nothing, the prompt changed since, or there is such a branch
+            already.
         GitError: git cannot do it.
     """
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
+    check_unchanged(run, path)
     name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
     root = path.resolve().parent
     repository = Repository.at(root)
