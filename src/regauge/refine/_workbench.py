@@ -25,7 +25,7 @@ from regauge.refine._state import (
 from regauge.refine._suite import verify_by_gate
 from regauge.refine._tally import CheckOutcome, Outcome
 from regauge.refine.proposers import criticised, problem_of, proposed
-from regauge.refine.proposers._problem import NoCallsLeftError
+from regauge.refine.proposers._asking import NoCallsLeftError
 from regauge.runner import Draw, PlannedCase, Question
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from regauge.judges.model._reply import ReplyFault, text_of
 from regauge.providers import CompletionRequest
 from regauge.refine._edits import EditError, apply
 from regauge.refine._memory import changed_lines
+from regauge.refine.proposers._asking import NoCallsLeftError
 from regauge.refine.proposers._earlier import lost_blocks
-from regauge.refine.proposers._problem import Ideas, NoCallsLeftError
+from regauge.refine.proposers._problem import Ideas
 from regauge.refine.proposers._replies import critique_in, edit_in, lessons_in, numbered
 
 if TYPE_CHECKING:
