@@ -10,9 +10,11 @@ if TYPE_CHECKING:
 __all__ = ["table"]
 
 _HEAD = (
-    "task", "by", "runs of each", "one fault: repaired", "growth", "answers", "two faults: repaired",
-    "healthy: changed", "worse", "unfixable: changed", "worse", "leaks",
-    "leaky model: repaired", "leaks",
+    "task", "by", "runs of each", "one fault: repaired", "growth", "answers",
+    "two faults: repaired",
+    "healthy: changed", "healthy: worse",
+    "unfixable: changed", "unfixable: worse", "unfixable: leaks",
+    "leaky model: repaired", "leaky model: leaks",
 )  # fmt: skip
 _NAMES = {
     "rules": "regauge, rules",
