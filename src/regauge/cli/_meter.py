@@ -6,13 +6,14 @@ import os
 import shutil
 import sys
 import time
-from threading import Event, Thread
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Self
 
 from regauge.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
 __all__ = ["Meter", "clear_line"]
@@ -39,6 +40,7 @@ class Meter:
         self._over = Event()
         self._thread: Thread | None = None
         self._shown = False
+        self._writing = Lock()
 
     def __enter__(self) -> Self:
         if self._line is not None:
@@ -67,19 +69,28 @@ class Meter:
         self._next_s = now + self._every_s
         self._show(text)
 
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Leave the line to something else that is printed on standard error."""
+        with self._writing:
+            if self._shown:
+                clear_line()
+            yield
+
     def _renew(self, line: Callable[[], str]) -> None:
         while not self._over.wait(self._every_s):
             self._show(line())
 
     def _show(self, text: str) -> None:
         text = printable(text)
-        if self._terminal:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r{text[:width]}\x1b[K")
-            self._shown = True
-        else:
-            sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        with self._writing:
+            if self._terminal:
+                width = shutil.get_terminal_size().columns - 1
+                sys.stderr.write(f"\r{text[:width]}\x1b[K")
+                self._shown = True
+            else:
+                sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
 
 
 def clear_line() -> None:

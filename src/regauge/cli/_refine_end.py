@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli._meter import Meter
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.refine import CUT_OFF, find_refinement, headline, remember_status
+from regauge.reports import money
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,16 +42,28 @@ def conducted(
 
     def listen(note: Note) -> None:
         if not as_json:
-            echo(f"  {note.event}: {note.text}", style=_STYLES.get(note.event, ""), err=True)
+            with meter.aside():
+                echo(f"  {note.event}: {note.text}", style=_STYLES.get(note.event, ""), err=True)
 
+    evals.progress.start(0)  # how many answers it takes, nobody knows yet
     try:
-        state = perform(run, listen)
+        with Meter(lambda: _so_far(evals)) as meter:
+            state = perform(run, listen)
     finally:
         evals.close()
     today = datetime.now(UTC).date().isoformat()
     result = refinement.finish(run, state, date=today)
     remember_status(run, state)
     return result
+
+
+def _so_far(evals: EvalSession) -> str:
+    progress = evals.progress
+    judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
+    return (
+        f"regauge refine: {progress.landed} answers{judged}, {money(evals.budget.spent_usd)},"
+        f" {progress.elapsed_s:.0f} s so far"
+    )
 
 
 def ended(
