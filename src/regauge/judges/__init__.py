@@ -1,5 +1,11 @@
 """Judges: what says whether an answer is good, and the rules that come with regauge.
 
+A rule is a pure function of one answer: `_rule.py` is the value, `_rule_factory.py` the decorator,
+and `rules` holds those that come with regauge, grouped by what they look at. Judges that ask a
+model are in `model` and `deepeval`, on the contract of `_asking.py`; `calibration` holds them
+against labels of people, and `_standing.py` says whether they decide. `_advice.py` says what a
+prompt should say for a rule.
+
 >>> from regauge.judges import max_words
 >>> max_words(40, field="reason").name
 'max_words(40, field=reason)'

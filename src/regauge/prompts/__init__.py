@@ -1,4 +1,10 @@
-"""Prompts: files, rendering, digests, versions."""
+"""Prompts: files, rendering, digests, versions.
+
+`_prompt.py` is the value and how it is rendered; `_parse.py` makes it of a file, with
+`_declared.py` for the keys that describe it. Versions are released in `_bump.py` and `_lock.py`
+and found again in `_history.py`; `_edit.py` and `_rewrite.py` change files in place; `_lint.py`
+checks a whole project.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Providers: who answers a request, and what an answer is."""
+"""Providers: who answers a request, and what an answer is.
+
+`_types.py` is what every provider takes and gives. `openai.py` serves any endpoint that speaks
+OpenAI's interface: `_wire.py` writes requests and reads replies, `_retry.py` is the one place
+where a request is made again, `_failure.py` says what failed, and `_rate.py` how many may be in
+flight.
+"""
 
 from regauge.providers._cost import (
     Estimate,

@@ -1,4 +1,9 @@
-"""Recordings: answers that were given once and are replayed ever after."""
+"""Recordings: answers that were given once and are replayed ever after.
+
+Committed files are read and written in `_file.py`, `_measurements.py` and `_vectors.py`, on the
+lines of `_lines.py`; `_store.py` is the local store, for answers the moment they land.
+`_redact.py` keeps secrets out of all of them.
+"""
 
 from regauge.project import RecordMode
 from regauge.recordings._atomic import write_whole

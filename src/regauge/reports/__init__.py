@@ -1,4 +1,10 @@
-"""One run record feeds every report: console summary, Markdown, tables for other tools."""
+"""One run record feeds every report: console summary, Markdown, tables for other tools.
+
+`_schema.py` and `_decision.py` are the documents, `_writer.py` writes them as a run happens and
+`_runs.py` reads them back. Reports of a run are in `_console.py`, `_markdown.py`, `_export.py`,
+`_junit.py` and `html`; those of a gate in `_gate_console.py`, `_gate_markdown.py` and
+`_annotations.py`.
+"""
 
 from __future__ import annotations
 

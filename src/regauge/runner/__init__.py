@@ -1,4 +1,11 @@
-"""Runs evals: binds them to prompts and cases, gets answers, judges them."""
+"""Runs evals: binds them to prompts and cases, gets answers, judges them.
+
+`_session.py` is one run in one process. `_suite.py` binds what `_spec.py` declares, `_plan.py`
+says which answers are wanted, and `_answers.py` finds them or has them drawn, through
+`_lookahead.py` ahead of the case that is judged. `_trials.py` makes trials of them; judges that
+ask a model are served by `_model_judging.py`. `_result.py` is what a test function receives,
+`_failure.py` the words of a failure. Options are read once into `_options.py`.
+"""
 
 from __future__ import annotations
 

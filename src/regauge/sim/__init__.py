@@ -1,6 +1,10 @@
 """The simulated model `sim:clerk-1`: it follows the prompt by published rules. It is no LLM.
 
 See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over HTTP.
+
+`_answer.py` is the model as a pure function: `_layout.py` finds instruction and document in a
+prompt, `_instructions.py` what is asked, and `_compose.py` writes the answer. Judges and refiners
+are parts it plays, in `_roles.py`.
 """
 
 from __future__ import annotations
