@@ -16,9 +16,10 @@ from __future__ import annotations
 from regauge.refine._apply import Revision, apply_run, revised, roll_back
 from regauge.refine._branch import Branch, commit_on_branch, current_branch, uncommitted
 from regauge.refine._conduct import Estimate, Refinement
+from regauge.refine._evidence_report import evidence_lines
 from regauge.refine._fates import FATES, FateTable, Grouping
 from regauge.refine._remote import has_unpushed, push, remote_address, remote_tip
-from regauge.refine._report import evidence_lines, headline, markdown_of
+from regauge.refine._report import headline, markdown_of
 from regauge.refine._result import result_of
 from regauge.refine._runs import (
     CUT_OFF,

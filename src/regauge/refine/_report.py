@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from regauge.printable import printable
+from regauge.refine._evidence_report import evidence
 from regauge.refine._variance import shown
+from regauge.refine._words import code, counted, fenced, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["evidence_lines", "headline", "markdown_of"]
+__all__ = ["headline", "markdown_of"]
 
 _SHOWN = 12
-# What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
-# underscore inside a word means nothing.
-_SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def headline(result: Mapping[str, Any]) -> str:
@@ -25,24 +22,18 @@ def headline(result: Mapping[str, Any]) -> str:
     if result["revision"] is None:
         return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
     revision = result["revision"]
-    lines = (
-        f"{_counted(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
-    )
+    lines = f"{counted(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
     version = f" as {revision['version']}" if revision["version"] else ""
     return f"{name}: a revision is proposed{version} ({lines}; {stop['text']})"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:
     """The rationale: what failed, why, what changes, the evidence, and what it took."""
     parts = [
-        f"# {_plain(headline(result))}",
+        f"# {plain(headline(result))}",
         *_what_failed(result),
         *_what_changes(result),
-        *_evidence(result),
+        *evidence(result),
         *_variance(result),
         *_sentences(result),
         *_rejected(result),
@@ -56,12 +47,12 @@ def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
     yield "## What failed"
     cases = result["cases"]
     yield (
-        f"{_plain(result['found'] or 'nothing was measured')}, over {cases['train']} train cases."
+        f"{plain(result['found'] or 'nothing was measured')}, over {cases['train']} train cases."
         f" {cases['holdout']} held-out cases only verify."
     )
     notes = [*result.get("warnings", []), *result.get("preflight", [])]
     if notes:
-        yield "\n".join(f"- Mind: {_plain(note)}." for note in notes[:_SHOWN])
+        yield "\n".join(f"- Mind: {plain(note)}." for note in notes[:_SHOWN])
 
 
 def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:
@@ -69,93 +60,14 @@ def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:
         return
     yield "## What changes, and why"
     yield "\n".join(
-        f"{number}. `{_code(change['strategy'])}` by {_plain(change['proposer'])},"
-        f" for `{_code(change['check'])}`: {_plain(change['rationale'] or 'no reason given')}"
+        f"{number}. `{code(change['strategy'])}` by {plain(change['proposer'])},"
+        f" for `{code(change['check'])}`: {plain(change['rationale'] or 'no reason given')}"
         for number, change in enumerate(result["changes"], 1)
     )
     revision = result["revision"]
-    yield _fenced(revision["diff"], "diff")
+    yield fenced(revision["diff"], "diff")
     if revision["version"]:
-        yield f"Version {_plain(revision['version'])}: {_plain(revision['why_version'])}."
-
-
-def _evidence(result: Mapping[str, Any]) -> Iterator[str]:
-    if not result["changes"] or result["revision"] is None:
-        return
-    yield "## Evidence"
-    rows = ["| check | cases | before | with the revision |", "| - | - | - | - |"]
-    for change in result["changes"]:
-        rows += [
-            f"| `{_code(change['check'])}` | {name} | {_counts(said['before'])}"
-            f" | {_counts(said['after'])} |"
-            for name, said in _compared(change)
-        ]
-    suite = result["suite"]
-    if suite is not None:
-        rows.append(
-            f"| every check | all | {_counts(suite['before'])} | {_counts(suite['after'])} |"
-        )
-    yield "\n".join(rows)
-    yield (
-        "No trial with the revision chose it. Before, on train and held-out cases, are the trials"
-        " that found the failures."
-    )
-    lines = [_proof(change) for change in result["changes"]]
-    if suite is not None:
-        lines.append(f"- The gate over all cases: {_plain(suite['decision'])}.")
-    yield "\n".join(lines)
-
-
-def evidence_lines(result: Mapping[str, Any]) -> list[str]:
-    """The evidence for a proposal, a line for each edit and one for the suite; none without one."""
-    if result["revision"] is None:
-        return []
-    lines = [
-        f"{change['check']}: "
-        + "; ".join(
-            f"{name}: failed {_failed(said['before'])} trials before,"
-            f" {_failed(said['after'])} after"
-            for name, said in _compared(change)
-        )
-        for change in result["changes"]
-    ]
-    suite = result["suite"]
-    if suite is not None:
-        lines.append(
-            f"every check, all cases: failed {_failed(suite['before'])} trials before,"
-            f" {_failed(suite['after'])} after; the gate: {suite['decision']}"
-        )
-    return lines
-
-
-def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What was counted for an edit, by the cases it was counted on."""
-    if change["redrawn"] is not None:
-        yield "drawn anew under both", change["redrawn"]
-    for split, name in (("train", "train"), ("holdout", "held out")):
-        said = change["fresh"][split]
-        if said["before"]["trials"] or said["after"]["trials"]:
-            yield name, said
-
-
-def _proof(change: Mapping[str, Any]) -> str:
-    redrawn = change["redrawn"]
-    gained = ""
-    if redrawn is not None:
-        low, high = (_points(bound) for bound in redrawn["interval"])
-        gained = (
-            f" of those drawn anew under both, a case passes {_points(redrawn['gain'])} points more"
-            f" often (95 % interval {low} to {high}),"
-        )
-    return (
-        f"- `{_code(change['check'])}`:{gained} p = {change['fresh_p']:.2g} on trials that chose"
-        f" nothing; p = {change['chosen_by']['p']:.2g} on those that chose the edit, of which"
-        f" {change['calls']} were drawn with it."
-    )
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:.0f}"
+        yield f"Version {plain(revision['version'])}: {plain(revision['why_version'])}."
 
 
 def _variance(result: Mapping[str, Any]) -> Iterator[str]:
@@ -186,7 +98,7 @@ def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
     bearing = [one for one in sentences if any(one[kind] for kind in kinds)]
     rows = ["| sentence | carries | may carry | stands in the way of |", "| - | - | - | - |"]
     rows += [
-        f"| {_plain(one['text'])} | {' | '.join(_checks(one[kind]) for kind in kinds)} |"
+        f"| {plain(one['text'])} | {' | '.join(_checks(one[kind]) for kind in kinds)} |"
         for one in bearing
     ]
     if bearing:
@@ -198,11 +110,11 @@ def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
             f"Without these nothing failed more often, on {cases} cases: they are needless, or no"
             " golden case asks for what they say, or too few trials tell."
         )
-        yield "\n".join(f"- {_plain(one['text'])}" for one in idle)
+        yield "\n".join(f"- {plain(one['text'])}" for one in idle)
 
 
 def _checks(found: Mapping[str, float]) -> str:
-    return ", ".join(f"`{_code(check)}` (p = {p:.2g})" for check, p in found.items())
+    return ", ".join(f"`{code(check)}` (p = {p:.2g})" for check, p in found.items())
 
 
 def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
@@ -211,11 +123,11 @@ def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
         return
     yield "## Tried and rejected"
     lines = [
-        f"- {_plain(entry['finding'])}, for `{_code(entry['for'])}`: {_plain(entry['detail'])}"
+        f"- {plain(entry['finding'])}, for `{code(entry['for'])}`: {plain(entry['detail'])}"
         f"{_words_of(entry)}"
         for entry in rejected[:_SHOWN]
     ]
-    lines += [f"- unreadable: {_plain(text)}" for text in unreadable[:_SHOWN]]
+    lines += [f"- unreadable: {plain(text)}" for text in unreadable[:_SHOWN]]
     more = len(rejected) + len(unreadable) - len(lines)
     if more > 0:
         lines.append(f"- and {more} more, in the audit trail")
@@ -232,7 +144,7 @@ def _left(result: Mapping[str, Any]) -> Iterator[str]:
     if result["questions"]:
         yield "## Questions to a person"
         yield "\n".join(
-            f"{_failing(one)} — {_plain(one['kind'])}: {_plain(one['hypothesis'])}"
+            f"{_failing(one)} — {plain(one['kind'])}: {plain(one['hypothesis'])}"
             for one in result["questions"]
         )
 
@@ -240,21 +152,21 @@ def _left(result: Mapping[str, Any]) -> Iterator[str]:
 def _took(result: Mapping[str, Any]) -> Iterator[str]:
     yield "## What it took"
     spent, stop = result["spent"], result["stop"]
-    models = ", ".join(f"`{_code(model)}`" for model in result["models"])
+    models = ", ".join(f"`{code(model)}`" for model in result["models"])
     simulated = " (simulated)" if result["simulated"] else ""
     yield (
         f"{spent['calls']} of at most {spent['calls_max']} calls of {models}{simulated},"
         f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
-        f" {_counted(spent['tested'], 'edit')} tested in {_counted(spent['cycles'], 'cycle')}."
+        f" {counted(spent['tested'], 'edit')} tested in {counted(spent['cycles'], 'cycle')}."
     )
-    yield f"Stopped: {stop['reason']}, {_plain(stop['text'])}. Run `{_code(result['run'])}`."
+    yield f"Stopped: {stop['reason']}, {plain(stop['text'])}. Run `{code(result['run'])}`."
 
 
 def _failing(one: Mapping[str, Any]) -> str:
-    cases = ", ".join(f"`{_code(case)}`" for case in one["cases"][:_SHOWN])
+    cases = ", ".join(f"`{code(case)}`" for case in one["cases"][:_SHOWN])
     more = len(one["cases"]) - _SHOWN
     return (
-        f"- `{_code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
+        f"- `{code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
         f"{f' and {more} more' if more > 0 else ''}"
     )
 
@@ -263,17 +175,8 @@ def _unmoved(one: Mapping[str, Any]) -> str:
     """A question to a person, where no edit did better in the least."""
     if not one.get("tried") or one["moved"]:
         return ""
-    tried = _counted(one["tried"], "edit")
+    tried = counted(one["tried"], "edit")
     return f". None of {tried} moved it: can the model do it, and is the check right?"
-
-
-def _counts(count: Mapping[str, int]) -> str:
-    """How often something failed, and what that is counted in."""
-    return f"failed {_failed(count)} trials of {_counted(count['cases'], 'case')}"
-
-
-def _failed(count: Mapping[str, int]) -> str:
-    return f"{count['trials'] - count['passed']} of {count['trials']}"
 
 
 def _words_of(entry: Mapping[str, Any]) -> str:
@@ -281,27 +184,4 @@ def _words_of(entry: Mapping[str, Any]) -> str:
     if not added:
         return ""
     short = added if len(added) <= 100 else f"{added[:99]}…"  # noqa: PLR2004 - a line of text
-    return f" (`{_code(short)}`)"
-
-
-def _plain(text: object) -> str:
-    """Text of others as words: no markup, no mention, no second line."""
-    line = " ".join(printable(str(text)).split())
-    return _SPECIAL.sub(_escaped, line)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    first, rest = found[0][0], found[0][1:]
-    # Mentions are looked for after entities are read: a space without width parts them.
-    return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
-
-
-def _code(text: object) -> str:
-    """Text of others inside one pair of backticks, also in a table."""
-    return " ".join(printable(str(text)).split()).replace("`", "'").replace("|", "\\|")
-
-
-def _fenced(text: str, language: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"
+    return f" (`{code(short)}`)"
