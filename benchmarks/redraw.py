@@ -1,0 +1,94 @@
+"""How often `baseline update --redraw` says that main fares worse, simulated night by night.
+
+    python benchmarks/redraw.py [--mix typical] [--n 100] [--trials 2] [--runs 2000]
+                                [--scenario A/A flip1 ...]
+
+Each night has a suite of its own with a complete history; the model then changes as the scenario
+says. What decides is the product's; only answers are made up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks._gate_suites import MIXES, SCENARIOS, changed, suite
+from regauge.gate import Count, GatePolicy, TrialFacts
+from regauge.gate.baselines import CaseTrials, HistoryKey, Redraw, Session, StoredHistory
+from regauge.stats import clopper_pearson
+
+if TYPE_CHECKING:
+    from benchmarks._gate_suites import Chances
+
+PASSED, FAILED = TrialFacts(checks={"right": True}), TrialFacts(checks={"right": False})
+KEY = HistoryKey(prompt="p", model="m:m", dataset="d", judges={"right": "j"})
+DIGEST = "0" * 16
+STORED = 12
+
+
+def history(rng: np.random.Generator, main: Chances) -> StoredHistory:
+    """Twelve trials of each case."""
+    passes = rng.binomial(STORED, main).tolist()
+    cases = {
+        str(number): CaseTrials(
+            digest=DIGEST,
+            drawn=tuple(range(100, 100 + STORED)),
+            passed=passed,
+            checks={"right": Count(passed=passed, trials=STORED)},
+        )
+        for number, passed in enumerate(passes)
+    }
+    session = Session(id="2026-01-01T00:00:00Z", first=100, last=99 + STORED)
+    return StoredHistory(key=KEY, sessions=(session,), cases=cases)
+
+
+def night(
+    rng: np.random.Generator, known: StoredHistory, today: Chances, *, trials: int
+) -> tuple[bool, int]:
+    """Whether main is said to fare worse, and how many trials that took."""
+    redraw = Redraw(
+        known, dict.fromkeys(known.cases, DIGEST), GatePolicy(), prompt="p", trials=trials
+    )
+    asked = 0
+    for wave in redraw.waves():
+        asked += len(wave)
+        for case, number in wave:
+            redraw.take(case, number, PASSED if rng.random() < today[int(case)] else FAILED)
+    return redraw.drift(served=()).worse, asked
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--mix", choices=sorted(MIXES), default="typical")
+    parser.add_argument("--n", type=int, default=100, help="cases of a suite")
+    parser.add_argument("--trials", type=int, default=2, help="fresh trials of each case")
+    parser.add_argument("--runs", type=int, default=2000, help="nights per scenario")
+    parser.add_argument("--scenario", nargs="+", default=["A/A", "flip1", "half1", "drop5"])
+    asked_for = parser.parse_args()
+    for scenario in asked_for.scenario:
+        rng = np.random.default_rng([20261122, SCENARIOS.index(scenario)])
+        worse = trials = 0
+        for _ in range(asked_for.runs):
+            chance = changed(rng, scenario, suite(rng, asked_for.mix, asked_for.n))
+            known = history(rng, chance.main)
+            told, asked = night(rng, known, chance.candidate, trials=asked_for.trials)
+            worse, trials = worse + told, trials + asked
+        sure = clopper_pearson(worse, asked_for.runs)
+        print(
+            f"{asked_for.mix} n={asked_for.n} --redraw {asked_for.trials} {scenario:8}"
+            f" worse {worse / asked_for.runs:7.2%} ({sure.low:.2%} to {sure.high:.2%}),"
+            f" trials per case {trials / asked_for.runs / asked_for.n:.2f}",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
