@@ -124,6 +124,12 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     assert "pull request unchanged" in pulls("apply", "latest", "--pr")
     assert pulls.pushed() == first
 
+    # Another run comes to the same: the words are its own, the pull request is not.
+    said = repo.regauge("refine", NAME, "--pr", "--proposers=rules")
+    assert f"pull request {pull['number']} is open" in said
+    assert "pull request updated" in said
+    assert pulls.pushed() == first
+
     # The branch it is for has moved: the proposal is put on top of it.
     pulls.move_on("notes.txt", "", "more\n", push=False)
     assert "fix: git push origin broken" in pulls.refuses("apply", "latest", "--pr")
