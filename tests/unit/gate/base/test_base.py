@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from regauge.gate.baselines import (
     key_of,
     save_baseline,
 )
-from regauge.judges import contains, max_words
+from regauge.judges import Standing, contains, max_words
 from regauge.project import Project
 from regauge.runner import EvalSession, PlannedCase, RunOptions, golden, spec_of
 
@@ -363,6 +364,19 @@ def test_a_changed_judge_is_refused_with_the_digests_that_differ(repo: Repo):
     ]
     with pytest.raises(UsageError, match="judged otherwise"):
         raise refusal.error()
+
+
+def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo):
+    repo.prompt("Greet", "Kindly greet")
+    repo.write("evals/test_greet.py", "# another rubric\n")
+    judge = max_words(40)
+    informs = {judge.name: Standing(gates=False, reason="the rubric changed since")}
+    suite = replace(repo.suite(judges=(judge, contains("Hello"))), standings=informs)
+    (refusal,) = repo.base(suite=suite).refusals
+    told = f"judge {judge.name!r} decided then and only informs now: the rubric changed since"
+    assert f"  {told}" in refusal.message.splitlines()
+    calibrate = f"regauge calibrate {shlex.quote(judge.name)}"
+    assert f"  fix: {calibrate}, so that it counts again; then merge" in refusal.message
 
 
 def test_a_baseline_older_than_the_judges_of_main_is_not_the_fault_of_a_branch(repo: Repo):
