@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.sim._evidence import figures, overlap, statements_of, supported, words_of
-from regauge.sim._judge_read import joined, listed
-from regauge.sim._judge_score import CARRIED, sway
 from regauge.sim._shapes import is_object
 from regauge.sim._words import sentences
+from regauge.sim.judging._reading import joined, listed
+from regauge.sim.judging._score import CARRIED, sway
 
 if TYPE_CHECKING:
-    from regauge.sim._judge_read import Sheet
     from regauge.sim._rules import Dice
+    from regauge.sim.judging._reading import Sheet
 
 __all__ = ["Ruling", "entries", "rulings", "steps"]
 

@@ -21,8 +21,8 @@ from regauge.sim._evidence import (
 from regauge.sim._words import count_words, sentences
 
 if TYPE_CHECKING:
-    from regauge.sim._judge_read import Sheet
     from regauge.sim._rules import Dice
+    from regauge.sim.judging._reading import Sheet
 
 __all__ = ["CARRIED", "Grade", "grade", "sway"]
 

@@ -7,12 +7,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._judge_score import grade
 from regauge.sim._shapes import is_object
+from regauge.sim.judging._score import grade
 
 if TYPE_CHECKING:
-    from regauge.sim._judge_read import Sheet
     from regauge.sim._rules import Dice
+    from regauge.sim.judging._reading import Sheet
 
 __all__ = ["compared", "renamed", "winner"]
 
