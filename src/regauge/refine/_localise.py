@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.refine._clusters import diagnose
+from regauge.refine._course import diagnosed
 from regauge.refine._evidence import better_p, worse_p
 from regauge.refine._plan import draws, floor_calls, repair_calls
 from regauge.refine._state import Bearing, Note, RunTrials
-from regauge.refine._steps import baseline_drawn, diagnosed
+from regauge.refine._steps import baseline_drawn
 from regauge.refine._text import PromptText, content_words
 
 if TYPE_CHECKING:

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN
 from regauge.refine._candidates import candidates_of, second_thoughts
-from regauge.refine._clusters import diagnose, tail
+from regauge.refine._clusters import tail
+from regauge.refine._course import accept, next_cluster, next_tier, stop, texts_for, tried
 from regauge.refine._edits import Delete, Replace
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._fates import named
 from regauge.refine._guards import faults_in
-from regauge.refine._memory import Tried, changed_lines, changed_places
 from regauge.refine._placement import TAKE_PLACE
-from regauge.refine._plan import screen_cases, unclear_cases, verification_phase
-from regauge.refine._state import Accepted, Confirmed, Note, Stop
+from regauge.refine._plan import screen_cases, unclear_cases
+from regauge.refine._state import Confirmed, Note
 
 if TYPE_CHECKING:
-    from regauge.refine._clusters import Cluster
-    from regauge.refine._memory import Finding
     from regauge.refine._state import (
         Candidate,
         Critiqued,
@@ -28,10 +26,8 @@ if TYPE_CHECKING:
         Proposed,
         Setting,
         State,
-        StopReason,
         TrialsDone,
     )
-    from regauge.refine._text import PromptText
 
 __all__ = [
     "accept_best",
@@ -40,23 +36,12 @@ __all__ = [
     "after_proposals",
     "after_screen",
     "baseline_drawn",
-    "diagnosed",
     "interrupted",
-    "search_again",
-    "stop",
-    "tried",
 ]
 
 
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
-
-
-def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False) -> State:
-    """The end."""
-    note = Note(event="stopped", subject=state.text.digest, text=f"{reason}: {text}")
-    ending = Stop(reason=reason, proposal=proposal, text=text)
-    return state.noting(note, phase="stopped", stop=ending)
 
 
 def interrupted(state: State, told: Interrupted) -> State:
@@ -100,7 +85,7 @@ def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
     if not critique.is_question:
         return state.noting(note, phase="propose", critique=critique)
     asked = replace(state, questions=(*state.questions, (state.cluster, critique)))
-    return _next_cluster(setting, asked.noting(note))
+    return next_cluster(setting, asked.noting(note))
 
 
 def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
@@ -118,7 +103,7 @@ def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
         novel=state.novel or bool(kept or entries or told.refused),
     )
     if not kept:
-        return _next_tier(setting, state)
+        return next_tier(setting, state)
     return replace(state, phase="screen", candidates=kept)
 
 
@@ -131,7 +116,7 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     now = sum(
         (
             state.tally.over(text, cases, cluster.check)
-            for text in _texts(setting, state, cluster.check)
+            for text in texts_for(setting, state, cluster.check)
         ),
         NONE_DRAWN,
     )
@@ -165,7 +150,7 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
 
     best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
-        return _next_tier(setting, state)
+        return next_tier(setting, state)
     return _begin_test(replace(state, candidates=best, confirmed=()))
 
 
@@ -225,123 +210,6 @@ def _removed(candidate: Candidate) -> int:
     )
 
 
-def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
-    """The state with a text remembered as tried."""
-    added, removed = changed_lines(state.text, text)
-    entry = Tried(
-        before=state.text.shape,
-        after=text.shape,
-        cluster=state.open[0].key if state.open else "",
-        added=added,
-        removed=removed,
-        finding=finding,
-        detail=detail,
-        cycle=state.cycle,
-        places=changed_places(state.text, text),
-    )
-    return replace(state, memory=state.memory.with_tried(entry))
-
-
-def _texts(setting: Setting, state: State, check: str) -> list[str]:
-    """The texts whose trials speak for a check: those since the last edit made for it."""
-    made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
-    all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
-    return all_texts[made_for[-1] + 1 if made_for else 0 :]
-
-
-def diagnosed(setting: Setting, state: State) -> State:
-    """Look for what fails reproducibly."""
-    found = diagnose(
-        state.tally,
-        lambda check: _texts(setting, state, check),
-        setting.train,
-        setting.checks,
-        setting.policy.test,
-    )
-    asked = {cluster.key for cluster, _ in state.questions}
-    clusters = tuple(
-        cluster
-        for cluster in found.clusters
-        if cluster.key not in asked and not _is_cured(setting, state, cluster)
-    )
-    note = Note(
-        event="diagnosed",
-        subject=state.text.digest,
-        text="; ".join(f"{c.key} failed {c.failures} of {c.trials}" for c in clusters)
-        or "nothing fails reproducibly",
-        numbers={"clusters": len(clusters), "flaky": len(found.flaky)},
-    )
-    state = state.noting(note, open=clusters, flaky=found.flaky, tier=0, novel=False)
-    if clusters:
-        return _enter_tier(setting, state)
-    if state.accepted:
-        return _verify(setting, state, "goal-met")
-    if state.questions:
-        return stop(state, "questions", "what fails is for a person to answer")
-    if state.taken_back:
-        return stop(state, "suite-refused", state.taken_back)
-    return stop(state, "nothing-to-refine", "no check of a train case fails reproducibly")
-
-
-def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
-    """Whether an edit made for another check ended these failures along with its own."""
-    if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
-        return False
-    now = state.tally.over(state.text.digest, cluster.failing, cluster.check)
-    before = state.tally.over(setting.base.digest, cluster.failing, cluster.check)
-    # So many passes in a row would be luck if nothing had changed.
-    luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
-    return not now.failed and luck <= setting.policy.test.cured_p
-
-
-def _verify(setting: Setting, state: State, ending: StopReason) -> State:
-    return replace(state, phase=verification_phase(setting, state), ending=ending)
-
-
-def _enter_tier(setting: Setting, state: State) -> State:
-    proposer = setting.proposers[state.tier]
-    state = replace(state, critique=None, candidates=())
-    return replace(state, phase="critique" if proposer in setting.critics else "propose")
-
-
-def _next_tier(setting: Setting, state: State) -> State:
-    if state.tier + 1 < len(setting.proposers):
-        return _enter_tier(setting, replace(state, tier=state.tier + 1))
-    return _next_cluster(setting, state)
-
-
-def _next_cluster(setting: Setting, state: State) -> State:
-    state = replace(state, open=state.open[1:], tier=0)
-    if state.open:
-        return _enter_tier(setting, state)
-    return _next_cycle(setting, state)
-
-
-def search_again(setting: Setting, state: State) -> State:
-    """Look for other edits, once an accepted one was taken back."""
-    return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=state.idle + 1))
-
-
-def _next_cycle(setting: Setting, state: State) -> State:
-    """Nothing was accepted in this cycle."""
-    idle = state.idle + 1
-    limits = setting.policy.limits
-    reason: StopReason | None = None
-    if not state.novel:
-        reason = "questions" if state.questions else "only-known-edits"
-    elif idle >= limits.patience:
-        reason = "no-acceptable-edit"
-    elif state.cycle >= limits.cycles:
-        reason = "cycles"
-    if reason is None:
-        return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
-    if state.accepted:
-        return _verify(setting, state, reason)
-    if state.taken_back:
-        return stop(state, "suite-refused", state.taken_back)
-    return stop(state, reason, f"after {state.cycle} cycles and {state.tested} tested edits")
-
-
 def _begin_test(state: State) -> State:
     return replace(state, phase="confirm", look=1, tested=state.tested + 1)
 
@@ -350,7 +218,7 @@ def _drop_first(setting: Setting, state: State) -> State:
     state = replace(state, candidates=state.candidates[1:])
     if state.candidates:
         return _begin_test(state)
-    return accept_best(setting, state) if state.confirmed else _next_tier(setting, state)
+    return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
 def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
@@ -370,32 +238,4 @@ def accept_best(setting: Setting, state: State) -> State:
         said = state.tally.over(one.candidate.text.digest, cluster.cases, cluster.check)
         return (said.passed + 1) / (said.trials + 2)
 
-    return _accept(setting, state, max(state.confirmed, key=rate))
-
-
-def _accept(setting: Setting, state: State, best: Confirmed) -> State:
-    candidate, cluster = best.candidate, state.cluster
-    before = state.tally.over(state.text.digest, cluster.cases, cluster.check)
-    after = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
-    accepted = Accepted(
-        edit=candidate.edit,
-        cluster=cluster,
-        text=candidate.text,
-        before=before,
-        after=after,
-        p=best.p,
-        effect=best.effect,
-    )
-    state = tried(state, candidate.text, candidate.edit.strategy, "accepted")
-    state = replace(
-        state,
-        accepted=(*state.accepted, accepted),
-        text=candidate.text,
-        memory=state.memory.with_incumbent(candidate.text),
-        candidates=(),
-        confirmed=(),
-        idle=0,
-    )
-    if state.cycle >= setting.policy.limits.cycles:
-        return _verify(setting, state, "cycles")
-    return diagnosed(setting, replace(state, cycle=state.cycle + 1))
+    return accept(setting, state, max(state.confirmed, key=rate))

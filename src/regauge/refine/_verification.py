@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.refine._course import search_again, stop, tried
 from regauge.refine._edits import EditError, apply
-from regauge.refine._evidence import better_p
 from regauge.refine._fates import named
-from regauge.refine._plan import holdout_cases_of, verification_phase, without
+from regauge.refine._generality import compared, either_side, fresh_p, generalises
+from regauge.refine._plan import verification_phase, without
 from regauge.refine._state import Note
-from regauge.refine._steps import accept_best, search_again, stop, tried
+from regauge.refine._steps import accept_best
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.gate import Count
     from regauge.refine._memory import Finding
     from regauge.refine._state import (
         Accepted,
@@ -38,10 +37,6 @@ _FRESH_LOOKS = 6
 _FRESH_CASES = 6
 # Fewer trials of the holdout say nothing for an edit or against it.
 _HOLDOUT_TRIALS = 4
-# One lucky pass of a case that hardly ever passes proves nothing.
-_IDLE_MIN = 0.15
-# How many trials of a case count as much as what all cases say together.
-_PRIOR = 2
 
 
 def out_of(setting: Setting, state: State, reason: StopReason) -> State:
@@ -139,16 +134,16 @@ def _judge_fresh(setting: Setting, state: State) -> State:
     doubtful: dict[str, str] = {}
     for edit in reversed(state.accepted):
         check = edit.cluster.check
-        seen, unseen = _either_side(setting, state, edit)
-        odds = _generalises(setting, state, edit, seen, unseen)
+        seen, unseen = either_side(setting, state, edit)
+        odds = generalises(setting, state, edit, seen, unseen)
         drawn = state.fresh.over(state.text.digest, unseen, check).trials
         if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
-            detail = _compared(state, edit, seen, unseen)
+            detail = compared(state, edit, seen, unseen)
             return _roll_back(setting, state, "overfit", detail, (edit.text.digest,))
         if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
             waiting += unseen[:_FRESH_CASES]
-            doubtful[edit.text.digest] = _compared(state, edit, seen, unseen)
-        if _fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
+            doubtful[edit.text.digest] = compared(state, edit, seen, unseen)
+        if fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
             waiting += (*edit.cluster.failing[:_FRESH_CASES], *unseen[:_FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
@@ -162,92 +157,6 @@ def _judge_fresh(setting: Setting, state: State) -> State:
         )
     detail = "; ".join(doubtful.values())
     return _roll_back(setting, state, "undecided", detail, tuple(doubtful))
-
-
-def _either_side(
-    setting: Setting, state: State, edit: Accepted
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The cases an edit was made for, and failing ones of which it must be shown that it helps.
-
-    These are held-out cases. Of an edit that names what some cases are about, they are cases that
-    it does not name: on the holdout, or else among the train cases. Where it names all that fail
-    there is nothing narrow in it.
-    """
-    check, cases = edit.cluster.check, edit.cluster.cases
-    unseen = holdout_cases_of(setting, state, check)
-    named = setting.guard.named_in(edit.edit.added)
-    seen = tuple(case for case in cases if case in named)
-    for others in (unseen, edit.cluster.failing):
-        rest = tuple(case for case in others if case not in named)
-        if seen and rest:
-            return seen, rest
-    return cases, unseen
-
-
-def _fresh_p(setting: Setting, state: State, edit: Accepted, unseen: Sequence[str]) -> float:
-    """How likely the fresh trials of both texts come out so when the revision is no better."""
-    # Where nothing failed there is nothing to gain. Both texts are drawn anew, so that the choice
-    # of these cases favours neither.
-    cases = (*edit.cluster.failing, *unseen)
-    base = setting.base.digest
-    return better_p(state.fresh, state.text.digest, base, cases, edit.cluster.check)
-
-
-def _generalises(
-    setting: Setting,
-    state: State,
-    edit: Accepted,
-    seen: Sequence[str],
-    unseen: Sequence[str],
-) -> float:
-    """How many times likelier the trials of unseen cases are if the edit helps as on seen ones.
-
-    The other explanation is that it does nothing there. Without a holdout case nothing is known.
-    """
-    check, base = edit.cluster.check, setting.base.digest
-    before = _rate(state.tally.over(base, (*seen, *unseen), check))
-    helped = _passed_on(state, edit, seen)
-    gain = _log_odds(_rate(helped)) - _log_odds(before)
-    odds = 0.0 if unseen else math.inf
-    for case in unseen:
-        # An easy case passes without any help, so each has its own rate; few trials tell it.
-        known, said = (
-            state.tally.check(base, case, check),
-            state.fresh.check(state.text.digest, case, check),
-        )
-        idle = max(_IDLE_MIN, (known.passed + _PRIOR * before) / (known.trials + _PRIOR))
-        busy = 1 / (1 + math.exp(-_log_odds(idle) - max(0.0, gain)))
-        odds += said.passed * math.log(busy / idle)
-        odds += said.failed * math.log((1 - busy) / (1 - idle))
-    return math.exp(min(odds, 700.0))
-
-
-def _passed_on(state: State, edit: Accepted, seen: Sequence[str]) -> Count:
-    """What cases that an edit was made for passed with it, on all trials that are known."""
-    check = edit.cluster.check
-    chosen = edit.after
-    if seen != edit.cluster.cases:
-        chosen = state.tally.over(edit.text.digest, seen, check)
-    return state.fresh.over(state.text.digest, seen, check) + chosen
-
-
-def _rate(count: Count) -> float:
-    """A share that is never 0 or 1."""
-    return (count.passed + 1) / (count.trials + 2)
-
-
-def _log_odds(rate: float) -> float:
-    return math.log(rate / (1 - rate))
-
-
-def _compared(state: State, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]) -> str:
-    check, text = edit.cluster.check, state.text.digest
-    known = _passed_on(state, edit, seen)
-    others = state.fresh.over(text, unseen, check)
-    return (
-        f"{check} passes {known.passed} of {known.trials} trials of cases it was made for, and only"
-        f" {others.passed} of {others.trials} of the others"
-    )
 
 
 def _accepted(setting: Setting, state: State) -> State:
