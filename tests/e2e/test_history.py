@@ -143,7 +143,15 @@ with another answer 1/1 -> 1/1    disk-003
        "reason": "it says so itself"
      }
 """)
+    # A run that drew nothing, as of a gate without a change, is no run to compare with.
+    runs = live.root / ".regauge/runs"
+    shutil.copytree(runs / first, runs / "29991231-235959-0000")
+    record = json.loads((runs / first / "run.json").read_text())
+    empty = record | {"id": "29991231-235959-0000", "suites": []}
+    (runs / "29991231-235959-0000/run.json").write_text(json.dumps(empty))
     assert regauge(live, "compare", "--answers").output == compared.output
+    assert regauge(live, "compare", first, "--answers").output == compared.output
+    shutil.rmtree(runs / "29991231-235959-0000")
     short = regauge(live, "compare", first, "--no-diff").output
     assert short.splitlines()[-1] == (
         "other answers with the same outcome: 1 (--answers shows them)"
