@@ -13,17 +13,16 @@ from regauge.providers._cost import (
     estimate_requests,
     price_of,
 )
+from regauge.providers._model_id import ModelId, parse_model_id
 from regauge.providers._rate import AdaptiveLimit, Permit, Window, window_for
 from regauge.providers._types import (
     Completion,
     CompletionRequest,
     FinishReason,
-    ModelId,
     Provider,
     TokenLogprob,
     ToolCall,
     Usage,
-    parse_model_id,
 )
 
 __all__ = [

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
-
-from regauge.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,61 +17,20 @@ __all__ = [
     "Completion",
     "CompletionRequest",
     "FinishReason",
-    "ModelId",
     "Provider",
     "TokenLogprob",
     "ToolCall",
     "Usage",
-    "parse_model_id",
 ]
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "unknown"]
 
 _FINISH_REASONS: Final = frozenset(get_args(FinishReason))
-_MODEL_ID: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)[:/](\S+)")
 # `canonical_json` builds an encoder per call, which costs more than a digest may. A mapping that
 # is no dict, such as a read-only view of one, reaches the encoder's default and becomes one.
 _ENCODE: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelId:
-    """A model and who serves it, written `provider:model`."""
-
-    provider: str
-    model: str
-
-    def __str__(self) -> str:
-        return f"{self.provider}:{self.model}"
-
-
-def parse_model_id(text: str, *, at: str = "") -> ModelId:
-    """Read `provider:model`; `provider/model`, as other tools write it, means the same.
-
-    Args:
-        text: What was written. The first `:` or `/` ends the provider, so models may hold both.
-        at: Where it was written, for the message.
-
-    Raises:
-        UsageError: There is no provider in front, or no model behind it.
-
-    >>> str(parse_model_id("openai/gpt-4o"))
-    'openai:gpt-4o'
-    >>> parse_model_id("local:llama3:8b").model
-    'llama3:8b'
-    """
-    match = _MODEL_ID.fullmatch(text.strip())
-    if match is None:
-        place = f"{at}: " if at else ""
-        name = text.strip(" :/") or "MODEL"
-        raise UsageError(
-            f"{place}{text!r} does not say who serves the model\n"
-            f"  fix: write provider:model, such as openai:{name} or sim:clerk-1; a provider of your"
-            " own is a table [tool.regauge.providers.<name>] in pyproject.toml"
-        )
-    return ModelId(provider=match[1], model=match[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

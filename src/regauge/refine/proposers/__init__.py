@@ -3,8 +3,16 @@
 from regauge.refine._edits import Anchor, Delete, Edit, Insert, Replace
 from regauge.refine.proposers._asking import criticised, proposed
 from regauge.refine.proposers._examples import load_examples
-from regauge.refine.proposers._problem import Ask, Example, Ideas, Problem, Proposer, Shown
-from regauge.refine.proposers._registry import ProposerContext, load_proposers, proposer_names
+from regauge.refine.proposers._problem import (
+    Ask,
+    Example,
+    Ideas,
+    Problem,
+    Proposer,
+    ProposerContext,
+    Shown,
+)
+from regauge.refine.proposers._registry import load_proposers, proposer_names
 from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.proposers._told import problem_of
 

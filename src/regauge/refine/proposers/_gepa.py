@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.refine._state import Critique
     from regauge.refine._tally import Outcome
-    from regauge.refine.proposers._problem import Ask, Problem
-    from regauge.refine.proposers._registry import ProposerContext
+    from regauge.refine.proposers._problem import Ask, Problem, ProposerContext
 
 __all__ = ["GepaProposer", "gepa_proposer"]
 

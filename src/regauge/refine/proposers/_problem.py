@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from regauge.digests import JSON
+    from regauge.providers import ModelId
     from regauge.refine._clusters import Check, Cluster
     from regauge.refine._edits import Edit
     from regauge.refine._memory import Tried
     from regauge.refine._state import Critique, Interrupted, TrialsDone
     from regauge.refine._text import PromptText
 
-__all__ = ["Ask", "Draw", "Example", "Ideas", "Problem", "Proposer", "Shown"]
+__all__ = ["Ask", "Draw", "Example", "Ideas", "Problem", "Proposer", "ProposerContext", "Shown"]
 
 Ask: TypeAlias = Callable[[CompletionRequest], Awaitable[Completion]]
 """Puts one request to a model; recorded, budgeted and retried by whoever gives it."""
@@ -101,6 +102,20 @@ class Ideas:
 
     edits: tuple[Edit, ...] = ()
     refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposerContext:
+    """What a proposer is made with.
+
+    Attributes:
+        model: Who criticises and proposes, for proposers that ask a model.
+        verify: Let the model answer independent questions on each edit before it is tried.
+    """
+
+    model: ModelId
+    seed: int = 0
+    verify: bool = False
 
 
 class Proposer(Protocol):

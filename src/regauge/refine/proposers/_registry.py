@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from regauge.errors import UsageError
@@ -11,27 +10,12 @@ from regauge.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.providers import ModelId
-    from regauge.refine.proposers._problem import Proposer
+    from regauge.refine.proposers._problem import Proposer, ProposerContext
 
-__all__ = ["ENTRY_POINTS", "MakesProposer", "ProposerContext", "load_proposers", "proposer_names"]
+__all__ = ["ENTRY_POINTS", "MakesProposer", "load_proposers", "proposer_names"]
 
 ENTRY_POINTS = "regauge.proposers"
 """The entry point group in which other packages register what makes a proposer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposerContext:
-    """What a proposer is made with.
-
-    Attributes:
-        model: Who criticises and proposes, for proposers that ask a model.
-        verify: Let the model answer independent questions on each edit before it is tried.
-    """
-
-    model: ModelId
-    seed: int = 0
-    verify: bool = False
 
 
 MakesProposer: TypeAlias = "Callable[[ProposerContext], Proposer]"
