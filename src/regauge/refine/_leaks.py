@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._stretches import Stretches
 from regauge.refine._text import content_words
-from regauge.refine._traces import ORDINARY, keys, names, plain, specific
+from regauge.refine._traces import ORDINARY, capitals_tell, keys, names, plain, specific
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -76,9 +76,11 @@ class Leaks:
         self._frequency = _counted(keys(text) for text in self._texts)
         self._specific = _counted(specific(text) for text in self._texts)
         self._answered = _counted(specific(case.expected) for case in cases)
-        self._named = _counted(names(case.expected) for case in cases)
-        answers = [keys(case.expected) for case in cases]
-        self._answer_words = [frozenset(a if len(a) <= _ANSWER else ()) for a in answers]
+        answers = "\n".join(case.expected for case in cases)
+        named = (names(case.expected) for case in cases) if capitals_tell(answers) else ()
+        self._named = _counted(named)
+        words = [keys(case.expected) for case in cases]
+        self._answer_words = [frozenset(w if len(w) <= _ANSWER else ()) for w in words]
         self._values = _counted(_values(case.expected) for case in cases)
         self._stretches = Stretches(
             _told(cases),

@@ -10,7 +10,7 @@ from regauge.refine._text import stem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ORDINARY", "in_digits", "keys", "names", "plain", "specific"]
+__all__ = ["ORDINARY", "capitals_tell", "in_digits", "keys", "names", "plain", "specific"]
 
 _ONES = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
@@ -61,6 +61,7 @@ _NAME = re.compile(r"(?<=[a-z,;)] )[A-Z][^\W\d_]{2,}")
 _KEY = 6
 _DIGITS_MIN = 3
 _HUMPS = 2
+_NAMES_SHARE = 0.2
 _COINED_LENGTH = 15
 _NOON = 12
 
@@ -188,6 +189,15 @@ def names(text: str) -> set[str]:
     ['liora', 'rosalba']
     """
     return {name.casefold() for name in _NAME.findall(text)}
+
+
+def capitals_tell(text: str) -> bool:
+    """Whether a capital marks a name: not in a language that writes all nouns so.
+
+    >>> capitals_tell("we told Rosalba about it"), capitals_tell("der Kunde will das Geld zurück")
+    (True, False)
+    """
+    return len(_NAME.findall(text)) <= _NAMES_SHARE * len(_LETTERS.findall(text))
 
 
 _SAID_ANYWHERE = """

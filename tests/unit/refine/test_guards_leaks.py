@@ -109,6 +109,34 @@ def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, say
     assert leaks.found(added) == says
 
 
+@pytest.mark.parametrize(
+    ("answer", "retold", "harmless"),
+    [
+        (
+            "Der Kunde Müller verlangt die Rückzahlung der doppelten Gebühr im November.",
+            "- Bei doppelter Gebühr an Müllers Rückzahlung denken.",
+            "- Eine Gebühr in Euro angeben, in höchstens 20 Wörtern.",
+        ),
+        (
+            "Клиент требует возврата двойной комиссии за ноябрь",
+            "- Клиенту возвращают двойную комиссию.",
+            "- Отвечай кратко и по делу, комиссию не называй.",
+        ),
+        (
+            "顧客は二重請求の返金を求めています",
+            "- 返金を求める顧客の二重請求に注意。",
+            "- 短く、丁寧に、顧客に答えること。",
+        ),
+    ],
+)
+def test_answers_in_other_languages_are_recognised_as_well(answer, retold, harmless):
+    cases = [CaseText(id=f"c{n}", texts=("...",)) for n in range(9)]
+    leaks = Leaks([*cases, CaseText(id="c9", texts=("...",), expected=answer)], [], GuardPolicy())
+
+    assert leaks.found(retold)
+    assert not leaks.found(harmless)
+
+
 def test_no_order_of_a_case_input_gets_past_the_guard():
     base = HEALTHY
     passed = []
