@@ -159,6 +159,12 @@ def _took(result: Mapping[str, Any]) -> Iterator[str]:
         f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
         f" {counted(spent['tested'], 'edit')} tested in {counted(spent['cycles'], 'cycle')}."
     )
+    looks = result.get("holdout_looks")
+    if looks and 2 * looks["after"] > looks["max"]:
+        yield (
+            f"The held-out cases have decided about {looks['after']} revisions so far; after"
+            f" {looks['max']}, `split_salt` in `[tool.regauge]` has to deal the cases anew."
+        )
     yield f"Stopped: {stop['reason']}, {plain(stop['text'])}. Run `{code(result['run'])}`."
 
 

@@ -87,3 +87,11 @@ def test_a_model_that_proposes_and_judges_is_named():
     assert said.startswith("openai:a proposes and judges (kind, tone)")
     assert not warnings_of(judges, "openai:c", critics=True)
     assert not warnings_of(judges, "openai:a", critics=False)
+
+
+def test_held_out_cases_that_are_nearly_worn_out_are_named():
+    def said(after: int) -> str:
+        return markdown_of({**NOTHING, "holdout_looks": {"before": 0, "after": after, "max": 10}})
+
+    assert "have decided about 6 revisions so far; after 10, `split_salt`" in said(6)
+    assert "split_salt" not in said(5)
