@@ -47,8 +47,9 @@ class Rejected:
         assert "wrote report.html" in said
         self.file = root / "report.html"
         self.decision = repo.decision()
-        run = max((root / ".regauge/runs").glob("*"), key=lambda path: path.name)
-        lines = (run / "trials.jsonl").read_text(encoding="utf-8").splitlines()
+        records = (root / ".regauge/runs").glob("*/run.json")
+        run = max(records, key=lambda path: path.stat().st_mtime_ns)
+        lines = run.with_name("trials.jsonl").read_text(encoding="utf-8").splitlines()
         self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
         self.golden = {
             case["id"]: case
