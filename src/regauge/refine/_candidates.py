@@ -47,6 +47,7 @@ def candidates_of(
         for part in parts
         if _relevance(setting, state, part)
         for variant in other_places(state.text, part, others)
+        if not setting.strategies or variant.strategy in setting.strategies
     )
     kept: list[tuple[tuple[bool, bool, int, float, int, float], Candidate]] = []
     refused: list[tuple[Note, Tried | None]] = []
@@ -83,7 +84,11 @@ def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
     added = [line for line in state.text.lines if line.kind == "rule" and line.text in said]
     if len(added) != 1:
         return ()
-    return second_places(state.text, added[0], _wanted_elsewhere(setting, state))
+    return tuple(
+        edit
+        for edit in second_places(state.text, added[0], _wanted_elsewhere(setting, state))
+        if not setting.strategies or edit.strategy in setting.strategies
+    )
 
 
 def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:

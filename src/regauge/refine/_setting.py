@@ -237,6 +237,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         policy=policy,
         proposers=options.proposers,
         critics=critics,
+        strategies=options.strategies,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
     )
     if options.calls is None:

@@ -237,6 +237,7 @@ class Setting:
             the gate, so that no trial that chose a revision also admits it.
         prior: How often edits of a strategy were kept in earlier runs: what comes first of
             candidates that look alike.
+        strategies: Only edits thought of in these ways; all when empty.
         looked_before: The looks at the held-out cases that earlier runs took.
     """
 
@@ -250,6 +251,7 @@ class Setting:
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
     prior: Mapping[str, float] = field(default_factory=dict[str, float])
+    strategies: tuple[str, ...] = ()
     looked_before: frozenset[str] = frozenset()
 
 

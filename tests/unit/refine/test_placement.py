@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from regauge.refine._candidates import candidates_of
 from regauge.refine._edits import Anchor, Edit, Insert, apply
 from regauge.refine._guards import Guard
 from regauge.refine._leaks import CaseText
@@ -166,3 +167,18 @@ def test_a_line_that_is_only_suspected_stays_where_the_rule_helps_beside_it():
 
     assert state.stop.reason == "goal-met"
     assert kind in state.text.whole
+
+
+def test_only_the_strategies_that_were_asked_for_are_made_of_an_edit():
+    text = prompt("- vieG sietm ni CTU.", JSON)
+    here = Edit(ops=(Insert(Anchor(SHORT), UTC),), strategy="rewrite", proposer="model")
+
+    def strategies(*wanted):
+        now = world(text, strategies=wanted, propose=lambda *_: [here])
+        now.run()
+        state = next(s for s in now.states if s.open and s.cluster.check == "utc")
+        kept, _ = candidates_of(now.setting, state, [here])
+        return [candidate.edit.strategy for candidate in kept]
+
+    assert strategies("rewrite") == ["rewrite"]
+    assert strategies() == ["rewrite", "replace-garbled", "add-rule"]
