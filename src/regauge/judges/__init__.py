@@ -36,10 +36,10 @@ from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, me
 from regauge.judges._standing import standing_of
 from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
 from regauge.judges.deepeval import DeepevalJudge, deepeval
+from regauge.judges.model._claims import verified_claims
 from regauge.judges.model._pairwise import pairwise
 from regauge.judges.model._panel import panel
 from regauge.judges.model._rubric import rubric
-from regauge.judges.model._verification import verified_claims
 from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
 from regauge.judges.rules._counts import (
     line_count,

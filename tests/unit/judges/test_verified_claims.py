@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.judges.model._verification import ClaimsJudge
+    from regauge.judges.model._claims import ClaimsJudge
     from regauge.providers import CompletionRequest
 
 pytestmark = pytest.mark.asyncio

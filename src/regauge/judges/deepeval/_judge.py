@@ -12,6 +12,7 @@ from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import Measurement
 from regauge.judges._evidence import number, plural, shown
+from regauge.judges._outside_run import outside_run
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges.deepeval import _guard
 from regauge.judges.deepeval._ask import Asking
@@ -99,11 +100,7 @@ class DeepevalJudge:
             JudgeError: Always.
         """
         del completion
-        raise JudgeError(
-            f"{self.name} asks a model, which only a run can do; case {case.id!r} stays unmeasured"
-            "\n  fix: run it with pytest evals",
-            judge=self.name,
-        )
+        raise outside_run(self.name, case)
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls

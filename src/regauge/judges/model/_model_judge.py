@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.errors import JudgeError
+from regauge.judges._outside_run import outside_run
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -48,11 +48,7 @@ class RunOnlyJudge(ABC):
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Raise, for only a run knows how to ask."""
         del completion
-        raise JudgeError(
-            f"{self.name}: case {case.id!r} cannot be judged here: this judge asks a model, and"
-            " only a run of `pytest evals` knows how",
-            judge=self.name,
-        )
+        raise outside_run(self.name, case)
 
 
 @dataclass(frozen=True, kw_only=True)
