@@ -30,7 +30,7 @@ from regauge.refine._text import PromptText
 from regauge.refine.proposers import load_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
@@ -48,6 +48,7 @@ __all__ = [
     "about",
     "case_text",
     "changes",
+    "public_of",
     "setting_of",
     "subject_of",
     "warnings_of",
@@ -219,11 +220,10 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
             localise_calls=options.localise,
         )
     )
-    said = [text for check in checks.values() for text in (check.advice, check.description)]
     guard = Guard(
         base,
         [case_text(member.case) for member in subject.members.values()],
-        (*said, *subject.released, *(f"{e.input} {e.output}" for e in subject.examples)),
+        public_of(subject, checks.values()),
         policy.guard,
         frozen=options.frozen,
         released=subject.released,
@@ -279,6 +279,19 @@ def about(
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],
     }
+
+
+def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
+    """What a proposal may say besides the prompt's messages, whatever cases say.
+
+    The schema of the answer is part of it: its labels are given to the model as it is.
+    """
+    return (
+        *(text for check in checks for text in (check.advice, check.description)),
+        *subject.released,
+        *(f"{one.input} {one.output}" for one in subject.examples),
+        json.dumps(subject.prompt.response_format, ensure_ascii=False),
+    )
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from regauge.refine._edits import apply
 from regauge.refine._guards import Guard
 from regauge.refine._leaks import CaseText, Leaks
 from regauge.refine._policy import GuardPolicy
+from regauge.refine._setting import public_of
 from regauge.refine._text import PromptText
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing
@@ -107,6 +109,19 @@ def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, say
     )
 
     assert leaks.found(added) == says
+
+
+def test_labels_of_the_schema_are_no_secret():
+    schema = {"type": "json_schema", "json_schema": {"enum": ["needs a person", "is closed"]}}
+    about = SimpleNamespace(
+        prompt=SimpleNamespace(response_format=schema), released=(), examples=()
+    )
+    cases = [CaseText(id=f"c{n}", texts=("...",)) for n in range(9)]
+    cases.append(CaseText(id="c9", texts=("...",), expected='{"state": "needs a person"}'))
+    line = "- state: needs a person, or is closed."
+
+    assert Leaks(cases, [], GuardPolicy()).found(line)
+    assert not Leaks(cases, public_of(about, []), GuardPolicy()).found(line)
 
 
 @pytest.mark.parametrize(
