@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regauge.refine import _localise, _plan, _steps, _verification
+from regauge.refine._course import stop
 from regauge.refine._state import (
     Action,
     AskCritique,
@@ -54,7 +55,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
     state = replace(state, memory=state.memory.with_incumbent(setting.base))
     floor = _plan.floor_calls(setting)
     if setting.policy.limits.calls < floor:
-        return _steps.stop(
+        return stop(
             state,
             "budget-too-small",
             f"{setting.policy.limits.calls} calls do not pay for one repair, which takes {floor}",
