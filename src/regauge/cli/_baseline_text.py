@@ -91,7 +91,7 @@ def history_lines(
         flaky = "  flaky" if is_flaky(case) else ""
         yield TextLine(f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip())
     if len(shown) < len(cases):
-        yield TextLine(f"  {len(cases) - len(shown)} cases passed every time")
+        yield TextLine(f"  {counted(len(cases) - len(shown), 'case')} passed every time")
 
 
 def history_json(baseline: Baseline, history: StoredHistory) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from regauge.cli._finding import Finding
+from regauge.cli._terminal import counted
 from regauge.errors import ProviderError, UsageError
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
@@ -87,7 +88,8 @@ def _of_endpoint(
             fix="check base_url and key; regauge doctor --offline asks no endpoint",
         )
         return
-    yield Finding(check="endpoints", level="ok", message=f"{provider} lists {len(listed)} models")
+    message = f"{provider} lists {counted(len(listed), 'model')}"
+    yield Finding(check="endpoints", level="ok", message=message)
     today = datetime.now(UTC).date()
     for model in sorted(wanted):
         yield from _of_model(f"{provider}:{model}", model, listed, today)

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from regauge.cli._evals import with_evals
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import counted, echo
 from regauge.errors import RegaugeError, UsageError
 from regauge.gate import estimate
 from regauge.pytest_gate import request_key
@@ -114,8 +114,9 @@ def _say_estimate(
     if as_json:
         click.echo(json.dumps(asdict(about)))
         return
-    cases = "1 case" if about.cases == 1 else f"{about.cases} cases"
-    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
+    echo(
+        f"{counted(about.cases, 'case')} to compare with {comparison.at.ref}, all others are unchanged"
+    )
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
     if about.likely is None:
         echo("likely: unknown, main has no history of these cases")
@@ -129,5 +130,5 @@ def _say_estimate(
 def _bill(bill: Bill) -> str:
     judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
     cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
-    trials = "1 trial" if bill.trials == 1 else f"{bill.trials} trials"
-    return f"{trials}, {bill.calls} calls{judges}, about {quantity(bill.tokens)} tokens, {cost}"
+    calls = f"{counted(bill.trials, 'trial')}, {counted(bill.calls, 'call')}{judges}"
+    return f"{calls}, about {quantity(bill.tokens)} tokens, {cost}"

@@ -17,7 +17,7 @@ from regauge.cli._calibrations import standings
 from regauge.cli._evals import end_interrupted
 from regauge.cli._judges_of_evals import find_judge, judges_of_evals
 from regauge.cli._meter import Meter
-from regauge.cli._terminal import echo
+from regauge.cli._terminal import counted, echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import FaultyFileError, UnmeasuredError, UsageError
 from regauge.judges.calibration import (
@@ -259,7 +259,7 @@ def _print(calibration: Calibration, judged: Sequence[Judged]) -> None:
 def _used(run: LabelRun) -> str:
     totals = run.totals
     return (
-        f"{totals.calls} calls, {totals.live} of them made now;"
+        f"{counted(totals.calls, 'call')}, {totals.live} of them made now;"
         f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"
     )
 

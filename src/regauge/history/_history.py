@@ -146,7 +146,8 @@ class History:
         """
         found = [] if self.empty else self._opened().matching(name)
         if len(found) != 1 and name not in found:
-            several = f"{len(found)} runs begin with {name!r}: {', '.join(found)}"
+            named = ", ".join(found)
+            several = f"{len(found)} runs begin with {name!r}: {named}\n  fix: give more of its id"
             none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.shown}"
             raise UsageError(several if found else f"{none}\n  fix: `regauge runs` lists them")
         run = name if name in found else found[0]

@@ -53,11 +53,12 @@ def _headline(record: RunRecord) -> str:
     failed = sum(suite.failed for suite in record.suites)
     unmeasured = sum(suite.unmeasured for suite in record.suites)
     cases = sum(suite.cases for suite in record.suites)
+    counted = "1 case" if cases == 1 else f"{cases} cases"
     if record.status == "interrupted":
-        return f"interrupted after {cases} cases"
+        return f"interrupted after {counted}"
     if failed or unmeasured:
-        return f"{failed} of {cases} cases failed, {unmeasured} unmeasured"
-    return f"{cases} cases, none failed"
+        return f"{failed} of {counted} failed, {unmeasured} unmeasured"
+    return f"{counted}, none failed"
 
 
 def _suite_row(suite: SuiteSummary) -> str:

@@ -58,7 +58,9 @@ def find_run(project: Project, name: str) -> Path:
         )
     if matches:
         several = ", ".join(run.name for run in matches[:5])
-        raise UsageError(f"{len(matches)} runs begin with {name!r}: {several}")
+        raise UsageError(
+            f"{len(matches)} runs begin with {name!r}: {several}\n  fix: give more of its id"
+        )
     raise UsageError(f"there is no run {name!r}\n  fix: `regauge runs` lists them")
 
 

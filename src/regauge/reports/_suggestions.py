@@ -68,7 +68,8 @@ def cost_of(suggestion: Suggestion) -> str:
     """
     model = " of the simulated model" if suggestion.simulated else ""
     price = money(suggestion.usd) if suggestion.usd else "free"
-    return f"{suggestion.calls} calls{model}, {price}"
+    calls = "1 call" if suggestion.calls == 1 else f"{suggestion.calls} calls"
+    return f"{calls}{model}, {price}"
 
 
 def _line(text: str) -> str:
