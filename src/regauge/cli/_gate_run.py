@@ -114,9 +114,8 @@ def _say_estimate(
     if as_json:
         click.echo(json.dumps(asdict(about)))
         return
-    echo(
-        f"{counted(about.cases, 'case')} to compare with {comparison.at.ref}, all others are unchanged"
-    )
+    cases = counted(about.cases, "case")
+    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
     if about.likely is None:
         echo("likely: unknown, main has no history of these cases")
