@@ -11,6 +11,7 @@ from regauge.digests import digest_of
 from regauge.gate import policy_of
 from regauge.prompts import parse_prompt, write_atomically
 from regauge.providers import estimate_requests, parse_model_id
+from regauge.refine._about import about, changes
 from regauge.refine._again import as_it_was, keep_released
 from regauge.refine._apply import revised
 from regauge.refine._driver import drive
@@ -23,7 +24,7 @@ from regauge.refine._plan import floor_calls
 from regauge.refine._report import markdown_of
 from regauge.refine._result import diff_of, result_of
 from regauge.refine._runs import edits_of_runs, remember
-from regauge.refine._setting import RunOptions, about, changes, setting_of, subject_of
+from regauge.refine._setting import RunOptions, setting_of, subject_of
 from regauge.refine._state import Interrupted
 from regauge.refine._trail import TrailError, TrailFile, cut_back, read_trail, retell
 from regauge.refine._workbench import SuiteBench

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from regauge.digests import digest_of
 from regauge.errors import GitError, PromptError, UsageError
 from regauge.gate import REVISION_FIRST
 from regauge.prompts import (
@@ -20,7 +19,6 @@ from regauge.prompts import (
     version_records,
 )
 from regauge.refine._clusters import Check, Criterion
-from regauge.refine._documents import text_to_json
 from regauge.refine._guards import Guard
 from regauge.refine._leaks import CaseText
 from regauge.refine._plan import floor_calls
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from regauge.judges import Judge
     from regauge.project import Project
     from regauge.prompts import Prompt
-    from regauge.refine._memory import Memory
     from regauge.refine.proposers import Example
     from regauge.runner import PlannedCase, Suite
 
@@ -45,20 +42,16 @@ __all__ = [
     "Member",
     "RunOptions",
     "Subject",
-    "about",
     "case_text",
-    "changes",
     "public_of",
     "setting_of",
     "subject_of",
-    "warnings_of",
 ]
 
 # Each seed has numbers of its own.
 _TRIALS_PER_SEED = 1000
 _CALLS_MIN = 600
 _CALLS_PER_FLOOR = 3
-_OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,40 +240,6 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
     return setting
 
 
-def about(
-    subject: Subject, setting: Setting, options: RunOptions, memory: Memory
-) -> dict[str, JSON]:
-    """What the first line of an audit trail says: everything that decides how a run goes."""
-    suites = {id(member.suite): member.suite for member in subject.members.values()}
-    cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
-    judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
-    refiner = options.model or str(next(iter(suites.values())).model)
-    return {
-        "prompt": subject.prompt.name,
-        "version": str(subject.prompt.version or ""),
-        "prompt_digest": subject.prompt.digest,
-        "base": text_to_json(subject.text),
-        "models": sorted({str(suite.model) for suite in suites.values()}),
-        "judges": judges,
-        "cases": digest_of(cases),
-        "train": len(setting.train),
-        "holdout": len(setting.holdout),
-        "holdout_looks": sorted(setting.looked_before),
-        "prior": dict(setting.prior),
-        "calls_max": setting.policy.limits.calls,
-        "criteria": {
-            "test": asdict(setting.policy.test),
-            "guard": asdict(setting.policy.guard),
-            "checks": {name: check.criterion for name, check in setting.checks.items()},
-        },
-        "options": options.to_json(),
-        "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
-        "released": digest_of(list(subject.released)),
-        "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
-        "memory": [entry.to_json() for entry in memory.tried],
-    }
-
-
 def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
     """What a proposal may say besides the prompt's messages, whatever cases say.
 
@@ -292,30 +251,6 @@ def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
         *(f"{one.input} {one.output}" for one in subject.examples),
         json.dumps(subject.prompt.response_format, ensure_ascii=False),
     )
-
-
-def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
-    """What a reader of the evidence should know before reading it.
-
-    Args:
-        judges: Those that decide.
-        refiner: The model that may propose, as `provider:model`.
-        critics: Whether any proposer asks it.
-    """
-    same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
-    if not critics or not same:
-        return ()
-    return (f"{refiner} proposes and judges ({', '.join(same)}): a model may favour its own words",)
-
-
-def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is no longer what it was when a run began; a run may go on with another budget."""
-
-    def told(about: Mapping[str, Any], key: str) -> Any:
-        return {**about[key], "usd": None} if key == "options" else about.get(key)
-
-    # The trail itself says what was known of earlier runs.
-    return [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]
 
 
 def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from regauge.refine import markdown_of
-from regauge.refine._setting import warnings_of
+from regauge.refine._about import warnings_of
 from regauge.refine._text import PromptText
 from tests.unit.refine.world import HEALTHY, SHORT, world
 
