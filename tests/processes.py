@@ -191,8 +191,8 @@ def _next(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
         connection.sendall(_NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
-def _become(request: dict[str, Any], streams: list[int]) -> None:
-    """Be what was asked for."""
+def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> None:
+    """Be what was asked for; an exit code is left in `codes`."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -206,25 +206,25 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
     try:
         runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
     except SystemExit as end:
-        # Registered before all that was loaded: what has to be done at an end is done by then,
-        # and giving back each object of the modules would take as long again as all of it.
         if isinstance(end.code, int):
-            _codes.append(end.code)
+            codes.append(end.code)
         raise
 
 
-def _stop() -> None:
-    for code in _codes:
+def _stop(codes: list[int]) -> None:
+    """End here: to give back every object of the modules would take as long as all the rest."""
+    for code in codes:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
 if __name__ == "__main__":
-    _codes: list[int] = []
-    atexit.register(_stop)
+    left: list[int] = []
+    # The first that is registered is called last, when all that an end has to do is done.
+    atexit.register(_stop, left)
     _load()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as listening:
         asked = _next(listening)
-    _become(*asked)
+    _become(*asked, left)
