@@ -20,6 +20,7 @@ __all__ = [
     "anchor_of",
     "bulleted",
     "indented",
+    "is_garbled",
     "other_places",
     "plain",
     "rivals",
@@ -49,9 +50,8 @@ def rivals(text: PromptText, rule: str, others: Sequence[str]) -> list[tuple[Lin
             continue
         if "{{" in line.text or len(line.text.split()) < 2:  # noqa: PLR2004 - one word is no rule
             continue
-        garbled = _same_letters(line.text, rule)
-        if garbled >= _GARBLED:
-            found.append((-1.0 - garbled, position, line, "replace-garbled"))
+        if is_garbled(line.text, rule):
+            found.append((-2.0, position, line, "replace-garbled"))
             continue
         said = content_words(line.text)
         shared = len(said & wanted)
@@ -146,6 +146,14 @@ def bulleted(rule: str) -> str:
     return rule if _BULLET.match(rule) else f"- {rule}"
 
 
+def is_garbled(line: str, rule: str) -> bool:
+    """Whether a line is made of nearly the letters of a rule, in other words."""
+    if content_words(line) & content_words(rule):
+        return False
+    mine, its = Counter(plain(line).replace(" ", "")), Counter(plain(rule).replace(" ", ""))
+    return 2 * (mine & its).total() >= _GARBLED * max(1, mine.total() + its.total())
+
+
 def plain(text: str) -> str:
     """A line without its bullet, its case and its spacing."""
     return " ".join(_BULLET.sub("", text, count=1).casefold().split())
@@ -181,11 +189,3 @@ def _edit(strategy: str, *ops: Delete | Insert | Replace) -> Edit:
         proposer="rules",
         rationale="where a rule stands, and what stands against it, decide how it is followed",
     )
-
-
-def _same_letters(one: str, other: str) -> float:
-    """How nearly two texts are made of the same letters, from 0 to 1, where their words differ."""
-    if content_words(one) & content_words(other):
-        return 0.0
-    mine, its = Counter(plain(one).replace(" ", "")), Counter(plain(other).replace(" ", ""))
-    return 2 * (mine & its).total() / max(1, mine.total() + its.total())

@@ -14,9 +14,10 @@ from regauge.refine._edits import Delete, Replace
 from regauge.refine._evidence import better_p, mean_effect, worse_p
 from regauge.refine._fates import named
 from regauge.refine._guards import faults_in
-from regauge.refine._placement import TAKE_PLACE
+from regauge.refine._placement import TAKE_PLACE, is_garbled
 from regauge.refine._plan import screen_cases, unclear_cases
 from regauge.refine._state import Confirmed, Note
+from regauge.refine._text import content_words
 
 if TYPE_CHECKING:
     from regauge.refine._state import (
@@ -204,10 +205,17 @@ def _removed(candidate: Candidate) -> int:
     kept = {line.text.strip() for line in candidate.text.lines}
     suspected = candidate.edit.strategy == TAKE_PLACE
     return sum(
-        (isinstance(op, Delete) or (suspected and isinstance(op, Replace)))
-        and op.anchor.line.strip() not in kept
+        op.anchor.line.strip() not in kept
         for op in candidate.edit.ops
+        if isinstance(op, Delete)
+        or (isinstance(op, Replace) and not op.find and (suspected or _is_another(op)))
     )
+
+
+def _is_another(op: Replace) -> bool:
+    """Whether a line is replaced by one on another subject."""
+    old, new = op.anchor.line, op.text
+    return not content_words(old) & content_words(new) and not is_garbled(old, new)
 
 
 def _begin_test(state: State) -> State:
