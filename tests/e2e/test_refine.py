@@ -155,6 +155,19 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
     assert result(repo)["spent"]["calls"] == 0
 
 
+def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
+    repo.regauge("refine", NAME, "--forget")
+    ledger = repo.root / f".regauge/refine/{NAME}.looks.json"
+    known = ledger.read_text()
+    worn = {key: [f"text-{n}" for n in range(10)] for key in json.loads(known)}
+    ledger.write_text(json.dumps(worn))
+    said = repo.regauge("refine", NAME, "--forget", code=2)
+    ledger.write_text(known)
+    assert "another `split_salt`" in said
+    assert result(repo)["stop"]["reason"] == "holdout-looks"
+    assert result(repo)["spent"]["tested"] == 0
+
+
 def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: GateRepo):
     repo.write("notes.txt", "not committed\n")
     broken = repo.read(PROMPT)
