@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
+from regauge.git import git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["Commit", "Repository"]
-
-_TIMEOUT_S = 60
-# A hook runs with these set for the repository of the hook, which need not be the project's.
-_INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY")
-_FIXED = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +47,7 @@ class Repository:
         """
         directory = _existing(directory.resolve())
         try:
-            top = _git(directory, "rev-parse", "--show-toplevel")
+            top = git(directory, "rev-parse", "--show-toplevel")
         except GitError as error:
             if "not a git repository" in str(error) or "must be run in a work tree" in str(error):
                 return None
@@ -225,7 +220,7 @@ class Repository:
         return os.fsdecode(self._run(*arguments))
 
     def _run(self, *arguments: str, given: str = "") -> bytes:
-        return _git(self.top, *arguments, given=given)
+        return git(self.top, *arguments, given=os.fsencode(given))
 
 
 _MAIN_BRANCHES = ("main", "master", "trunk")
@@ -235,33 +230,3 @@ _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
 def _existing(directory: Path) -> Path:
     """The directory, or the nearest one above it that is there."""
     return next((d for d in (directory, *directory.parents) if d.is_dir()), directory)
-
-
-def _git(directory: Path, *arguments: str, given: str = "") -> bytes:
-    """What git says to a command.
-
-    Raises:
-        GitError: git is not installed, takes longer than a minute, or fails.
-    """
-    environment = {name: value for name, value in os.environ.items() if name not in _INHERITED}
-    command = ["git", "--literal-pathspecs", "--no-pager"]
-    command += ["-c", "core.quotePath=false", "-c", "log.showSignature=false"]
-    command += ["-c", "color.ui=false", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(  # noqa: S603  # no shell, and refs stand behind --end-of-options
-            command,
-            input=os.fsencode(given),
-            capture_output=True,
-            check=False,
-            env=environment | _FIXED,
-            timeout=_TIMEOUT_S,
-        )
-    except FileNotFoundError as error:
-        fix = "install git: versions of prompts are read from it"
-        raise GitError(f"the program `git` was not found\n  fix: {fix}") from error
-    except subprocess.TimeoutExpired as error:
-        raise GitError(f"git {arguments[0]} took longer than {_TIMEOUT_S} s") from error
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise GitError(f"git {arguments[0]} failed: {said or f'exit code {done.returncode}'}")
-    return done.stdout

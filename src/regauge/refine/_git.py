@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from typing import TYPE_CHECKING
 
-from regauge.errors import GitError
+from regauge.git import failure_of, run_git
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,23 +34,9 @@ def git_says(
     Raises:
         GitError: It failed, or there is no git.
     """
-    own = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}
-    environment = {name: value for name, value in os.environ.items() if name not in own}
-    command = ["git", "--literal-pathspecs", "-C", str(directory), *arguments]
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell
-            command,
-            input=given,
-            capture_output=True,
-            check=False,
-            env=environment | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"} | dict(extra or {}),
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise GitError(f"git {arguments[0]} did not work: {error}") from error
+    done = run_git(directory, *arguments, given=given, extra=extra, timeout_s=_TIMEOUT_S)
     if done.returncode == 0:
         return done.stdout.decode("utf-8", "replace").strip()
-    if not check:
-        return ""
-    said = done.stderr.decode("utf-8", "replace").strip()
-    raise GitError(f"git {arguments[0]} failed: {said or f'exit code {done.returncode}'}")
+    if check:
+        raise failure_of(done, arguments[0])
+    return ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
+from regauge.errors import GitError
+from regauge.git import run_git
 from regauge.reports._schema import GitState
 
 if TYPE_CHECKING:
@@ -48,13 +49,7 @@ def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
 
 def _git(root: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(  # noqa: S603 - fixed words, no shell
-            ["git", "-C", str(root), *arguments],  # noqa: S607 - the git of the PATH is meant
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_git(root, *arguments, literal=False, timeout_s=_TIMEOUT_S)
+    except GitError:
         return None
-    return done.stdout if done.returncode == 0 else None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
