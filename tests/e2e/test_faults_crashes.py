@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
     from tests.conftest import EvalProject
@@ -155,3 +159,49 @@ def test_a_worker_that_dies_does_not_take_the_run_with_it(live: EvalProject):
     assert (outcomes["passed"], outcomes["failed"]) == (7, 1)
     assert "INTERNALERROR" not in result.stdout.str()
     result.stdout.fnmatch_lines(["*worker 'gw*' crashed*", "*= regauge =*"])
+
+
+_COMMAND = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from regauge.cli import main
+main()
+"""
+
+
+def test_ctrl_c_on_a_terminal_leaves_one_line_and_what_was_answered(
+    live: EvalProject, endpoint: Endpoint, wait_until: Callable[..., None]
+):
+    live.golden(live.case(number) for number in range(60))
+    endpoint.latency_s = 0.2
+    terminal, end = pty.openpty()
+    said = ""
+
+    def told(words: str) -> bool:
+        nonlocal said
+        while select.select([terminal], [], [], 0)[0]:
+            said += os.read(terminal, 65536).decode()
+        return words in said
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", _COMMAND, "record", "--concurrency=4"],
+        cwd=live.root,
+        stdout=end,
+        stderr=end,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    wait_until(lambda: told("of 60 answers") and endpoint.answered.total() >= 8, process=process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert told("interrupted: ")
+    last = said.rpartition("\r\x1b[K")[2]
+    assert last == (
+        "interrupted: what was answered is kept, the same command goes on from there\r\n"
+    )
+    os.close(end)
+    os.close(terminal)
+    endpoint.latency_s = 0.0
+    assert live.command("record").returncode == 0
+    assert len(live.recordings()) == 60
+    # Only what was on its way when the run was stopped is asked again.
+    assert endpoint.total <= 60 + 4
