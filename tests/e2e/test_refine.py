@@ -162,10 +162,17 @@ def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     worn = {key: [f"text-{n}" for n in range(10)] for key in json.loads(known)}
     ledger.write_text(json.dumps(worn))
     said = repo.regauge("refine", NAME, "--forget", code=2)
-    ledger.write_text(known)
     assert "another `split_salt`" in said
     assert result(repo)["stop"]["reason"] == "holdout-looks"
     assert result(repo)["spent"]["tested"] == 0
+
+    settings = repo.read("pyproject.toml")
+    assert "[tool.regauge]\n" in settings
+    salted = settings.replace("[tool.regauge]\n", '[tool.regauge]\nsplit_salt = "spring"\n')
+    repo.write("pyproject.toml", salted)
+    repo.regauge("refine", NAME, "--forget")
+    assert result(repo)["holdout_looks"]["before"] == 0
+    ledger.write_text(known)
 
 
 def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: GateRepo):
