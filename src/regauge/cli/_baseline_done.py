@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from regauge.cli._terminal import counted
 from regauge.gate.baselines import LandedSuite
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,9 +129,9 @@ def summary(history: StoredHistory) -> str:
     if not drawn:
         return "no trials"
     least, most = min(drawn), max(drawn)
-    trials = counted(most, "trial") if least == most else f"{least} to {most} trials"
-    sessions = counted(len(history.sessions), "session")
-    return f"{counted(len(drawn), 'case')} with {trials} each from {sessions}"
+    trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
+    sessions = plural(len(history.sessions), "session")
+    return f"{plural(len(drawn), 'case')} with {trials} each from {sessions}"
 
 
 def _trials_do(count: int) -> str:
@@ -145,7 +145,7 @@ def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
     suite = drift.suite
     if suite is not None and drift.suite_worse:
         yield (
-            f"  all cases together fare worse: {counted(suite.fails, 'failure')} in"
+            f"  all cases together fare worse: {plural(suite.fails, 'failure')} in"
             f" {drift.now.trials}, {suite.expected:.1f} expected,"
             f" p = {min([suite.p_value, *suite.scores.values()]):.2g}"
         )

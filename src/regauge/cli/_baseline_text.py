@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regauge.cli._terminal import counted
 from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.gate.baselines import baseline_path
 from regauge.prompts import Repository, find_prompt, load_prompt, read_prompt_text
 from regauge.stats import flaky_probability
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,10 +69,10 @@ def history_lines(
     passed = sum(case.passed for _, case in cases)
     if cases:
         least, most = min(drawn), max(drawn)
-        trials = counted(most, "trial") if least == most else f"{least} to {most} trials"
+        trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
         yield TextLine(
-            f"  {counted(len(cases), 'case')} of {key.dataset}, {trials} each from"
-            f" {counted(len(history.sessions), 'session')};"
+            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials} each from"
+            f" {plural(len(history.sessions), 'session')};"
             f" {100 * passed / sum(drawn):.1f} % passed"
         )
     for session in history.sessions:
@@ -91,7 +91,7 @@ def history_lines(
         flaky = "  flaky" if is_flaky(case) else ""
         yield TextLine(f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip())
     if len(shown) < len(cases):
-        yield TextLine(f"  {counted(len(cases) - len(shown), 'case')} passed every time")
+        yield TextLine(f"  {plural(len(cases) - len(shown), 'case')} passed every time")
 
 
 def history_json(baseline: Baseline, history: StoredHistory) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.cli._baseline_done import AskedEval, AskedPrompt, Done, summary
 from regauge.cli._baseline_text import uncommitted_notes
 from regauge.cli._meter import Meter
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.gate import ControlNumbers, policy_of
 from regauge.gate.baselines import (
     AskedRedraw,
@@ -31,6 +31,7 @@ from regauge.gate.baselines import (
 )
 from regauge.reports import money, progress_line, quantity
 from regauge.runner import Draw, Plan, missing_answers
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.gate.baselines import StoredHistory, TopUp, TopUpPolicy
@@ -230,8 +231,8 @@ class BaselineUpdate:
             judged = " and what judges ask" if suite.model_judges else ""
             fresh = "complete, held against " if again else ""
             self._say(
-                f"{label}: {fresh}{counted(len(draws), 'trial')} of {counted(cases, 'case')},"
-                f" {counted(len(missing), 'call')}{judged}: about {quantity(tokens)} tokens,"
+                f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
+                f" {plural(len(missing), 'call')}{judged}: about {quantity(tokens)} tokens,"
                 f" {money(cost_usd)}"
             )
 

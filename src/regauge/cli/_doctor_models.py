@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from regauge.cli._finding import Finding
-from regauge.cli._terminal import counted
 from regauge.errors import ProviderError, UsageError
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
 from regauge.providers.listing import list_models
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +88,7 @@ def _of_endpoint(
             fix="check base_url and key; regauge doctor --offline asks no endpoint",
         )
         return
-    message = f"{provider} lists {counted(len(listed), 'model')}"
+    message = f"{provider} lists {plural(len(listed), 'model')}"
     yield Finding(check="endpoints", level="ok", message=message)
     today = datetime.now(UTC).date()
     for model in sorted(wanted):

@@ -14,8 +14,9 @@ import pytest
 from regauge.cli import INTERRUPTED
 from regauge.cli._meter import clear_line
 from regauge.errors import PromptError, RegaugeError, UsageError
-from regauge.prompts import did_you_mean, find_prompt
+from regauge.prompts import find_prompt
 from regauge.runner import Plan, spec_of
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,11 +10,12 @@ import click
 import pytest
 
 from regauge.cli._evals import with_evals
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.errors import RegaugeError, UsageError
 from regauge.gate import estimate
 from regauge.pytest_gate import request_key
 from regauge.reports import money, quantity
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -114,7 +115,7 @@ def _say_estimate(
     if as_json:
         click.echo(json.dumps(asdict(about)))
         return
-    cases = counted(about.cases, "case")
+    cases = plural(about.cases, "case")
     echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
     if about.likely is None:
@@ -129,5 +130,5 @@ def _say_estimate(
 def _bill(bill: Bill) -> str:
     judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
     cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
-    calls = f"{counted(bill.trials, 'trial')}, {counted(bill.calls, 'call')}{judges}"
+    calls = f"{plural(bill.trials, 'trial')}, {plural(bill.calls, 'call')}{judges}"
     return f"{calls}, about {quantity(bill.tokens)} tokens, {cost}"

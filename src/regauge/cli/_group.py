@@ -19,7 +19,7 @@ class Group(click.Group):
         except click.UsageError as error:
             # Newer versions of click ask themselves.
             if "mean" not in error.format_message():
-                from regauge.prompts import did_you_mean  # only who errs waits for it
+                from regauge.wording import did_you_mean  # only who errs waits for it
 
                 near = did_you_mean(args[0], self.list_commands(ctx))
                 error.message = f"{error.message} {near[:1].upper()}{near[1:]}".rstrip()

@@ -10,6 +10,7 @@ import click
 from regauge.cli._terminal import echo
 from regauge.project import Project
 from regauge.refine import FateTable, edits_of_runs
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,14 +46,10 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         echo("no run tried an edit yet: regauge refine NAME")
         return
     runs = len({edit["run"] for edit in edits})
-    echo(f"{_counted(len(edits), 'edit')} of {_counted(runs, 'run')}")
+    echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
     for by, table in tables.items():
         echo()
         _show(_GROUPINGS[by], table)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _document(

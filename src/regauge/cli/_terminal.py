@@ -9,7 +9,7 @@ import click
 
 from regauge.printable import printable
 
-__all__ = ["counted", "echo", "short", "unreadable"]
+__all__ = ["echo", "short", "unreadable"]
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
@@ -24,18 +24,6 @@ def short(path: Path) -> Path:
     """A path as people write it: relative to the working directory where it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def counted(number: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> counted(1, "case"), counted(2, "answer missing"), counted(0, "trial")
-    ('1 case', '2 answers missing', '0 trials')
-    """
-    if number == 1:
-        return f"1 {noun}"
-    first, *rest = noun.split(" ")
-    return " ".join([str(number), f"{first}s", *rest])
 
 
 def unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:

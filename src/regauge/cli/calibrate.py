@@ -17,7 +17,7 @@ from regauge.cli._calibrations import standings
 from regauge.cli._evals import end_interrupted
 from regauge.cli._judges_of_evals import find_judge, judges_of_evals
 from regauge.cli._meter import Meter
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import FaultyFileError, UnmeasuredError, UsageError
 from regauge.judges.calibration import (
@@ -39,6 +39,7 @@ from regauge.project import Project
 from regauge.reports import money, progress_line, quantity
 from regauge.runner import resolve_options
 from regauge.runner.calibrating import LabelRun
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -259,7 +260,7 @@ def _print(calibration: Calibration, judged: Sequence[Judged]) -> None:
 def _used(run: LabelRun) -> str:
     totals = run.totals
     return (
-        f"{counted(totals.calls, 'call')}, {totals.live} of them made now;"
+        f"{plural(totals.calls, 'call')}, {totals.live} of them made now;"
         f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"
     )
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.judges import JudgeDescription, describe, judge_kinds, reference_page
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,4 +62,4 @@ def _print(found: Sequence[JudgeDescription]) -> None:
             known = parameter.default not in {"", "None"}
             default = f" (default {parameter.default})" if known else ""
             echo(f"      {parameter.name}: {parameter.text}{default}")
-    echo(counted(len(found), "judge"))
+    echo(plural(len(found), "judge"))

@@ -10,10 +10,11 @@ import click
 
 from regauge.cli._calibrations import lint_labels
 from regauge.cli._stale import lint_recordings
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.errors import Fault
@@ -75,8 +76,8 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
             for fault in found:
                 echo(f"{label}: {_shown(project, fault)}", style=style)
         echo(
-            f"{counted(count, 'prompt')}: {counted(len(faults), 'error')}, "
-            f"{counted(len(warnings), 'warning')}"
+            f"{plural(count, 'prompt')}: {plural(len(faults), 'error')}, "
+            f"{plural(len(warnings), 'warning')}"
         )
     if faults or (strict and warnings):
         sys.exit(1)

@@ -14,11 +14,11 @@ from regauge.cli._evals import with_evals
 from regauge.cli._meter import Meter
 from regauge.cli._stale import stale_files
 from regauge.cli._stale_judgements import PrunedFile, prune_judgements
-from regauge.cli._terminal import counted
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
 from regauge.runner import missing_answers
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,7 @@ def _estimate(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     if not missing and not judgements and not unembedded and not faults:
         said.line("nothing is missing")
     return [
-        f"{counted(count, 'case')} cannot be asked: {message}" for message, count in faults.items()
+        f"{plural(count, 'case')} cannot be asked: {message}" for message, count in faults.items()
     ]
 
 
@@ -189,7 +189,7 @@ def _draw(evals: EvalSession, said: _Said) -> list[str]:
     if calls:
         said.line("1 judge call recorded" if calls == 1 else f"{calls} judge calls recorded")
     if evals.embeddings.asked:
-        said.line(counted(evals.embeddings.asked, "vector recorded"))
+        said.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
     elif not any((missing, failures, calls, unjudged, unembedded)):
         said.line("nothing is missing")
     said.document["answers_recorded"] = recorded
@@ -197,11 +197,11 @@ def _draw(evals: EvalSession, said: _Said) -> list[str]:
     said.document["vectors_recorded"] = evals.embeddings.asked
     return [
         *(
-            f"{counted(count, 'answer missing')}: {message}"
+            f"{plural(count, 'answer')} missing: {message}"
             for message, count in failures.most_common()
         ),
         *(
-            f"{counted(count, 'judgement missing')}: {message}"
+            f"{plural(count, 'judgement')} missing: {message}"
             for message, count in unjudged.most_common()
         ),
         *unembedded,
@@ -226,7 +226,7 @@ def _embed(evals: EvalSession) -> list[str]:
         except RegaugeError as error:
             failures[str(error)] += 1
     return [
-        f"{counted(count, 'answer without vectors')}: {words}"
+        f"{plural(count, 'answer')} without vectors: {words}"
         for words, count in failures.most_common()
     ]
 

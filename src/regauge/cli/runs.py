@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._history_text import said_of_sync
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.errors import RegaugeError, StoreError
 from regauge.history import History
 from regauge.printable import printable
 from regauge.project import Project
 from regauge.reports import list_runs, money, read_record
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def _line(record: RunRecord) -> str:
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
     prompts = ", ".join(f"{suite.prompt}@{suite.version or '-'}" for suite in suites)
     commit = record.git.commit[:10] + ("+" if record.git.dirty else "") if record.git else "-"
-    counts = f"{counted(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
+    counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
     if record.status == "interrupted":

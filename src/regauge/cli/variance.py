@@ -11,12 +11,13 @@ import click
 
 from regauge.cli._evals import with_evals
 from regauge.cli._meter import Meter
-from regauge.cli._terminal import counted, echo
+from regauge.cli._terminal import echo
 from regauge.errors import UnmeasuredError
 from regauge.project import Project
 from regauge.refine import outcomes_of, shown, variance_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.refine import Variance
@@ -86,7 +87,7 @@ def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **opt
         _say(prompt, variance)
     if missing:
         raise UnmeasuredError(
-            f"{counted(len(missing), 'trial')} could not be measured: {missing[0]}"
+            f"{plural(len(missing), 'trial')} could not be measured: {missing[0]}"
         )
 
 
@@ -101,7 +102,7 @@ def _to_ask(evals: EvalSession, trials: int) -> int:
 
 
 def _say(prompt: str, variance: Variance) -> None:
-    echo(f"{prompt}: {counted(variance.cases, 'case')}, {variance.trials} trials", bold=True)
+    echo(f"{prompt}: {plural(variance.cases, 'case')}, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
     echo(f"  {shown(variance.answers):>4} give the same answer")
     echo(f"  {shown(variance.verdicts):>4} get the same verdicts")

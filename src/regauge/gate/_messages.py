@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from regauge.wording import plural
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from regauge.gate._outcome import CaseReport, CaseVerdict
     from regauge.gate._types import Count
 
-__all__ = ["MessageContext", "case_message", "plural"]
+__all__ = ["MessageContext", "case_message"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,12 +215,3 @@ def _failed(count: Count) -> str:
 
 def _trials(number: int, kind: str) -> str:
     return plural(number, f"{kind}trial")
-
-
-def plural(number: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "case"), plural(2, "case")
-    ('1 case', '2 cases')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

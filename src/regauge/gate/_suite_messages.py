@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.gate._messages import plural
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

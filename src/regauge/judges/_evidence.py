@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
-__all__ = ["around", "listed", "number", "plural", "quote", "shown", "value_text"]
+__all__ = ["around", "listed", "number", "quote", "shown", "value_text"]
 
 _QUOTE_CHARS = 80
 _SHOWN_CHARS = 2_000
@@ -57,15 +57,6 @@ def number(value: float) -> str:
     ('0.5', '3')
     """
     return f"{value:.4f}".rstrip("0").rstrip(".")
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """A count with its noun.
-
-    >>> plural(1, "word"), plural(2, "word")
-    ('1 word', '2 words')
-    """
-    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def listed(values: Sequence[JSON], limit: int = 6) -> str:

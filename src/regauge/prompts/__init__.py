@@ -20,7 +20,6 @@ from regauge.prompts._prompt import Prompt
 from regauge.prompts._rewrite import set_contents
 from regauge.prompts._rubric import RubricKind, RubricSpec
 from regauge.prompts._semver import Part, Semver
-from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._template import input_text
 from regauge.prompts._types import (
     ChangelogEntry,
@@ -51,7 +50,6 @@ __all__ = [
     "Semver",
     "VersionRecord",
     "bump",
-    "did_you_mean",
     "find_prompt",
     "input_text",
     "lint_prompts",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._semver import Semver
-from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._yaml import read_text
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from regauge.prompts._prompt import Prompt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.prompts._suggest import did_you_mean, snake_case
 from regauge.prompts._yaml import line_of
+from regauge.wording import did_you_mean, snake_case
 
 if TYPE_CHECKING:
     import yaml

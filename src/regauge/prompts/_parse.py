@@ -20,10 +20,10 @@ from regauge.prompts._prompt import Prompt
 from regauge.prompts._reader import Entries, Reader
 from regauge.prompts._response import read_response_format
 from regauge.prompts._rubric import read_rubric
-from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._template import compile_template, first_lines, odd_braces
 from regauge.prompts._types import Message, Role
 from regauge.prompts._yaml import compose, line_of, scalar_tag
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path

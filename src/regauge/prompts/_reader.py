@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from regauge.errors import Fault
-from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._yaml import DEPTH_MAX, is_scalar, line_of, scalar_tag
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

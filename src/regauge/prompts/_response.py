@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._yaml import is_scalar, scalar_tag
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     import yaml

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from regauge.prompts._suggest import did_you_mean
 from regauge.prompts._yaml import line_of, scalar_tag
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine._words import code, counted, plain
+from regauge.refine._words import code, plain
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,7 +95,7 @@ def _points(share: float) -> str:
 
 def _counts(count: Mapping[str, int]) -> str:
     """How often something failed, and what that is counted in."""
-    return f"failed {_failed(count)} trials of {counted(count['cases'], 'case')}"
+    return f"failed {_failed(count)} trials of {plural(count['cases'], 'case')}"
 
 
 def _failed(count: Mapping[str, int]) -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.refine._evidence_report import evidence
 from regauge.refine._variance import shown
-from regauge.refine._words import code, counted, fenced, plain
+from regauge.refine._words import code, fenced, plain
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ def headline(result: Mapping[str, Any]) -> str:
     if result["revision"] is None:
         return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
     revision = result["revision"]
-    lines = f"{counted(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
+    lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
     version = f" as {revision['version']}" if revision["version"] else ""
     return f"{name}: a revision is proposed{version} ({lines}; {stop['text']})"
 
@@ -157,7 +158,7 @@ def _took(result: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"{spent['calls']} of at most {spent['calls_max']} calls of {models}{simulated},"
         f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
-        f" {counted(spent['tested'], 'edit')} tested in {counted(spent['cycles'], 'cycle')}."
+        f" {plural(spent['tested'], 'edit')} tested in {plural(spent['cycles'], 'cycle')}."
     )
     looks = result.get("holdout_looks")
     if looks and 2 * looks["after"] > looks["max"]:
@@ -181,7 +182,7 @@ def _unmoved(one: Mapping[str, Any]) -> str:
     """A question to a person, where no edit did better in the least."""
     if not one.get("tried") or one["moved"]:
         return ""
-    tried = counted(one["tried"], "edit")
+    tried = plural(one["tried"], "edit")
     return f". None of {tried} moved it: can the model do it, and is the check right?"
 
 

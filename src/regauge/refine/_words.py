@@ -6,20 +6,11 @@ import re
 
 from regauge.printable import printable
 
-__all__ = ["code", "counted", "fenced", "plain"]
+__all__ = ["code", "fenced", "plain"]
 
 # What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
 # underscore inside a word means nothing.
 _SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "edit"), counted(2, "edit")
-    ('1 edit', '2 edits')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def plain(text: object) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import Any, Final, cast
 
 from regauge.errors import JudgeError
-from regauge.judges._evidence import plural
+from regauge.wording import plural
 
 __all__ = ["Judged", "judged"]
 

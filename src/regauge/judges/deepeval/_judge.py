@@ -11,7 +11,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges._answer import Answer
 from regauge.judges._asking import Measurement
-from regauge.judges._evidence import number, plural, shown
+from regauge.judges._evidence import number, shown
 from regauge.judges._outside_run import outside_run
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges.deepeval import _guard
@@ -19,6 +19,7 @@ from regauge.judges.deepeval._ask import Asking
 from regauge.judges.deepeval._fingerprint import fingerprint
 from regauge.judges.deepeval._installed import installed_version, templates_digest
 from regauge.judges.deepeval._integrity import judged
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._evidence import plural, quote
+from regauge.judges._evidence import quote
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._declared import check_parameters, model_of
@@ -20,6 +20,7 @@ from regauge.judges.model._delimited import PROTOCOL, question
 from regauge.judges.model._inputs import case_text, judged_text, text_of_value, texts_for
 from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

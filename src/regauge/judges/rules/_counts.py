@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import plural
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges._words import sentences_in
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable

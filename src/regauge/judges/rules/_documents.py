@@ -10,11 +10,12 @@ import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import listed, plural
+from regauge.judges._evidence import listed
 from regauge.judges._path import Missing, parse_path, value_at
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._evidence import listed, number, plural, quote
+from regauge.judges._evidence import listed, number, quote
 from regauge.judges._json_text import JsonFault, parse_json
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._counts import bounds
 from regauge.judges.rules._json_values import schema_validator, schema_verdict
 from regauge.judges.rules._likeness import share
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer

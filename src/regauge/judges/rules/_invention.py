@@ -6,10 +6,11 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from regauge.judges._evidence import listed, plural
+from regauge.judges._evidence import listed
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

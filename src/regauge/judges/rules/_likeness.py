@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._evidence import number, plural, quote, shown
+from regauge.judges._evidence import number, quote, shown
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, graded, passed
 from regauge.judges.rules._text import normaliser
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable

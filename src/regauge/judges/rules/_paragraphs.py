@@ -6,11 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import plural, quote
+from regauge.judges._evidence import quote
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges.rules._counts import bounds
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from regauge.judges._evidence import plural
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.wording import plural
 
 __all__ = ["no_secrets"]
 

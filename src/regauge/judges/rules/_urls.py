@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from regauge.errors import UsageError
-from regauge.judges._evidence import listed, plural
+from regauge.judges._evidence import listed
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

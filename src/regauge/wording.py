@@ -1,0 +1,42 @@
+"""Words of messages that many parts need: a count with its noun, and the name that was meant."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["did_you_mean", "plural", "snake_case"]
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """A count with its noun; `nouns` where an s does not make many of it.
+
+    >>> plural(1, "case"), plural(2, "case"), plural(0, "reply", "replies")
+    ('1 case', '2 cases', '0 replies')
+    """
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that names the closest known name, or the empty text where none is close.
+
+    >>> did_you_mean("test_data", ["testData", "messages"])
+    "did you mean 'testData'?"
+    """
+    from difflib import get_close_matches  # only who errs waits for it
+
+    by_form = {snake_case(candidate): candidate for candidate in known}
+    close = get_close_matches(snake_case(name), by_form, n=1, cutoff=0.7)
+    return f"did you mean {by_form[close[0]]!r}?" if close else ""
+
+
+def snake_case(name: str) -> str:
+    """The snake_case form of a camelCase or kebab-case name.
+
+    >>> snake_case("maxCompletionTokens"), snake_case("top-p"), snake_case("topP")
+    ('max_completion_tokens', 'top_p', 'top_p')
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|-", "_", name).lower()
