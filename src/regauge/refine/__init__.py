@@ -1,9 +1,10 @@
 """The refinement loop: finds what fails, proposes small revisions, proves each.
 
 `_loop.py` is the state machine: `_state.py` holds its values, `_steps.py` what follows while edits
-are sought, `_verification.py` what follows once they were accepted, `_plan.py` which trials are
-asked for. `_driver.py` performs what it asks for, `_workbench.py` with a real prompt and
-`_conduct.py` from the first trial to the last file; `_trail.py` writes all of it down.
+are sought, `_course.py` what comes next when one is found or given up, `_verification.py` what
+follows once they were accepted, `_plan.py` which trials are asked for. `_driver.py` performs what
+it asks for, `_workbench.py` with a real prompt and `_conduct.py` from the first trial to the last
+file; `_trail.py` writes all of it down.
 
 What fails is grouped in `_clusters.py`. Proposals come from `proposers`; `_candidates.py` takes
 them apart, `_guards.py` and `_leaks.py` refuse some, `_evidence.py` tests the rest, and
