@@ -16,6 +16,7 @@ from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.garbage import keep_for_good
 from regauge.history import add_finished_run
 from regauge.project import Project
+from regauge.pytest_loggers import loggers_may_appear
 from regauge.pytest_prompt_file import PromptCase
 from regauge.recordings import describe_process
 from regauge.reports import (
@@ -181,7 +182,7 @@ class PytestRun:
             self._gate.run(self._nodes, say=self._say)
             yield
             return
-        with self._session.running():
+        with loggers_may_appear(), self._session.running():
             yield
 
     def result(self, request: pytest.FixtureRequest) -> EvalResult:
