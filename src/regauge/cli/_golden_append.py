@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from regauge.atomic import write_whole
 from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import DatasetError, UsageError
-from regauge.prompts import find_prompt, load_prompt, write_atomically
+from regauge.prompts import find_prompt, load_prompt
 from regauge.recordings import Redactor, map_texts
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple
     number = int(cases[-1].at.rpartition(":")[2])
     prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
     try:
-        write_atomically(path, after)
+        write_whole(path, after)
     except OSError as error:
         raise UsageError(
             f"{project.relative(path)} cannot be written: {error.strerror or error}\n"

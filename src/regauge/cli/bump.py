@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.atomic import write_whole
 from regauge.cli._terminal import echo, short
 from regauge.errors import Fault, PromptError
-from regauge.prompts import bump, find_prompt, lock_of, read_prompt_text, write_atomically
+from regauge.prompts import bump, find_prompt, lock_of, read_prompt_text
 
 if TYPE_CHECKING:
     from regauge.prompts import Part
@@ -59,7 +60,7 @@ def command(
         allow_unchanged=allow_unchanged,
     )
     try:
-        write_atomically(path, result.prompt.source.encode())
+        write_whole(path, result.prompt.source.encode())
         result.lock.save()
     except OSError as error:
         fix = "make the directory writable, then run the command again"

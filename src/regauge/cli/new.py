@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.atomic import write_whole
 from regauge.cli._golden_append import append_case, redacted
 from regauge.cli._group import Group
 from regauge.cli._input_values import input_values
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
-from regauge.prompts import find_prompt, load_prompt, write_atomically
+from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import new_eval, new_judge, new_prompt, refuse_blocked
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _write(project: Project, pieces: Sequence[Piece], *, as_json: bool) -> None:
         refuse_blocked(project.root, piece.path)
     for path, piece in zip(paths, pieces, strict=True):
         try:
-            write_atomically(path, piece.text.encode())
+            write_whole(path, piece.text.encode())
         except OSError as error:
             raise UsageError(
                 f"{short(path)} cannot be written: {error.strerror or error}\n"

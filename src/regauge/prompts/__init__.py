@@ -8,7 +8,6 @@ checks a whole project.
 
 from __future__ import annotations
 
-from regauge.prompts._atomic import write_atomically
 from regauge.prompts._bump import Bump, bump
 from regauge.prompts._files import find_prompt, load_prompt, prompt_files
 from regauge.prompts._git import Repository
@@ -64,5 +63,4 @@ __all__ = [
     "set_contents",
     "text_at",
     "version_records",
-    "write_atomically",
 ]

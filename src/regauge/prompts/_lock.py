@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from regauge.atomic import write_whole
 from regauge.errors import Fault, LockError
-from regauge.prompts._atomic import write_atomically
 from regauge.prompts._semver import Semver
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PromptLock:
 
     def save(self) -> None:
         """Write the file in one step: readers see the old text or the new one."""
-        write_atomically(self.path, str(self).encode())
+        write_whole(self.path, str(self).encode())
 
     def check(self, prompt: Prompt) -> list[Fault]:
         """What is wrong between a prompt file and the versions that were released of it."""

@@ -6,7 +6,6 @@ lines of `_lines.py`; `_store.py` is the local store, for answers the moment the
 """
 
 from regauge.project import RecordMode
-from regauge.recordings._atomic import write_whole
 from regauge.recordings._file import RecordingsFile
 from regauge.recordings._measurements import MeasurementLine, MeasurementsFile
 from regauge.recordings._owner import describe_process
@@ -31,5 +30,4 @@ __all__ = [
     "map_texts",
     "request_summary",
     "utc_now",
-    "write_whole",
 ]

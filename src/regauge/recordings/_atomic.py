@@ -1,17 +1,16 @@
-"""Writing a file whole or not at all, one process at a time."""
+"""One process at a time in a directory."""
 
 from __future__ import annotations
 
 import os
-import threading
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
-__all__ = ["exclusive", "write_whole"]
+__all__ = ["exclusive"]
 
 
 @contextmanager
@@ -30,33 +29,5 @@ def exclusive(directory: Path) -> Generator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file by one with `content`; a failure at any point leaves the old one as it was.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    target = path.resolve()
-    draft = Path(f"{target.parent}/.{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            draft.chmod(target.stat().st_mode & 0o777)
-        draft.replace(target)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink()
-        raise
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        # The new name of the file is part of the directory, which has its own journal.
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

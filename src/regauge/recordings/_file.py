@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from regauge.atomic import write_whole
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._atomic import write_whole
 from regauge.recordings._lines import lines_of, rewriting
 from regauge.recordings._recording import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.atomic import write_whole
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._atomic import write_whole
 from regauge.recordings._lines import lines_of, rewriting
 from regauge.recordings._recording import RecordingKey
 

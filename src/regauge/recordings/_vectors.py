@@ -9,9 +9,9 @@ import struct
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._atomic import write_whole
 from regauge.recordings._lines import lines_of, rewriting
 
 if TYPE_CHECKING:

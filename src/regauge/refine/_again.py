@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.prompts import parse_prompt, write_atomically
+from regauge.atomic import write_whole
+from regauge.prompts import parse_prompt
 from regauge.refine._trail import TrailError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["as_it_was", "keep_released"]
 def keep_released(run: Run, subject: Subject) -> None:
     """Write down what the prompt said before; git has more releases later on."""
     text = json.dumps(list(subject.released), ensure_ascii=False, indent=1) + "\n"
-    write_atomically(_released(run), text.encode())
+    write_whole(_released(run), text.encode())
 
 
 def as_it_was(subject: Subject, run: Run) -> Subject:

@@ -6,15 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.atomic import write_whole
 from regauge.errors import Fault, GitError, PromptError, UsageError
-from regauge.prompts import (
-    Repository,
-    bump,
-    lock_of,
-    parse_prompt,
-    set_contents,
-    write_atomically,
-)
+from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
 from regauge.refine._edits import Delete, Insert, Replace
 
 if TYPE_CHECKING:
@@ -132,15 +126,15 @@ def apply_run(run: Run, path: Path) -> list[Path]:
     old_lock = lock_path.read_bytes() if lock_path.is_file() else None
     (run.directory / "applied.sha256").write_text(_sha(after) + "\n")
     try:
-        write_atomically(path, after)
+        write_whole(path, after)
         if not proposed.is_file():
             return [path]
         # Other prompts may have been released since: only our line is added to what is there.
-        write_atomically(lock_path, str(lock_of(path).add(_prompt(after, path))).encode())
+        write_whole(lock_path, str(lock_of(path).add(_prompt(after, path))).encode())
     except BaseException as error:
-        write_atomically(path, before)
+        write_whole(path, before)
         if old_lock is not None:
-            write_atomically(lock_path, old_lock)
+            write_whole(lock_path, old_lock)
         if isinstance(error, OSError):
             fault = Fault(path=path, line=None, message=f"cannot be written: {error}")
             raise PromptError([fault]) from error
@@ -183,9 +177,9 @@ def roll_back(run: Run, path: Path) -> list[Path]:
     entry = prompt.version and lock.get(prompt.name, prompt.version)
     ours = (run.directory / "prompts.lock").is_file()
     if ours and entry and not _committed(lock.path, str(entry)):
-        write_atomically(path, run.before.read_bytes())
+        write_whole(path, run.before.read_bytes())
         lines = [line for line in str(lock).splitlines(keepends=True) if line.strip() != str(entry)]
-        write_atomically(lock.path, "".join(lines).encode())
+        write_whole(lock.path, "".join(lines).encode())
         applied.unlink()
         return [path, lock.path]
     if ours and entry:
@@ -193,11 +187,11 @@ def roll_back(run: Run, path: Path) -> list[Path]:
         text = set_contents(now.decode(), [m.content for m in old.messages], path=path)
         note = f"Take back {prompt.version}"
         back = bump(text, "patch", path=path, lock=lock, note=note, allow_unchanged=True)
-        write_atomically(path, back.prompt.source.encode())
+        write_whole(path, back.prompt.source.encode())
         back.lock.save()
         applied.unlink()
         return [path, lock.path]
-    write_atomically(path, run.before.read_bytes())
+    write_whole(path, run.before.read_bytes())
     applied.unlink()
     return [path]
 

@@ -7,9 +7,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.gate import policy_of
-from regauge.prompts import parse_prompt, write_atomically
+from regauge.prompts import parse_prompt
 from regauge.providers import estimate_requests, parse_model_id
 from regauge.refine._about import about, changes
 from regauge.refine._again import as_it_was, keep_released
@@ -230,20 +231,20 @@ class Refinement:
         revision = None
         if stop is not None and stop.proposal:
             revision = revised(self.subject, state.text, state.accepted, date=date)
-            write_atomically(run.revision, revision.text.encode())
+            write_whole(run.revision, revision.text.encode())
             if revision.lock:
-                write_atomically(run.directory / "prompts.lock", revision.lock.encode())
+                write_whole(run.directory / "prompts.lock", revision.lock.encode())
         events = read_trail(run.trail)
         result = result_of(
             run.id, self.subject, self.setting, state, events=events, revision=revision
         )
-        write_atomically(run.result, (json.dumps(result, indent=1) + "\n").encode())
-        write_atomically(run.markdown, markdown_of(result).encode())
+        write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
+        write_whole(run.markdown, markdown_of(result).encode())
         if revision is not None:
-            write_atomically(run.diff, diff_of(result).encode())
+            write_whole(run.diff, diff_of(result).encode())
             edits = [entry.to_json() for entry in _accepted(self.setting, state)]
             document = {"key": self.memory_key, "edits": edits}
-            write_atomically(run.directory / "accepted.json", json.dumps(document).encode())
+            write_whole(run.directory / "accepted.json", json.dumps(document).encode())
         remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
         return result
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.prompts import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +53,7 @@ class LookLedger:
         kept = dict([*ledger.items()][-_KEPT:])
         self._project.prepare_state_dir()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, (json.dumps(kept, indent=1) + "\n").encode())
+        write_whole(self._path, (json.dumps(kept, indent=1) + "\n").encode())
 
     def _all(self) -> dict[str, list[str]]:
         try:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from regauge.atomic import write_whole
 from regauge.errors import RegaugeError, UsageError
-from regauge.prompts import write_atomically
 from regauge.refine._memory import Memory, Tried
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Run:
             facts = {**self.facts(), **facts}
         document = {"schema_version": _SCHEMA_VERSION, **facts}
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-        write_atomically(self.directory / "run.json", text.encode())
+        write_whole(self.directory / "run.json", text.encode())
 
 
 def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
@@ -237,7 +237,7 @@ def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
             kept[entry.after, entry.cluster, entry.finding] = entry
     entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
-    write_atomically(_memory_path(project, prompt), text.encode())
+    write_whole(_memory_path(project, prompt), text.encode())
 
 
 def remember_status(run: Run, state: State) -> None:

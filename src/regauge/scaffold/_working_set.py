@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from regauge.atomic import write_whole
 from regauge.errors import UsageError
-from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name, write_atomically
+from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name
 from regauge.scaffold._piece import Piece, Planned, refuse_blocked, template
 from regauge.scaffold._pyproject import merge_pyproject
 from regauge.schemas import schema_text
@@ -89,7 +90,7 @@ def _released(root: Path, prompt: Path) -> list[Planned]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_atomically(path, text.encode())
+        write_whole(path, text.encode())
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}\n"

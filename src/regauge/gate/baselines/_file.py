@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
+from regauge.atomic import write_whole
 from regauge.errors import Fault, FaultyFileError
 from regauge.gate.baselines._document import BaselineDocument
 from regauge.gate.baselines._text import SCHEMA_VERSION, baseline_text
-from regauge.prompts import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def save_baseline(path: Path, baseline: Baseline) -> bool:
         if path.is_file() and path.read_bytes() == content:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+        write_whole(path, content)
     except OSError as error:
         message = f"cannot be written: {error.strerror or error}"
         raise BaselineError([Fault(path=path, line=None, message=message)]) from error

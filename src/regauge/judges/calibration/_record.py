@@ -201,13 +201,13 @@ def write_calibrations(path: Path, file: CalibrationFile) -> bool:
     Raises:
         UsageError: It cannot be written.
     """
-    from regauge.prompts import write_atomically
+    from regauge.atomic import write_whole
 
     content = file.to_text().encode()
     try:
         if path.exists() and path.read_bytes() == content:
             return False
-        write_atomically(path, content)
+        write_whole(path, content)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
     return True

@@ -1,0 +1,41 @@
+"""Writing a file whole or not at all: readers see all of the old or all of the new."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file by one with `content`; a failure at any point leaves the old one as it was.
+
+    Its permissions stay, and where the path is a link, so does the link.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(f"{target.parent}/.{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            draft.chmod(target.stat().st_mode & 0o777)
+        draft.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        # The new name of the file is part of the directory, which has its own journal.
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
