@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from regauge.judges.calibration import Judged, Judgement, Label, agreement_of, disagrees
@@ -170,6 +170,7 @@ def test_a_judge_and_its_opposite_are_mirror_images(rows):
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
 @settings(max_examples=10, deadline=None)
+@example([(1.0, 0.0), (0.9999999999999999, 0.0)])
 def test_any_scores_can_be_compared(rows):
     judged = [graded(n, says, score) for n, (says, score) in enumerate(rows)]
     found = agreement_of("scores", judged)

@@ -108,9 +108,9 @@ class _Words:
 
     def __init__(self, kind: LabelKind, judged: Sequence[Judged]) -> None:
         self.kind = kind
-        self._levels = (
-            levels_of([float(one.label.says) for one in judged]) if (kind == "scores") else ()
-        )
+        levels = levels_of([float(one.label.says) for one in judged]) if kind == "scores" else ()
+        # Scores that read alike are one level.
+        self._levels = tuple(dict.fromkeys(float(f"{level:g}") for level in levels))
         self.all: tuple[str, ...] = {
             "outcomes": ("pass", "fail"),
             "pairs": ("a", "b", "tie"),
