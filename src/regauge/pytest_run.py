@@ -113,7 +113,7 @@ class PytestRun:
             worker=self._worker_id,
         )
         if not config.option.collectonly:
-            self._project.prepare_state_dir()
+            self._project.prepare_state_dir("runs")
         self._collected = 0
         self._record: RunRecord | None = None
         self._end = RunEnd()

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
+import pytest
+
+from regauge.errors import UsageError
+from regauge.project import Project
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import EvalProject
 
 
@@ -58,12 +66,37 @@ def test_settings_that_cannot_be_read_fail_lint(project: EvalProject):
     assert "pyproject.toml: not TOML" in done.stderr
 
 
-def test_a_file_in_place_of_the_state_directory_is_told(project: EvalProject):
-    project.write(".regauge", "")
+@pytest.mark.parametrize("path", [".regauge", ".regauge/runs"])
+def test_a_file_in_place_of_the_state_directory_is_told_once(project: EvalProject, path: str):
+    project.write(path, "")
     run = project.run()
-    assert run.ret != 0
-    run.stdout.fnmatch_lines(["*.regauge cannot be used: *"])
+    assert run.ret == 2
+    run.stdout.fnmatch_lines([f"*/{path} is a file, *", f"  fix: move it away: mv */{path} *"])
+    assert run.stdout.str().count("is a file") == 1
     run.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize("path", [".regauge/refine", ".regauge/refine/triage.lock/x"])
+def test_a_refinement_says_what_stands_in_its_way(project: EvalProject, path: str):
+    project.write(path, "")
+    done = project.command("refine", "triage")
+    assert done.returncode == 2
+    assert "fix: move it away: mv .regauge/refine" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_directory_that_may_not_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    # Root, who runs the tests in containers, may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(UsageError) as caught:
+        Project(root=tmp_path).prepare_state_dir("runs")
+    home = tmp_path / ".regauge" / "runs"
+    assert str(caught.value) == (
+        f"{home} cannot be written: no permission to write; every run writes its record there, a "
+        f"replay too\n  fix: give write permission for {home}, or run in a copy that can be written"
+    )
 
 
 def test_git_does_not_look_into_the_state_directory(project: EvalProject):

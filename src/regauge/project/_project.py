@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from dataclasses import dataclass
@@ -71,22 +72,37 @@ class Project:
         """Where runs and the local store are; never committed."""
         return self.root / ".regauge"
 
-    def prepare_state_dir(self) -> None:
-        """Make `.regauge/`, which git does not look into.
+    def prepare_state_dir(self, below: str = "") -> None:
+        """Make `.regauge/`, which git does not look into, and a directory below it.
 
         Raises:
-            UsageError: Something that is no directory stands in its place, or it cannot be made.
+            UsageError: Something that is no directory stands in its place, it cannot be made, or
+                nothing can be written into it.
         """
+        directory = self.state_dir / below
         try:
-            self.state_dir.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             ignore = self.state_dir / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("# Runs and the local store belong to this machine.\n*\n")
         except OSError as error:
-            raise UsageError(
-                f"{self.state_dir} cannot be used: {error.strerror or error}\n"
-                "  fix: move what stands there, or give write permission"
-            ) from error
+            raise self._no_state_dir(directory, error.strerror or str(error)) from error
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise self._no_state_dir(directory, "no permission to write")
+
+    def _no_state_dir(self, directory: Path, why: str) -> UsageError:
+        """What to say where nothing can be kept in a directory."""
+        for path in (self.state_dir, directory):
+            if not path.is_dir() and os.path.lexists(path):
+                return UsageError(
+                    f"{path} is a file, and runs are kept in a directory of this name\n"
+                    f"  fix: move it away: mv {path} {path}.moved"
+                )
+        there = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
+        return UsageError(
+            f"{directory} cannot be written: {why}; every run writes its record there, a replay "
+            f"too\n  fix: give write permission for {there}, or run in a copy that can be written"
+        )
 
     @property
     def pyproject(self) -> Path:

@@ -51,7 +51,7 @@ class LookLedger:
         ledger = self._all()
         ledger[self._key] = sorted({*ledger.pop(self._key, ()), *looks})
         kept = dict([*ledger.items()][-_KEPT:])
-        self._project.prepare_state_dir()
+        self._project.prepare_state_dir("refine")
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._path, (json.dumps(kept, indent=1) + "\n").encode())
 

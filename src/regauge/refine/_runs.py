@@ -132,7 +132,7 @@ class Run:
 
 def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
     """A new directory for a run of a prompt."""
-    project.prepare_state_dir()
+    project.prepare_state_dir("refine")
     directory = _home(project) / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     directory.mkdir(parents=True)
     run = Run(directory)
@@ -195,11 +195,16 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
     Raises:
         BusyError: One is under way.
     """
-    home = _home(project)
-    project.prepare_state_dir()
-    home.mkdir(parents=True, exist_ok=True)
-    path = home / f"{prompt}.lock"
-    with path.open("a+", encoding="utf-8") as file:
+    project.prepare_state_dir("refine")
+    path = _home(project) / f"{prompt}.lock"
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}\n"
+            f"  fix: move it away: mv {path} {path}.moved"
+        ) from error
+    with file:
         if not _locked(file):
             file.seek(0)
             raise BusyError(
