@@ -255,6 +255,7 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
     ("change", "arguments", "words"),
     [
         ("token", (), "there is no token for GitHub\n  fix: set GITHUB_TOKEN"),
+        ("repo", (), "GITHUB_REPOSITORY\n  to read the comment here: regauge comment --dry-run"),
         (
             "",
             ("--pr", "9"),
@@ -271,6 +272,8 @@ def test_what_keeps_a_comment_from_being_written_is_said(
     workflow.run(**({"started_at": "yesterday"} if change == "began" else {}))
     if change == "token":
         workflow.monkeypatch.delenv("GITHUB_TOKEN")
+    if change == "repo":
+        workflow.monkeypatch.delenv("GITHUB_REPOSITORY")
     if change == "push":
         workflow.event({"ref": "refs/heads/main"})
     done = workflow.comment(*arguments)

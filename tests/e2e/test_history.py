@@ -151,6 +151,9 @@ with another answer 1/1 -> 1/1    disk-003
     (runs / "29991231-235959-0000/run.json").write_text(json.dumps(empty))
     assert regauge(live, "compare", "--answers").output == compared.output
     assert regauge(live, "compare", first, "--answers").output == compared.output
+    assert regauge(live, "compare", "latest", "--answers").output == compared.output
+    named = regauge(live, "compare", "29991231-235959-0000", "latest")
+    assert "note: run A has no cases\n" in named.stderr
     shutil.rmtree(runs / "29991231-235959-0000")
     short = regauge(live, "compare", first, "--no-diff").output
     assert short.splitlines()[-1] == (
@@ -164,8 +167,9 @@ with another answer 1/1 -> 1/1    disk-003
         "added",
         "answer",
     ]
-    itself = regauge(live, "compare", "latest", "latest").output
-    assert itself.splitlines()[-1].endswith("local:clerk: 5 the same")
+    itself = regauge(live, "compare", "latest", "latest")
+    assert itself.stdout.splitlines()[-1].endswith("local:clerk: 5 the same")
+    assert itself.stderr == "note: A and B are the same run\n"
     unknown = regauge(live, "compare", "latest", "latest", "--prompt", "triange")
     assert isinstance(unknown.exception, UsageError)
     assert "neither run has the prompt 'triange'" in str(unknown.exception)

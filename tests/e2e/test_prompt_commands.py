@@ -260,6 +260,9 @@ def test_diff_compares_with_the_last_release(released):
     assert "-      Greet {{person}}." in released.run("diff", "greet", "1.0.0", "1.1.0")
     assert "-      Greet {{person}}." in released.run("diff", "greet", "main~1")
     assert "git knows no commit 'x'" in released.run("diff", "greet", "x", code=2)
+    assert "fix: regauge diff greet 1.0.0" in released.run("diff", "greet@1.0.0", code=2)
+    assert "fix: regauge log greet, which lists" in released.run("log", "greet@9", code=2)
+    assert "there is no prompt 'x@1'" in released.run("log", "x@1", code=2)
 
 
 def test_colour_is_only_for_terminals(released):

@@ -84,7 +84,7 @@ def command(
         shown = cut_markdown(text, where=where)
         echo(json.dumps({"outcome": "none", "text": shown}) if as_json else shown)
         return
-    with GitHub.from_environ(os.environ, repo=repo, say=_say) as github:
+    with _github(repo) as github:
         if number is None and event.head_branch:
             number = github.pull_request_of(event)
             if number is None:
@@ -98,6 +98,15 @@ def command(
         echo(json.dumps(document))
     else:
         echo(f"{posted.outcome}: {posted.url}")
+
+
+def _github(repo: str | None) -> GitHub:
+    try:
+        return GitHub.from_environ(os.environ, repo=repo, say=_say)
+    except UsageError as error:
+        raise UsageError(
+            f"{error}\n  to read the comment here: regauge comment --dry-run"
+        ) from error
 
 
 def _say(line: str) -> None:

@@ -70,16 +70,14 @@ def command(
 
     A run is an id, the beginning of just one id, `latest`, or a directory that --report made; ids
     are looked up on this machine, then in the history. RUN_B is the newest run where it is left
-    out, and RUN_A the one before that; runs without a case are passed over, as of a gate that had
-    nothing to draw. Counts are trials that passed. A model may answer otherwise by chance: whether
-    a change is to blame says the gate.
+    out, and RUN_A the one before that; `latest` and what is left out pass over runs without a case,
+    as of a gate that had nothing to draw. Counts are trials that passed. A model may answer
+    otherwise by chance: whether a change is to blame says the gate.
 
     The exit code is 0 whether or not something changed.
     """
     project = Project.find()
-    if run_a is None or run_b is None:
-        run_a, run_b = _newest(project, run_a)
-    (a, rows_a), (b, rows_b) = _run(project, run_a), _run(project, run_b)
+    (a, rows_a), (b, rows_b) = (_run(project, name) for name in _named(project, run_a, run_b))
     suites = [
         suite for suite in compare_rows(rows_a, rows_b) if prompt is None or suite.prompt == prompt
     ]
@@ -92,6 +90,8 @@ def command(
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     click.echo(f"A  {_about(a)}\nB  {_about(b)}")
+    for note in _notes(a, b):
+        click.echo(f"note: {note}", err=True)
     for suite in suites:
         click.echo()
         echo(_headline(suite), bold=True)
@@ -106,25 +106,45 @@ def command(
         click.echo(f"\nother answers with the same outcome: {hidden} (--answers shows them)")
 
 
-def _newest(project: Project, run_a: str | None) -> tuple[str, str]:
-    """What is compared where one run was named, or none: the newest that have cases."""
-    wanted = 1 if run_a is not None else 2
-    runs = [run.name for run in islice(filter(_has_cases, list_runs(project)), wanted)]
-    if len(runs) < wanted:
-        number = "are no two runs" if wanted > 1 else "is no run"
+def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
+    """What is compared: what was named, and else the newest runs that have cases."""
+    runs = [run.name for run in islice(filter(_has_cases, list_runs(project)), 2)]
+    newest, before = [*runs, "", ""][:2]
+    a = newest if run_a == "latest" else run_a
+    b = newest if run_b in {"latest", None} else run_b
+    if a is None or (run_b is None and a == newest):
+        a = before
+    if not a or not b:
+        named = {run_a, run_b} - {None, "latest"}
+        number = "is no other run" if named else "are no two runs"
         raise UsageError(
             f"there {number} with cases on this machine to compare\n"
             "  fix: pytest evals makes one; or name both, as `regauge runs` lists them"
         )
-    return (run_a, runs[0]) if run_a is not None else (runs[1], runs[0])
+    return a, b
 
 
 def _has_cases(run: Path) -> bool:
     try:
-        # What a gate drew of main is no case of the run.
-        return any(suite.cases for suite in read_record(run).suites if suite.arm != "main")
+        return _any_case(read_record(run))
     except FaultyFileError:
         return False
+
+
+def _any_case(run: RunRecord) -> bool:
+    # What a gate drew of main is no case of the run.
+    return any(suite.cases for suite in run.suites if suite.arm != "main")
+
+
+def _notes(a: RunRecord, b: RunRecord) -> Iterator[str]:
+    """What else would be read wrongly."""
+    for name, run in (("A", a), ("B", b)):
+        if not _any_case(run):
+            yield f"run {name} has no cases"
+    if a.id == b.id:
+        yield "A and B are the same run"
+    if a.started_at > b.started_at:
+        yield "A is newer than B, so `better` and `worse` say how it was before"
 
 
 def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:

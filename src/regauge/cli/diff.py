@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli._named_prompt import named_prompt
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.prompts import (
     Repository,
     Semver,
-    find_prompt,
     load_version,
     lock_of,
     prompt_name,
@@ -52,7 +52,7 @@ def command(prompt: str, a: str | None, b: str | None, *, as_json: bool) -> None
 
     The exit code is 0 whether or not something changed.
     """
-    path = find_prompt(prompt)
+    path = named_prompt(prompt, instead="regauge diff {name} {version}")
     name = prompt_name(path)
     a = a if a is not None else _last(path)
     old = _text(path, a)

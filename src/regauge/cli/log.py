@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._history_text import cost_text, point_document, rate_text, simulated
+from regauge.cli._named_prompt import named_prompt
 from regauge.cli._terminal import echo, short
 from regauge.errors import PromptError, RegaugeError
 from regauge.history import History, lines_of
@@ -16,7 +17,6 @@ from regauge.printable import printable
 from regauge.project import Project
 from regauge.prompts import (
     Repository,
-    find_prompt,
     load_prompt,
     lock_of,
     prompt_name,
@@ -51,7 +51,7 @@ def command(prompt: str, *, as_json: bool) -> None:
     from prompts.lock and from git; the day and the commit are those of the first commit with the
     released content. Pass rates come from the history of runs: `regauge trend` shows more of it.
     """
-    path = find_prompt(prompt)
+    path = named_prompt(prompt, instead="regauge log {name}, which lists all versions")
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
     state = _state_of_file(path)

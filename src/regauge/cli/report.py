@@ -79,10 +79,9 @@ def command(
 
     RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
     """
+    _refuse_misfits(form, output, against)
     project = Project.find()
     directory = find_run(project, run)
-    if against is not None and form != "html":
-        raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
     if form == "html":
         other = find_run(project, against) if against else None
         _write(_page(project, directory, other), output)
@@ -117,6 +116,16 @@ def command(
             with _writing(output):
                 write_parquet(rows, output)
     _wrote(output)
+
+
+def _refuse_misfits(form: str, output: Path | None, against: str | None) -> None:
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise UsageError(
+            "a page is for a browser, not for a terminal\n"
+            "  fix: regauge report --format html --output report.html"
+        )
+    if against is not None and form != "html":
+        raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
 
 
 def _page(project: Project, run: Path, against: Path | None) -> str:

@@ -163,7 +163,9 @@ def test_a_report_that_cannot_be_written_is_refused_with_its_path(
     assert "Traceback" not in done.stderr
 
 
-def test_csv_on_a_terminal_holds_no_control_characters(made: Any, tmp_path: Path):
+def test_csv_on_a_terminal_holds_no_control_characters_and_a_page_is_not_poured_into_it(
+    made: Any, tmp_path: Path
+):
     writer = RunWriter(tmp_path / "run", redact=same)
     writer.add(made.result([made.trial(0, "failed")]))
     ended(writer)
@@ -178,9 +180,19 @@ def test_csv_on_a_terminal_holds_no_control_characters(made: Any, tmp_path: Path
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         command = [sys.executable, "-m", "regauge", *words]
         subprocess.run(command, cwd=tmp_path, stdout=theirs, timeout=60, check=True)
+        page = subprocess.run(
+            [*command[:-1], "html"],
+            cwd=tmp_path,
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
         os.close(theirs)
         with suppress(OSError):
             while more := terminal.read(4096):
                 shown += more
     assert b"\\x1b[31m" in shown
     assert b"\x1b" not in shown
+    assert page.returncode == 2
+    assert b"fix: regauge report --format html --output report.html" in page.stderr
