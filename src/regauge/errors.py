@@ -52,6 +52,15 @@ class Fault:
     message: str
     fix: str = ""
 
+    @classmethod
+    def unreadable(cls, path: Path, error: OSError) -> Fault:
+        """A file that the system does not let read, or a directory in its place."""
+        if isinstance(error, IsADirectoryError):
+            message = "a directory stands where this file should be"
+            fix = "move it away, and put the file back (git checkout, if it was committed)"
+            return cls(path=path, line=None, message=message, fix=fix)
+        return cls(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
+
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line is not None else str(self.path)
         return f"{place}: {self.message}" + (f"\n  fix: {self.fix}" if self.fix else "")

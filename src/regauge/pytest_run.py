@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.errors import RegaugeError, UnmeasuredError
+from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
 from regauge.garbage import keep_for_good
 from regauge.history import add_finished_run
 from regauge.project import Project
+from regauge.prompts import LOCK_NAME
 from regauge.pytest_loggers import loggers_may_appear
 from regauge.pytest_prompt_file import PromptCase
 from regauge.recordings import describe_process
@@ -114,6 +115,7 @@ class PytestRun:
         )
         if not config.option.collectonly:
             self._project.prepare_state_dir("runs")
+            _refuse_directories(self._project)
         self._collected = 0
         self._record: RunRecord | None = None
         self._end = RunEnd()
@@ -436,6 +438,18 @@ class PytestRun:
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
+
+
+def _refuse_directories(project: Project) -> None:
+    """Refuse directories that stand in place of files which a run may do without.
+
+    Raises:
+        FaultyFileError: There are some.
+    """
+    found = [project.prompts_dir / LOCK_NAME, *sorted(project.recordings_dir.glob("*.jsonl"))]
+    faults = [Fault.unreadable(path, IsADirectoryError()) for path in found if path.is_dir()]
+    if faults:
+        raise FaultyFileError(faults)
 
 
 def _typed() -> list[str]:

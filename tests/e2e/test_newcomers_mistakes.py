@@ -76,6 +76,25 @@ def test_a_file_in_place_of_the_state_directory_is_told_once(project: EvalProjec
     run.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "prompts/prompts.lock",
+        "fixtures/recordings/triage.jsonl",
+        "fixtures/golden/triage.jsonl",
+        "prompts/triage.prompt.yml",
+    ],
+)
+def test_a_directory_in_place_of_a_file_is_told(project: EvalProject, path: str):
+    (project.root / path).unlink(missing_ok=True)
+    (project.root / path).mkdir(parents=True)
+    run = project.run()
+    assert run.ret == 2
+    run.stdout.fnmatch_lines([f"*{path}: a directory stands *", "  fix: move it away, *"])
+    assert run.stdout.str().count(f"{path}: a directory stands") == 1
+    run.stdout.no_fnmatch_line("*Errno*")
+
+
 @pytest.mark.parametrize("path", [".regauge/refine", ".regauge/refine/triage.lock/x"])
 def test_a_refinement_says_what_stands_in_its_way(project: EvalProject, path: str):
     project.write(path, "")

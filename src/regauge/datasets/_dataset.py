@@ -106,6 +106,8 @@ def load_dataset(
         raise DatasetError(source.faults)
     try:
         records = read(source)
+    except IsADirectoryError as error:
+        raise DatasetError([Fault.unreadable(shown, error)]) from error
     except OSError as error:
         source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
@@ -136,7 +138,7 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
     golden = fixtures_dir / "golden"
     shown = golden.relative_to(fixtures_dir.parent)
     files = (
-        sorted(path for path in golden.iterdir() if path.suffix in _READERS and path.is_file())
+        sorted(path for path in golden.iterdir() if path.suffix in _READERS)
         if golden.is_dir()
         else []
     )

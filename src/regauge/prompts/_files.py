@@ -19,11 +19,14 @@ __all__ = ["find_prompt", "load_prompt", "parse_version", "prompt_files"]
 
 
 def prompt_files(prompts_dir: Path) -> list[Path]:
-    """Every prompt file below a directory, sorted; hidden directories are left out."""
+    """Every prompt file below a directory, sorted; hidden directories are left out.
+
+    A directory with the name of a prompt file is among them: to read it says what is wrong.
+    """
     found: list[Path] = []
     for directory, names, files in os.walk(prompts_dir):
         names[:] = [name for name in names if not name.startswith(".")]
-        found += [Path(directory, name) for name in files if name.endswith(SUFFIXES)]
+        found += [Path(directory, name) for name in (*names, *files) if name.endswith(SUFFIXES)]
     return sorted(found)
 
 
@@ -101,6 +104,8 @@ def _by_path(path: Path, root: Path | None) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
+    if path.is_dir() and path.name.endswith(SUFFIXES):
+        raise PromptError([Fault.unreadable(path, IsADirectoryError())])
     message = "this is a directory" if path.is_dir() else "there is no such prompt file"
     raise PromptError([Fault(path=path, line=None, message=message)])
 

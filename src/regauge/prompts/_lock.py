@@ -63,7 +63,9 @@ class PromptLock:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return cls(path)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise LockError([Fault.unreadable(path, error)]) from error
+        except UnicodeDecodeError as error:
             message = f"cannot be read: {error}"
             raise LockError([Fault(path=path, line=None, message=message)]) from error
         return cls.parse(text, path)

@@ -62,7 +62,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError as error:
         raise _error(path, None, "there is no such prompt file") from error
     except OSError as error:
-        raise _error(path, None, f"cannot be read: {error.strerror or error}") from error
+        raise PromptError([Fault.unreadable(path, error)]) from error
     if len(data) > BYTES_MAX:
         size = f"{len(data) / BYTES_MAX:.1f} MiB"
         fix = "keep long inputs in fixtures and give them as inputs"

@@ -26,8 +26,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        fault = Fault(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
-        raise RecordingError([fault]) from error
+        raise RecordingError([Fault.unreadable(path, error)]) from error
     for number, ended in enumerate(content.split(b"\n"), 1):
         line = ended.rstrip(b"\r")
         if line.strip():

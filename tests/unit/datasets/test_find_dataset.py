@@ -75,9 +75,11 @@ def test_a_file_that_is_no_dataset_is_an_error(fixtures_dir):
     assert message(golden / "gone.jsonl") == snapshot(
         "fixtures/golden/gone.jsonl: cannot be read: no such file or directory"
     )
-    assert message(golden / "folder.jsonl") == snapshot(
-        "fixtures/golden/folder.jsonl: cannot be read: is a directory"
-    )
+    assert find_dataset("folder", fixtures_dir=fixtures_dir) == golden / "folder.jsonl"
+    assert message(golden / "folder.jsonl") == snapshot("""\
+fixtures/golden/folder.jsonl: a directory stands where this file should be
+  fix: move it away, and put the file back (git checkout, if it was committed)\
+""")
     assert message(golden / "demo.txt") == snapshot("""\
 fixtures/golden/demo.txt: .txt is no dataset format
   fix: .jsonl, .yaml, .yml, .csv, .parquet\

@@ -18,6 +18,7 @@ from regauge.prompts import (
     prompt_files,
     prompt_name,
 )
+from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,7 +160,7 @@ class BaseCommit:
     def _new_prompts(self) -> list[Prompt]:
         found: list[Prompt] = []
         for path in prompt_files(self.project.prompts_dir):
-            if self.read(path) is None:
+            if path.is_file() and self.read(path) is None:
                 prompt = self._parsed(path.read_bytes(), self.repository.inside(path))
                 found += [prompt] if prompt is not None else []
         return found
@@ -190,6 +191,7 @@ class BaseCommit:
         return root / dataset
 
 
+_SHOWN = 5
 # What lies in `fixtures/` and is no input of a case.
 _NO_INPUTS = ("recordings", "baselines", "golden", "labels", "calibrations")
 
@@ -226,14 +228,38 @@ def _tip(repository: Repository, ref: str) -> str:
     try:
         return repository.commit(ref)
     except GitError as error:
-        branch = repository.namesake(ref)
-        if repository.shallow() or not branch:
+        if repository.shallow():
             raise
-        raise GitError(
-            f"git knows no commit {ref!r}\n"
-            f"  fix: compare with the branch that is here: regauge gate {branch};"
-            f' `ref = "{branch}"` in [tool.regauge.gate] makes that the rule; or git fetch'
-        ) from error
+        what, fix = _unknown(repository, ref)
+        raise GitError(f"{what}\n  fix: {fix}") from error
+
+
+def _unknown(repository: Repository, ref: str) -> tuple[str, str]:
+    """What is wrong with a name that git does not know, and the one thing to do about it."""
+    start, _, tail = ref.partition("~")
+    if tail.isdigit() and (back := repository.reaches(start)) is not None:
+        return (
+            f"there is no {ref}: {start} has {plural(back, 'commit')} before it",
+            f"regauge gate {start}~{back}" if back else "commit a change, then compare",
+        )
+    what = f"there is no branch, tag or commit {ref!r}"
+    names = repository.names()
+    namesake = next((name for name in names if _tail(name) == _tail(ref)), "")
+    if namesake:
+        rule = f'; `ref = "{namesake}"` in [tool.regauge.gate] makes that the rule'
+        return what, f"compare with the branch that is here: regauge gate {namesake}{rule}"
+    near = did_you_mean(ref, names)
+    if near:
+        return what, f"{near} git branch -a lists all"
+    remote, slash, _ = ref.partition("/")
+    if slash and remote in repository.remotes():
+        return what, f"git fetch {remote}"
+    main = repository.namesake(ref)
+    return what, f"regauge gate {main}" if main else f"name one of {', '.join(names[:_SHOWN])}"
+
+
+def _tail(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _is_prompt(path: Path) -> bool:
