@@ -221,7 +221,7 @@ def test_the_past_of_a_prompt_is_its_runs_of_as_many_cases(
     runs = [record["id"] for record in project.records()]
     (project.root / f".regauge/runs/{runs[0]}-broken").mkdir()
     project.write(f".regauge/runs/{runs[0]}-broken/run.json", '{"schema_version": 99}')
-    latest = opened(page_of(project), PROMPT_PAGE).page.locator("svg.plot")
+    latest = opened(page_of(project, runs[2]), PROMPT_PAGE).page.locator("svg.plot")
     assert latest.locator("circle.dot").count() == 2
     assert latest.locator("line.begins").count() == 1
     earlier = opened(page_of(project, runs[1]), PROMPT_PAGE).page.locator("svg.plot")
