@@ -40,7 +40,7 @@ def test_a_baseline_is_filled_session_by_session(live: EvalProject, endpoint: En
             0,
             """\
 triage@1.0.0 (local:clerk): 16 trials of 4 cases, 16 calls: about 5.2k tokens, $0.0100
-triage: 4 cases with 4 trials each from 1 session, not complete yet
+triage: 4 cases with 4 trials each from 1 session, not complete yet: 2 more sessions, an hour apart
   wrote fixtures/baselines/triage.json: commit it
 """,
             "",
@@ -52,7 +52,7 @@ triage: 4 cases with 4 trials each from 1 session, not complete yet
 
     soon = live.command("baseline", "update", "triage")
     assert re.sub(r"in \d\.\d h", "in N h", soon.stdout) == snapshot(
-        "triage@1.0.0 (local:clerk): the next session may begin in N h; --force-session begins it now\n"
+        "triage@1.0.0 (local:clerk): no trial is drawn, sessions are an hour apart; the next may begin in N h, or now with --force-session\n"
     )
     assert endpoint.total == 16
 
@@ -123,7 +123,7 @@ def test_a_version_that_broke_a_case_is_reported_after_the_merge(
     assert broken.returncode == 1
     assert broken.stdout == snapshot("""\
 triage@1.1.0 (local:clerk): 40 trials of 5 cases, 40 calls: about 12.4k tokens, $0.0244
-triage: 5 cases with 8 trials each from 1 session, not complete yet
+triage: 5 cases with 8 trials each from 1 session, not complete yet: 2 more sessions, an hour apart
   compared with 1.0.0:
   disk-003: not contains(never) worse: passed 0 of 8; 12 of 12 with the version before
   wrote fixtures/baselines/triage.json: commit it
@@ -176,7 +176,7 @@ triage@1.0.0 (local:clerk): complete, held against 10 trials of 5 cases, 5 calls
 triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was drawn
   disk-003: not contains(never) worse: passed 1 of 6; 12 of 12 when the baseline was drawn
   a new history begins
-triage: 5 cases with 4 trials each from 1 session, not complete yet
+triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sessions, an hour apart
   wrote fixtures/baselines/triage.json: commit it
 """,
         )
@@ -213,11 +213,16 @@ def test_a_baseline_that_cannot_be_read_stops_before_anything_is_drawn(
             2,
             """\
 error: fixtures/baselines/triage.json:2: a merge conflict was left here
-  fix: take main's copy of the file, then run: regauge baseline update
+  fix: take the last copy that was whole from git, or delete the file; then run: regauge baseline update triage
 """,
         )
     )
     assert endpoint.total == 0
+    for command in ("lint", "doctor"):
+        found = live.command(command)
+        assert found.returncode == 1
+        assert "fixtures/baselines/triage.json:2: a merge conflict was left here" in found.stdout
+        assert "or delete the file; then run: regauge baseline update triage" in found.stdout
     live.prompt(name="fresh")
     fresh = live.command("baseline", "show", "fresh")
     assert "there is no baseline of 'fresh'" in fresh.stderr

@@ -237,9 +237,9 @@ def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_wit
 
 def test_a_base_version_that_cannot_be_had_says_how_to_get_it(repo: GateRepo, tmp_path: Path):
     said = repo.regauge("gate", "origin/nowhere", code=2)
-    assert "git knows no commit 'origin/nowhere'" in said
+    assert "there is no branch, tag or commit 'origin/nowhere'" in said
     said = repo.pytest("--gate", "origin/nowhere", code=4)
-    assert "git knows no commit 'origin/nowhere'" in said
+    assert "there is no branch, tag or commit 'origin/nowhere'" in said
     repo.release("minor", REWORDED)
     repo.git("clone", "-q", "--depth", "1", f"file://{repo.root}", str(tmp_path / "shallow"))
     here, repo.root = repo.root, tmp_path / "shallow"

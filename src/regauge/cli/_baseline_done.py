@@ -46,6 +46,7 @@ class Done:
 
     Attributes:
         drawn: Trials that were added to the history.
+        lacking: What completes the history; empty when it is complete.
         changes: What surely fares otherwise than with the version before.
         landed: The trials of the history.
         drift: What fresh trials say of the history that was complete; None where none were made.
@@ -57,6 +58,7 @@ class Done:
     drawn: int
     complete: bool
     waits_h: float
+    lacking: str = ""
     written: str
     changes: tuple[CellChange, ...]
     landed: LandedSuite
@@ -97,7 +99,7 @@ class Done:
         if self.drift is not None:
             yield from _drift_lines(self.prompt, self.drift)
         if self.drawn:
-            state = "complete" if self.complete else "not complete yet"
+            state = f"not complete yet: {self.lacking}" if self.lacking else "complete"
             yield f"{self.prompt}: {summary(self.history)}, {state}"
         if before is not None:
             yield f"  compared with {before.version or before.key.prompt[:12]}:"

@@ -222,8 +222,8 @@ class BaselineUpdate:
         label = f"{prompt.name}@{suite.prompt.version or '-'} ({suite.model})"
         if one.asked.waits_h:
             self._say(
-                f"{label}: the next session may begin in {one.asked.waits_h:.1f} h;"
-                " --force-session begins it now"
+                f"{label}: no trial is drawn, sessions are {self._apart()} apart; the next may"
+                f" begin in {one.asked.waits_h:.1f} h, or now with --force-session"
             )
         elif not draws:
             self._say(f"{label}: complete, {summary(one.asked.history)}")
@@ -239,16 +239,19 @@ class BaselineUpdate:
     def _keep(self, prompt: AskedPrompt) -> None:
         """Write the baseline of a prompt, and compare it with the version before."""
         updated: list[tuple[StoredHistory, bool]] = []
+        lacking: list[str] = []
         for one in prompt.suites:
             top = one.asked.asked
             history = applied(top, one.landed.facts, now=self._now, served=one.landed.served)
             known = Baseline(prompt=prompt.name, histories=(history,))
-            updated.append((history, self._top_up(one.suite, known).complete))
+            after = self._top_up(one.suite, known)
+            updated.append((history, after.complete))
+            lacking.append("" if after.complete else self._lacking(after))
         path = baseline_path(self._project, prompt.name)
         baseline = merged(prompt.baseline, updated)
         written = bool(baseline.histories) and save_baseline(path, baseline)
         shown = str(self._project.relative(path))
-        for one, (history, complete) in zip(prompt.suites, updated, strict=True):
+        for one, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
             wanted = one.asked.asked.wanted
             before = prompt.baseline.before(history.key) if wanted else None
             changes = (
@@ -263,6 +266,7 @@ class BaselineUpdate:
                 history=history,
                 drawn=sum(len(trials) for trials in one.landed.facts.values()),
                 complete=complete,
+                lacking=lacks,
                 waits_h=one.asked.asked.waits_h,
                 written=shown if written else "",
                 changes=changes,
@@ -272,6 +276,14 @@ class BaselineUpdate:
             )
             self._done.append(done)
             self._tell(done, before)
+
+    def _lacking(self, after: TopUp) -> str:
+        apart = f", {self._apart()} apart" if after.sessions > 1 else f" in {self._apart()}"
+        return f"{plural(after.sessions, 'more session', 'more sessions')}{apart}"
+
+    def _apart(self) -> str:
+        hours = self._policy.apart_h
+        return "an hour" if hours == 1 else f"{hours:g} h"
 
     def _tell(self, done: Done, before: StoredHistory | None) -> None:
         for line in done.lines(before):

@@ -12,6 +12,7 @@ from regauge.cli._judges_of_evals import judges_in
 from regauge.cli._stale import recording_faults, untold_reasons
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, RegaugeError
+from regauge.gate.baselines import baseline_faults
 from regauge.prompts import load_prompt, prompt_files
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def look_at_evals(project: Project, path: Path, *, told: Sequence[str]) -> Evals
     """
     seen = EvalsSeen()
     seen.findings += findings_of(lint_labels(project), project, check="labels")
+    seen.findings += findings_of(baseline_faults(project), project, check="baselines")
     try:
         with_evals(
             project,

@@ -12,6 +12,7 @@ from regauge.cli._calibrations import lint_labels
 from regauge.cli._stale import lint_recordings
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
+from regauge.gate.baselines import baseline_faults
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 from regauge.wording import plural
@@ -43,7 +44,7 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(against: str, *, strict: bool, as_json: bool) -> None:
-    """Check every prompt file, prompts.lock, the recordings of evals, labels and calibrations.
+    """Check prompt files, prompts.lock, recordings of evals, labels, calibrations and baselines.
 
     Errors: files that do not load, versions that are missing, were not released or changed after
     their release, a contract that changed without a major version, lines of the lock that changed
@@ -55,6 +56,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     _ = project.settings  # what pyproject.toml says must be readable, too
     faults = lint_prompts(project, against=against)
     faults += lint_labels(project)
+    faults += baseline_faults(project)
     told = [_shown(project, fault) for fault in faults]
     faults += lint_recordings(project, project.root / "evals", told=told)
     warnings = lint_warnings(project)

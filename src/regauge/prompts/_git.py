@@ -93,6 +93,23 @@ class Repository:
             hint = self._shallow_hint() or "  fix: git fetch, or look at `git branch -a` for names"
             raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
 
+    def names(self) -> list[str]:
+        """Branches, those of remotes among them, then tags."""
+        places = ("refs/heads", "refs/remotes", "refs/tags")
+        return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
+
+    def remotes(self) -> list[str]:
+        """The names of other repositories that are known here."""
+        return self._text("remote").split()
+
+    def reaches(self, ref: str) -> int | None:
+        """How many first parents a commit has before it; None where git does not know it."""
+        try:
+            text = self._text("rev-list", "--count", "--first-parent", "--end-of-options", ref)
+        except GitError:
+            return None
+        return int(text) - 1
+
     def namesake(self, ref: str) -> str:
         """The branch that is likely meant by a name that git does not know; empty without one.
 

@@ -15,7 +15,7 @@ from regauge.gate.base._refusal import (
     refusals_of,
 )
 from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
-from regauge.gate.baselines import key_of
+from regauge.gate.baselines import baseline_path, key_of, load_baseline
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -90,8 +90,12 @@ def compare_with_base(
     Raises:
         UsageError: None of the suite's judges decides.
         LockError: The lock as it is now cannot be read.
+        BaselineError: The baseline as it is now cannot be read.
     """
     head = suite.prompt
+    own = baseline_path(at.project, head.name)
+    # Main will have it after the merge, and know nothing any more.
+    load_baseline(own, shown=at.project.relative(own))
     unreadable: list[str] = []
     # An eval may ask for a released version; a change does not touch it.
     pinned = head.source != _text(head)

@@ -263,8 +263,8 @@ def critical_notes(
     name = suite.prompt.name
     note = (
         f"{name}: {many} held to what a required case is, until main has passed"
-        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}:"
-        f" regauge baseline update {name}"
+        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}: regauge baseline"
+        f" update {name} draws more, in sessions an hour apart"
     )
     return [note]
 

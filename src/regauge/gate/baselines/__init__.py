@@ -27,6 +27,7 @@ from regauge.gate.baselines._draw import (
 )
 from regauge.gate.baselines._file import (
     BaselineError,
+    baseline_faults,
     baseline_path,
     load_baseline,
     parse_baseline,
@@ -62,6 +63,7 @@ __all__ = [
     "TopUpPolicy",
     "accepted_since",
     "applied",
+    "baseline_faults",
     "baseline_path",
     "changes_between",
     "draw_trials",

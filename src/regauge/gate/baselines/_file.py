@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaselineError",
+    "baseline_faults",
     "baseline_path",
     "load_baseline",
     "parse_baseline",
@@ -32,7 +34,14 @@ __all__ = [
 ]
 
 _KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
-_REBUILD = "take main's copy of the file, then run: regauge baseline update"
+
+
+def _rebuild(path: Path) -> str:
+    """What mends every baseline, also where main's copy is broken as well."""
+    return (
+        "take the last copy that was whole from git, or delete the file; then run:"
+        f" regauge baseline update {path.stem}"
+    )
 
 
 class BaselineError(FaultyFileError):
@@ -58,6 +67,17 @@ def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
         message = f"cannot be read: {error.strerror or error}"
         raise BaselineError([Fault(path=shown, line=None, message=message)]) from error
     return parse_baseline(data, shown=shown)
+
+
+def baseline_faults(project: Project) -> list[Fault]:
+    """What is wrong with the baselines of a project, whoever uses them."""
+    faults: list[Fault] = []
+    for path in sorted((project.fixtures_dir / "baselines").glob("*.json")):
+        try:
+            load_baseline(path, shown=project.relative(path))
+        except BaselineError as error:
+            faults.extend(error.faults)
+    return faults
 
 
 def save_baseline(path: Path, baseline: Baseline) -> bool:
@@ -91,9 +111,8 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
     document, text = _document(data, shown)
     given = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(given, int) and given != SCHEMA_VERSION:
-        fix = (
-            "use the regauge that wrote it, or a newer one" if given > SCHEMA_VERSION else _REBUILD
-        )
+        newer = given > SCHEMA_VERSION
+        fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(shown)
         message = f"schema version {given}; this regauge reads version {SCHEMA_VERSION}"
         raise BaselineError([Fault(path=shown, line=None, message=message, fix=fix)])
     try:
@@ -108,7 +127,8 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
             )
             for item in error.errors()
         ]
-        raise BaselineError(sorted(faults, key=lambda fault: fault.line or 0)) from error
+        *others, last = sorted(faults, key=lambda fault: fault.line or 0)
+        raise BaselineError([*others, replace(last, fix=_rebuild(shown))]) from error
 
 
 def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
@@ -144,7 +164,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _broken(path: Path, line: int | None, message: str) -> BaselineError:
-    return BaselineError([Fault(path=path, line=line, message=message, fix=_REBUILD)])
+    return BaselineError([Fault(path=path, line=line, message=message, fix=_rebuild(path))])
 
 
 def _shown_key(item: ErrorDetails) -> tuple[str, ...]:

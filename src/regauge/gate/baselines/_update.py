@@ -61,6 +61,7 @@ class TopUp:
         first: The session's first trial number.
         wanted: How many trials each case gets; cases that have enough are not in it.
         waits_h: Hours until the next session may begin, when that is why nothing is drawn.
+        sessions: How many sessions complete the history, this one among them.
     """
 
     history: StoredHistory
@@ -69,6 +70,7 @@ class TopUp:
     first: int
     wanted: Mapping[str, int] = field(default_factory=dict[str, int])
     waits_h: float = 0.0
+    sessions: int = 0
 
     @property
     def complete(self) -> bool:
@@ -114,13 +116,16 @@ def top_up(
     if anew:
         history = replace(history, sessions=())
     more = replace(policy, wanted=max(policy.wanted, CRITICAL_TRIALS))
+    policies = {case_id: more if case_id in critical else policy for case_id in cases}
     wanted = {
         case_id: lacking
-        for case_id in cases
-        if (
-            lacking := _lacking(history, kept.get(case_id), more if case_id in critical else policy)
-        )
+        for case_id, its in policies.items()
+        if (lacking := _lacking(history, kept.get(case_id), its))
     }
+    sessions = max(
+        (_sessions(history, kept.get(case_id), its) for case_id, its in policies.items()),
+        default=0,
+    )
     waits_h = 0.0 if policy.any_time or not wanted else _waits_h(history, now, policy)
     if waits_h:
         wanted = {}
@@ -136,6 +141,7 @@ def top_up(
         first=first,
         wanted=wanted,
         waits_h=waits_h,
+        sessions=sessions,
     )
 
 
@@ -213,6 +219,13 @@ def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolic
     trials = min(policy.per_session, max(0, policy.wanted - len(case.drawn)))
     sessions = len(history.sessions_of(case))
     return max(trials, 1 if sessions < policy.sessions else 0)
+
+
+def _sessions(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
+    """How many sessions a case still needs."""
+    drawn, held = (len(case.drawn), len(history.sessions_of(case))) if case is not None else (0, 0)
+    lacking = max(0, policy.wanted - drawn)
+    return max(-(-lacking // policy.per_session), policy.sessions - held, 0)
 
 
 def _waits_h(history: StoredHistory, now: datetime, policy: TopUpPolicy) -> float:

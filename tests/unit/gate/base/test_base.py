@@ -15,6 +15,7 @@ from regauge.gate._types import TrialFacts
 from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base, lost_cases
 from regauge.gate.baselines import (
     Baseline,
+    BaselineError,
     CaseTrials,
     Session,
     StoredHistory,
@@ -214,11 +215,17 @@ def test_a_detached_head_is_as_good_as_a_branch(repo: Repo):
 
 
 def test_a_ref_that_does_not_exist_is_named(repo: Repo):
-    message = r"git knows no commit 'origin/main'\n  fix: compare with the .*: regauge gate main;"
-    with pytest.raises(GitError, match=message):
-        repo.base("origin/main")
+    none = "there is no branch, tag or commit"
+    for ref, told in (
+        ("origin/main", rf"{none} 'origin/main'\n  fix: compare with the .*: regauge gate main;"),
+        ("mian", rf"{none} 'mian'\n  fix: did you mean 'main'\?"),
+        ("nope", rf"{none} 'nope'\n  fix: regauge gate main$"),
+        ("main~99", r"there is no main~99: main has \d commits? before it\n  fix: "),
+    ):
+        with pytest.raises(GitError, match=told):
+            repo.base(ref)
     repo.git("branch", "--move", "main", "elsewhere")
-    with pytest.raises(GitError, match=r"git knows no commit 'nope'\n  fix: git fetch"):
+    with pytest.raises(GitError, match=rf"{none} 'nope'\n  fix: name one of elsewhere"):
         repo.base("nope")
 
 
@@ -459,6 +466,7 @@ def test_a_broken_file_of_main_keeps_nobody_from_mending_it(repo: Repo):
     repo.write("prompts/greet.prompt.yml", good)
     repo.golden(CASES)
     repo.write("prompts/prompts.lock", "")
+    repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
     repo.release()
     base = repo.base()
     assert base.suite is None
@@ -470,12 +478,18 @@ def test_a_broken_file_of_main_keeps_nobody_from_mending_it(repo: Repo):
     ]
 
 
-def test_a_broken_baseline_of_main_is_no_baseline(repo: Repo):
+def test_a_broken_baseline_of_main_is_no_baseline_and_one_of_the_change_is_refused(repo: Repo):
     repo.git("checkout", "--quiet", "main")
     repo.write("fixtures/baselines/greet.json", "{\n")
     repo.commit("broken")
     repo.git("checkout", "--quiet", "-B", "topic")
     repo.prompt("Greet", "Kindly greet")
+    fix = "or delete the file; then run: regauge baseline update greet"
+    with pytest.raises(
+        BaselineError, match=rf"^fixtures/baselines/greet.json:2: not JSON.*\n.*{fix}"
+    ):
+        repo.base()
+    repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
     base = repo.base()
     assert base.history is None
     assert states(base) == {"ann": "changed", "bob": "changed"}
@@ -489,7 +503,8 @@ def test_critical_cases_that_main_has_not_proven_are_named(repo: Repo):
     assert base.notes == (
         (
             "greet: 1 critical case is held to what a required case is, until main has passed 20 of"
-            " 20 trials; so far ann 2 of 2: regauge baseline update greet"
+            " 20 trials; so far ann 2 of 2: regauge baseline update greet draws more, in sessions an"
+            " hour apart"
         ),
     )
     assert [case.tier for case in base.cases] == ["required", "required"]

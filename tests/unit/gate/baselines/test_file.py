@@ -221,7 +221,7 @@ def test_a_merge_conflict_is_called_what_it_is():
     text = baseline_text(small()).replace('      "version"', '<<<<<<< HEAD\n      "version"')
     assert complaint(text) == snapshot("""\
 fixtures/baselines/greet.json:7: a merge conflict was left here
-  fix: take main's copy of the file, then run: regauge baseline update\
+  fix: take the last copy that was whole from git, or delete the file; then run: regauge baseline update greet\
 """)
 
 
