@@ -30,6 +30,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from regauge.cli import main
 main(sys.argv[1:])
 """
+_CTRL_C_IN = """\
+import sys
+from regauge.cli import _refine_end, main
+from regauge.refine import Refinement
+def ctrl_c(*_, **__):
+    raise KeyboardInterrupt
+{function} = ctrl_c
+main(sys.argv[1:])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +69,10 @@ def result(repo: GateRepo) -> dict[str, Any]:
 
 
 def start(
-    repo: GateRepo, *arguments: str, stdin: int = subprocess.DEVNULL
+    repo: GateRepo, *arguments: str, stdin: int = subprocess.DEVNULL, program: str = _REGAUGE
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", _REGAUGE, "refine", *arguments],
+        [sys.executable, "-c", program, "refine", *arguments],
         cwd=repo.root,
         env={**os.environ, "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdin=stdin,
@@ -142,6 +151,25 @@ def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     assert len(sentences) == 20
     assert all(one["cases"] == 8 and not one["hinders"] for one in sentences)
     assert repo.git("diff") == before
+
+
+def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
+    last = "        - the error budget burns for 2 or 15 minutes\n"
+    repo.write(PROMPT, repo.git("show", f"main:{PROMPT}").replace(last, CERTIFICATE_LINE + last))
+    for words, function, how in (
+        ((NAME,), "Refinement.finish", "what was decided is kept; go on: regauge refine resume"),
+        (
+            ("resume", "latest"),
+            "_refine_end.shown_run",
+            "the run is over; what came of it: regauge",
+        ),
+    ):
+        process = start(repo, *words, program=_CTRL_C_IN.format(function=function))
+        said, _ = process.communicate(timeout=60)
+        assert f"interrupted: {how}" in said
+        assert said.endswith(f" {latest(repo).name}\n")
+        assert process.returncode == 130, said
+    assert "no change proposed" in repo.regauge("refine", "show")
 
 
 def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo):
@@ -230,20 +258,42 @@ def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(rep
     assert len(result(repo)["changes"]) == 1
 
 
-def test_a_prompt_that_changed_since_is_not_overwritten(repo: GateRepo):
+def test_neither_a_changed_prompt_is_overwritten_nor_what_head_says_committed(repo: GateRepo):
     repo.regauge("refine", NAME)
+    broken = repo.read(PROMPT)
     repo.edit(PROMPT, "You are the on-call engineer", "You are an on-call engineer")
     mine = repo.read(PROMPT)
     assert "changed since run" in repo.regauge("refine", "apply", "latest", code=2)
     assert repo.read(PROMPT) == mine
     assert "was not applied" in repo.regauge("refine", "rollback", "latest", code=2)
 
+    repo.write(PROMPT, broken)
+    repo.regauge("refine", "apply", "latest")
+    repo.commit("Apply")
+    said = repo.regauge("refine", "apply", "latest", "--branch", code=2)
+    assert f"and so does {PROMPT}: there is nothing to commit" in said
+    repo.write(PROMPT, broken)
+    branches = repo.git("branch", "--list")
+    for where in ("--branch=fix/x", "--pr"):
+        said = repo.regauge("refine", "apply", "latest", where, code=2)
+        assert "the fault is only in the working tree, so there is nothing to commit" in said
+        fix = f"regauge refine apply {latest(repo).name}; or git checkout HEAD -- {PROMPT}"
+        assert f"  fix: {fix}\n" in said
+    assert repo.git("branch", "--list") == branches
+    repo.regauge("refine", "apply", "latest")
+    assert repo.git("status", "--porcelain") == ""
+
 
 def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     repo.regauge("refine", NAME)
     run = latest(repo)
     assert run.name in repo.regauge("refine", "list")
-    assert repo.regauge("refine", "show", run.name) == (run / "revision.md").read_text()
+    why = (run / "revision.md").read_text()
+    assert repo.regauge("refine", "show", run.name) == repo.regauge("refine", "show") == why
+    assert "did you mean `regauge refine list`?" in repo.regauge("refine", "lst", code=2)
+    for change in ("apply", "reject", "rollback", "resume"):
+        said = repo.regauge("refine", change, code=2)
+        assert "Name a run: `latest`, a prompt, or an id of `regauge refine list`" in said
     assert json.loads(repo.regauge("refine", "show", NAME, "--json")) == result(repo)
     assert "suite-accept" in repo.regauge("refine", "show", "latest", "--trail")
     assert "has 1, so there is no such edit" in repo.regauge(
@@ -256,7 +306,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     tried = json.loads(memory.read_text())["tried"]
     assert tried[-1]["finding"] == "rejected-by-person"
     memory.write_text(before)
-    diff = repo.regauge("refine", "diff", "latest")
+    diff = repo.regauge("refine", "diff")
     assert json.loads(repo.regauge("refine", "diff", "latest", "--json"))["diff"] == diff
     (repo.root / "repair.patch").write_text(diff)
     repo.git("apply", "--check", "repair.patch")

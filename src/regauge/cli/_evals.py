@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NoEvalsError", "NotCollectedError", "end_interrupted", "with_evals"]
 
+_THE_SAME_COMMAND = "what was answered is kept, the same command goes on from there"
 _FRAME = re.compile(r"(\S.*):\d+: in ")
 
 
@@ -133,6 +134,7 @@ def with_evals(
     options: Sequence[str] = (),
     draw: bool = True,
     plugins: Sequence[object] = (),
+    interrupted: Callable[[], str] = lambda: _THE_SAME_COMMAND,
 ) -> None:
     """Collect the evals of a project and do something with their plan.
 
@@ -144,6 +146,7 @@ def with_evals(
         options: Options of the plugin, as for pytest.
         plugins: Plugins of pytest for this run.
         draw: Whether answers that the plan lacks are drawn while `act` runs, ahead of it.
+        interrupted: What is said after Ctrl-C: what is kept, and how to go on.
 
     Raises:
         UsageError: There are no evals, a prompt has none, or they could not be collected.
@@ -175,7 +178,7 @@ def with_evals(
     if driver.faults:
         raise NotCollectedError(driver.faults)
     if code == pytest.ExitCode.INTERRUPTED:
-        end_interrupted()
+        end_interrupted(interrupted())
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         click.get_current_context().exit(int(code))  # pytest has said why
     if driver.unknown:
@@ -191,11 +194,10 @@ def with_evals(
         click.get_current_context().exit(int(code))
 
 
-def end_interrupted() -> NoReturn:
+def end_interrupted(words: str = _THE_SAME_COMMAND) -> NoReturn:
     """End a command that Ctrl-C stopped while it asked models."""
     clear_line()
-    words = "interrupted: what was answered is kept, the same command goes on from there"
-    click.echo(words, err=True)
+    click.echo(f"interrupted: {words}", err=True)
     click.get_current_context().exit(INTERRUPTED)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli._evals import end_interrupted
 from regauge.cli._meter import Meter
 from regauge.cli._terminal import echo
 from regauge.errors import UsageError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.refine import Note, Refinement, Run, State
     from regauge.runner import EvalSession
 
-__all__ = ["conducted", "ended", "saying", "shown_run"]
+__all__ = ["conducted", "ended", "left_at", "saying", "shown_run"]
 
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
 
@@ -57,6 +58,15 @@ def conducted(
     return result
 
 
+def left_at(run: Run | None) -> str:
+    """How to go on after Ctrl-C."""
+    if run is None or not run.trail.is_file():
+        return "nothing was decided yet, the same command begins again"
+    if run.facts()["status"] in {"running", "interrupted"}:
+        return f"what was decided is kept; go on: regauge refine resume {run.id}"
+    return f"the run is over; what came of it: regauge refine show {run.id}"
+
+
 def _so_far(evals: EvalSession) -> str:
     progress = evals.progress
     judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
@@ -76,14 +86,16 @@ def ended(
 ) -> None:
     """Show what came of a run, unless somebody was shown it, and do what was asked for."""
     run = find_refinement(project, str(result["run"]))
-    if not shown or result["revision"] is None:
-        shown_run(project, result, as_json=as_json)
     done: dict[str, JSON] = {}
     try:
+        if not shown or result["revision"] is None:
+            shown_run(project, result, as_json=as_json)
         if result["revision"] is not None:
             done = taking.take(run, result)
             if not (taking.anything or shown or as_json):
                 echo(f"  apply it: regauge refine apply {run.id}")
+    except KeyboardInterrupt:
+        end_interrupted(left_at(run))
     finally:
         if as_json:
             click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals import with_evals
-from regauge.cli._refine_end import conducted, ended, saying
+from regauge.cli._refine_end import conducted, ended, left_at, saying
+from regauge.cli._refine_named import NamedRun
 from regauge.cli._refine_run import EPILOG
 from regauge.cli._refine_take import Taking
 from regauge.project import Project
@@ -25,7 +26,7 @@ __all__ = ["resume_command"]
 
 
 @click.command(name="resume", epilog=EPILOG)
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def resume_command(name: str, *, budget_usd: float | None, as_json: bool) -> None:
@@ -56,6 +57,7 @@ def resume_command(name: str, *, budget_usd: float | None, as_json: bool) -> Non
             prompts=[prompt],
             options=words,
             draw=False,
+            interrupted=lambda: left_at(run),
         )
     taking = Taking(
         project=project, prompt=prompt, write=False, branch=None, say=saying(as_json=as_json)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals import with_evals
-from regauge.cli._refine_end import conducted, ended, saying, shown_run
+from regauge.cli._refine_end import conducted, ended, left_at, saying, shown_run
 from regauge.cli._refine_review import check_terminal, reviewed
 from regauge.cli._refine_take import Taking
 from regauge.cli._terminal import echo
@@ -30,6 +30,7 @@ from regauge.refine import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.refine import Run
     from regauge.runner import EvalSession
 
 __all__ = ["EPILOG", "run_command"]
@@ -137,6 +138,7 @@ def _begun(
 ) -> Mapping[str, Any]:
     """Run from the beginning, or only say what that would take; what came of it."""
     finished: list[Mapping[str, Any]] = []
+    begun: list[Run] = []
     words = _words(asked, options)
 
     def act(evals: EvalSession) -> None:
@@ -156,6 +158,7 @@ def _begun(
             "options": asked.to_json(),
         }
         run = begin_run(project, prompt, facts)
+        begun.append(run)
         finished.append(conducted(evals, refinement, run, refinement.run, as_json=as_json))
 
     with nullcontext() if dry_run else only_one(project, prompt, ""):
@@ -166,6 +169,7 @@ def _begun(
             prompts=[prompt],
             options=words,
             draw=False,
+            interrupted=lambda: left_at(begun[0] if begun else None),
         )
     return finished[0] if finished else {}
 

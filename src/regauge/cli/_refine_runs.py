@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals import with_evals
+from regauge.cli._refine_named import NamedRun
 from regauge.cli._refine_take import Taking
 from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
@@ -17,6 +18,7 @@ from regauge.prompts import find_prompt
 from regauge.refine import (
     Refinement,
     RunOptions,
+    check_not_committed,
     find_refinement,
     list_refinements,
     read_trail,
@@ -49,7 +51,7 @@ def list_command(*, as_json: bool) -> None:
 
 
 @click.command(name="show")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--trail", is_flag=True, help="Every decision, out of the audit trail.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def show_command(name: str, *, trail: bool, as_json: bool) -> None:
@@ -64,7 +66,7 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
 
 
 @click.command(name="diff")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def diff_command(name: str, *, as_json: bool) -> None:
     """Show what a run changes of the prompt's file, as a patch."""
@@ -79,7 +81,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
 
 
 @click.command(name="apply")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--branch", is_flag=False, flag_value="", help="Commit it on a branch instead.")
 @click.option("--pr", is_flag=True, help="Push that branch; open its pull request, or renew it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -90,6 +92,8 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
     result = _result(run)
     if result["revision"] is None:
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
+    if branch is not None or pr:
+        check_not_committed(run, find_prompt(_prompt(run), root=project.root))
     taking = Taking.prepared(
         project,
         _prompt(run),
@@ -104,7 +108,7 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
 
 
 @click.command(name="reject")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only that one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
@@ -128,7 +132,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
 
 
 @click.command(name="rollback")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def rollback_command(name: str, *, as_json: bool) -> None:
     """Put back what a run replaced."""
@@ -144,7 +148,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 
 
 @click.command(name="verify")
-@click.argument("name", metavar="RUN")
+@click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--recompute", is_flag=True, help="Make every decision once more; ask nobody.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:

@@ -8,6 +8,9 @@ from regauge.cli._refine_resume import resume_command
 from regauge.cli._refine_run import EPILOG, run_command
 from regauge.cli._refine_runs import RUN_COMMANDS
 from regauge.cli._refine_stats import stats_command
+from regauge.errors import PromptError, UsageError
+from regauge.prompts import find_prompt
+from regauge.wording import did_you_mean
 
 __all__ = ["command"]
 
@@ -17,8 +20,25 @@ class _RefineGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in {"-h", "--help"}:
+            self._check_meant(args[0])
             args = ["run", *args]
         return super().parse_args(ctx, args)
+
+    def _check_meant(self, name: str) -> None:
+        """See that a name is no misspelt command.
+
+        Raises:
+            UsageError: It is close to one, and no prompt is named so.
+        """
+        near = did_you_mean(name, self.commands.keys() - {"run"})
+        if name.startswith("-") or not near:
+            return
+        try:
+            find_prompt(name)
+        except PromptError as error:
+            (fault,) = error.faults
+            meant = near.replace("'", "`").replace("`", "`regauge refine ", 1)
+            raise UsageError(f"{fault.message}: {meant}\n  fix: {fault.fix}") from error
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "NAME [OPTIONS] | COMMAND RUN")

@@ -15,7 +15,13 @@ them apart, `_guards.py` and `_leaks.py` refuse some, `_evidence.py` tests the r
 from __future__ import annotations
 
 from regauge.refine._apply import Revision, apply_run, revised, roll_back
-from regauge.refine._branch import Branch, commit_on_branch, current_branch, uncommitted
+from regauge.refine._branch import (
+    Branch,
+    check_not_committed,
+    commit_on_branch,
+    current_branch,
+    uncommitted,
+)
 from regauge.refine._conduct import Estimate, Refinement
 from regauge.refine._evidence_report import evidence_lines
 from regauge.refine._fates import FATES, FateTable, Grouping
@@ -60,6 +66,7 @@ __all__ = [
     "Variance",
     "apply_run",
     "begin_run",
+    "check_not_committed",
     "commit_on_branch",
     "current_branch",
     "edits_of_runs",

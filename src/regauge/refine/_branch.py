@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from regauge.refine._runs import Run
 
-__all__ = ["Branch", "commit_on_branch", "current_branch", "is_proposal", "uncommitted"]
+__all__ = [
+    "Branch",
+    "check_not_committed",
+    "commit_on_branch",
+    "current_branch",
+    "is_proposal",
+    "uncommitted",
+]
 
 # The last lines of our commits. With the tree in it, one that was amended is no longer ours.
 _RUN, _TREE = "Refinement-run", "Refinement-tree"
@@ -46,26 +53,18 @@ def commit_on_branch(
         renew: Whether an earlier proposal on that branch gives way to this one.
 
     Raises:
-        UsageError: The run proposes nothing, the prompt changed since, or there is such a branch
-            already.
+        UsageError: The run proposes nothing, the prompt changed since, the last commit says
+            already what is proposed, or there is such a branch already.
         GitError: git cannot do it.
     """
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
-    check_unchanged(run, path)
+    head, files = check_not_committed(run, path)
     name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
     root = path.resolve().parent
-    repository = Repository.at(root)
-    head = repository.commit("HEAD")
     there = git_says(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", check=False)
     if there and not (renew and is_proposal(path, there)):
         raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
-    text = run.revision.read_bytes()
-    files = {repository.inside(path): text}
-    if (run.directory / "prompts.lock").is_file():
-        lock = lock_of(path)
-        released = lock.add(parse_prompt(text.decode(), path=path))
-        files[repository.inside(lock.path)] = str(released).encode()
     tree = _tree(root, head, files)
     if there and _same(root, there, tree=tree, head=head):
         return Branch(name=name, commit=there)
@@ -78,6 +77,36 @@ def commit_on_branch(
     commit = git_says(root, "commit-tree", tree, "-p", head, given=words.encode())
     git_says(root, "update-ref", f"refs/heads/{name}", commit, there or "0" * len(commit))
     return Branch(name=name, commit=commit)
+
+
+def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
+    """See that a commit of what a run proposes would not be empty.
+
+    Returns:
+        The last commit, and what the files are to be, by their paths in the repository.
+
+    Raises:
+        UsageError: The last commit says it already, or the prompt changed since the run began.
+        GitError: There is no commit.
+    """
+    check_unchanged(run, path)
+    repository = Repository.at(path.resolve().parent)
+    head = repository.commit("HEAD")
+    text = run.revision.read_bytes()
+    files = {repository.inside(path): text}
+    if (run.directory / "prompts.lock").is_file():
+        lock = lock_of(path)
+        released = lock.add(parse_prompt(text.decode(), path=path))
+        files[repository.inside(lock.path)] = str(released).encode()
+    if repository.read_all((head, file) for file in files) != [*files.values()]:
+        return head, files
+    said = f"HEAD says already what run {run.id} proposes"
+    if path.read_bytes() == text:
+        raise UsageError(f"{said}, and so does {path}: there is nothing to commit")
+    raise UsageError(
+        f"{said}: the fault is only in the working tree, so there is nothing to commit\n"
+        f"  fix: regauge refine apply {run.id}; or git checkout HEAD -- {path}"
+    )
 
 
 def current_branch(path: Path) -> str:
