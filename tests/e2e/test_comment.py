@@ -243,9 +243,10 @@ def test_a_run_that_is_too_long_for_a_comment_is_shortened_and_keeps_its_end(wor
 
 
 def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
-    workflow.run()
+    workflow.run(git={"commit": "c0ffee" * 6, "branch": None, "dirty": True})
     workflow.monkeypatch.delenv("GITHUB_TOKEN")
     done = workflow.comment("--dry-run")
+    assert "commit c0ffeec0f+" in done.output
     assert done.exit_code == 0
     assert done.output.startswith("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\n### ❌")
     assert not workflow.server.asked

@@ -114,7 +114,7 @@ def test_a_sound_project_has_warnings_at_most(place: Place):
     """Nothing is committed and the judge has no calibration: a run works all the same."""
     released(place)
     out = place.regauge("doctor")
-    assert "warn   git: nothing is committed yet" in out
+    assert "warn   git: nothing is committed yet\n       fix: git add -A && git commit -m " in out
     assert "warn   uncalibrated judges: used: no calibration record" in out
     assert "ok     evals: cases: 1, prompts: 1" in out
     assert "simulated, needs no key; no LLM" in out

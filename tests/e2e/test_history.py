@@ -70,10 +70,10 @@ def test_log_and_trend_show_how_each_version_fared(project: EvalProject, regauge
     project.run()
     trend = regauge(project, "trend", "triage")
     assert _shown(project, trend.output) == snapshot("""\
-triage · sim:clerk-1 (simulated) · 4 runs  ▂▇
+triage · sim:clerk-1 (simulated) · 3 runs (1 more measured nothing)  ▂▇
 version  content       day         pass rate     0 to 100 %, 95 % interval             answer  runs
 1.0.0    DIGEST------  DAY-------  20.0 % (1/5)  │ ────●─────────         │  4 to 62   $0      2
-1.1.0    DIGEST------  DAY-------  80.0 % (4/5)  │         ─────────●──── │  38 to 96  $0      2     other cases
+1.1.0    DIGEST------  DAY-------  80.0 % (4/5)  │         ─────────●──── │  38 to 96  $0      1     other cases
 """)
     every = regauge(project, "trend", "triage", "--runs", "-n3").output.splitlines()
     assert [line.split()[3:6] for line in every[2:]] == snapshot(
@@ -92,7 +92,7 @@ prompts/triage.prompt.yml: never released
         for row in document["versions"]
     ] == [("1.1.0", 4, 5), ("1.0.0", 1, 5)]
     (line,) = json.loads(regauge(project, "trend", "triage", "--json").stdout)["lines"]
-    assert (line["model"], line["simulated"], line["runs"]) == ("sim:clerk-1", True, 4)
+    assert (line["model"], line["simulated"], line["runs"]) == ("sim:clerk-1", True, 3)
     assert [point["pass_rate"] for point in line["points"]] == [0.2, 0.8]
     other = regauge(project, "trend", "triage", "--model", "openai:gpt-5-mini")
     assert "no run of triage with openai:gpt-5-mini" in other.output

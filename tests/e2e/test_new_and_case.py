@@ -83,7 +83,7 @@ def test_a_new_judge_is_a_rubric_that_loads(place: Place):
     ("arguments", "said"),
     [
         (("prompt", "Shout"), "there is a prompt 'shout' already: prompts/shout.prompt.yml"),
-        (("prompt", "../evil"), "cannot be the name of a prompt"),
+        (("prompt", "../evil"), "cannot be the name of a prompt\n  fix: a-z, A-Z, 0-9 and"),
         (("eval", "shout"), "evals/test_shout.py is there already"),
         (("eval", "shuot"), "did you mean 'shout'"),
         (("case", "shout", "one", "-i", "text=x"), "fixtures/golden/shout.jsonl:1"),

@@ -68,6 +68,9 @@ def test_runs_are_listed_and_written_in_every_form(project: EvalProject, regauge
     on_screen = regauge(project, "report", "--format=csv").output
     assert on_screen == (project.root / "trials.csv").read_text(encoding="utf-8")
 
+    project.run("--record=none", "-k", "disk-002")
+    assert "1 case, unmeasured, $0  triage@1.0.0" in regauge(project, "runs", "-n1").output
+
 
 def test_commands_that_make_no_sense_exit_with_2(project: EvalProject):
     nothing = project.command("report")

@@ -128,7 +128,8 @@ def _origin(record: RunRecord, event: Event) -> list[str]:
     """Which run of which commit the comment shows, and where its log is."""
     parts = [f"run {escape_markdown(record.id)}"]
     if record.git is not None:
-        parts.append(f"commit {escape_markdown(record.git.commit[:_SHORT_HASH])}")
+        dirty = "+" if record.git.dirty else ""
+        parts.append(f"commit {escape_markdown(record.git.commit[:_SHORT_HASH])}{dirty}")
     url = event.run_url or _url_of_this_run()
     if url:
         parts.append(f"[log]({url})")

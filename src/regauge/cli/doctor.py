@@ -120,7 +120,10 @@ def _git(project: Project) -> Iterator[Finding]:
             )
         elif not repository.has_commits():
             yield Finding(
-                check="git", level="warning", message="nothing is committed yet", fix="git commit"
+                check="git",
+                level="warning",
+                message="nothing is committed yet",
+                fix='git add -A && git commit -m "Evals of prompts"',
             )
         elif repository.shallow():
             yield Finding(

@@ -100,6 +100,9 @@ def _line(record: RunRecord) -> str:
     prompts = ", ".join(f"{suite.prompt}@{suite.version or '-'}" for suite in suites)
     commit = record.git.commit[:10] + ("+" if record.git.dirty else "") if record.git else "-"
     counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
+    if cases and unmeasured == cases:
+        # That none failed says nothing where none was measured.
+        counts = f"{plural(cases, 'case')}, {'' if cases == 1 else 'all '}unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
     if record.status == "interrupted":

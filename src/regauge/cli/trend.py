@@ -20,6 +20,7 @@ from regauge.cli._terminal import echo
 from regauge.history import History, lines_of
 from regauge.project import Project
 from regauge.prompts import find_prompt, prompt_name
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,8 @@ def command(prompt: str, *, every_run: bool, model: str | None, number: int, as_
 
     A version is what has the same content. Of its runs the one that measured most cases counts,
     and of those the newest: replayed answers do not make a rate any surer. A line says when the
-    cases, the judges or the number of trials are not those of the line before.
+    cases, the judges or the number of trials are not those of the line before. Runs that measured
+    nothing are not counted.
     """
     project = Project.find()
     name = prompt_name(find_prompt(prompt))
@@ -87,7 +89,9 @@ def command(prompt: str, *, every_run: bool, model: str | None, number: int, as_
 def _table(name: str, line: Line, number: int) -> Iterator[str]:
     points = line.points[-number:]
     on = "" if line.dataset == name else f" on {line.dataset}"
-    runs = f"{line.runs} {'run' if line.runs == 1 else 'runs'}"
+    runs = plural(line.runs, "run")
+    if line.unmeasured:
+        runs += f" ({line.unmeasured} more measured nothing)"
     yield f"{name}{on} · {simulated(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
     rows = [
         (

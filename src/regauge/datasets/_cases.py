@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "cases_of"]
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
-_ID_RULE = "letters, digits and _ . + / - only, at most 200"
+_ID_RULE = "a-z, A-Z, 0-9 and _ . + / - only, at most 200"
 # `-k` reads these words as operators, so nobody could select such a case.
 _OPERATORS = frozenset({"and", "or", "not"})
 _TIERS: tuple[str, ...] = get_args(Tier)

@@ -21,7 +21,7 @@ class Point:
 
     Attributes:
         suite: The run's counts.
-        runs: How many runs there are of the version.
+        runs: How many runs measured something of the version.
         rate: The share of the measured cases that passed; None when none was measured.
         interval: Wilson's, at 95 %, of the cases as a sample.
         cost_per_answer_usd: None when the price is unknown or there was no answer.
@@ -42,12 +42,14 @@ class Line:
     """The points of one prompt on one dataset with one model, the oldest first.
 
     Attributes:
-        runs: How many runs there are of all of its versions.
+        runs: How many runs measured something of any of its versions.
+        unmeasured: How many runs measured nothing.
     """
 
     dataset: str
     model: str
     runs: int
+    unmeasured: int
     points: Sequence[Point]
 
 
@@ -72,12 +74,17 @@ def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> lis
         Line(
             dataset=dataset,
             model=model,
-            runs=len(members),
+            runs=_count(members),
+            unmeasured=len(members) - _count(members),
             points=_points([[one] for one in members] if every_run else _versions(members)),
         )
         for (dataset, model), members in grouped.items()
     ]
     return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.model))
+
+
+def _count(suites: Iterable[MeasuredSuite]) -> int:
+    return sum(1 for suite in suites if suite.measured)
 
 
 def _versions(suites: Sequence[MeasuredSuite]) -> list[list[MeasuredSuite]]:
@@ -93,7 +100,7 @@ def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[Point]:
     for group in groups:
         # The last of equals is the newest.
         suite = max(reversed(group), key=lambda one: one.measured)
-        points.append(_point(suite, runs=len(group), before=before))
+        points.append(_point(suite, runs=_count(group), before=before))
         before = suite
     return points
 

@@ -64,7 +64,7 @@ def _refuse_taken(name: str, root: Path) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a prompt\n"
-            "  fix: letters, digits and . _ - only, such as alert-severity"
+            "  fix: a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
         )
     for path in prompt_files(root / "prompts"):
         if prompt_name(path).lower() == name.lower():

@@ -232,42 +232,42 @@ def test_what_json_does_not_have_is_refused(error_of, line, message):
             "a::b",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id 'a::b' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'a-b'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'a-b'\
 """),
         ),
         (
             "a[1]",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id 'a[1]' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'a-1'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'a-1'\
 """),
         ),
         (
             " a",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id ' a' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'a'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'a'\
 """),
         ),
         (
             "a\nb",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id 'a\\nb' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'a-b'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'a-b'\
 """),
         ),
         (
             "",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id '' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200\
 """),
         ),
         (
             "größe 3",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id 'größe 3' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'grosse-3'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'grosse-3'\
 """),
         ),
         (
@@ -281,14 +281,14 @@ fixtures/golden/demo.jsonl:1: the id 'not' cannot be the id of a test
             "-a",
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id '-a' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'a'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'a'\
 """),
         ),
         (
             "x" * 201,
             snapshot("""\
 fixtures/golden/demo.jsonl:1: the id 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'\
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'\
 """),
         ),
     ],

@@ -87,7 +87,7 @@ fixtures/golden/demo.csv:7: a case without an id
 fixtures/golden/demo.csv:8: 2 cells where the header has 4 columns
   fix: put cells with commas or line ends in quotes
 fixtures/golden/demo.csv:9: the id 'c d' cannot be the id of a test
-  fix: letters, digits and _ . + / - only, at most 200, such as 'c-d'
+  fix: a-z, A-Z, 0-9 and _ . + / - only, at most 200, such as 'c-d'
 fixtures/golden/demo.csv:9: no such tier: 'urgent'
   fix: one of critical, required, tracked
 fixtures/golden/demo.csv:9: no such split: 'test'

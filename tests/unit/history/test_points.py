@@ -85,6 +85,7 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
 def test_what_was_not_measured_has_no_rate():
     (line,) = lines_of([_suite(measured=0, passed=0, answers=0)])
     (point,) = line.points
+    assert (line.runs, line.unmeasured, point.runs) == (0, 1, 0)
     assert (point.rate, point.cost_per_answer_usd) == (None, None)
     assert (point.interval.low, point.interval.high) == (0.0, 1.0)
 
@@ -100,13 +101,17 @@ def test_what_was_not_measured_has_no_rate():
         )
     )
 )
-def test_every_run_counts_once_and_no_fuller_run_is_passed_over(drawn: list[dict[str, Any]]):
+def test_every_run_that_measured_counts_once_and_no_fuller_run_is_passed_over(
+    drawn: list[dict[str, Any]],
+):
     suites = [_suite(number, **more) for number, more in enumerate(drawn[:28])]
-    points = [point for line in lines_of(suites) for point in line.points]
-    assert sum(point.runs for point in points) == len(suites)
+    lines = lines_of(suites)
+    points = [point for line in lines for point in line.points]
+    assert sum(line.runs + line.unmeasured for line in lines) == len(suites)
+    assert sum(point.runs for point in points) == sum(line.runs for line in lines)
     for point in points:
         same = [one for one in suites if one.prompt_digest == point.suite.prompt_digest]
-        assert point.runs == len(same)
+        assert point.runs == len([one for one in same if one.measured])
         assert point.suite.measured == max(one.measured for one in same)
         fullest = [one for one in same if one.measured == point.suite.measured]
         assert point.suite.run == fullest[-1].run
