@@ -115,7 +115,9 @@ def _named(project: Project, run_a: str | None, run_b: str | None) -> tuple[str,
     if a is None or (run_b is None and a == newest):
         a = before
     if not a or not b:
-        named = {run_a, run_b} - {None, "latest"}
+        named = [name for name in (run_a, run_b) if name is not None and name != "latest"]
+        for name in named:
+            _run(project, name)  # what is not there at all is said first
         number = "is no other run" if named else "are no two runs"
         raise UsageError(
             f"there {number} with cases on this machine to compare\n"
