@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import ModuleType
 
-__all__ = ["import_for_good", "import_undisturbed", "keep_for_good"]
+__all__ = ["collecting_seldom", "import_for_good", "import_undisturbed", "keep_for_good"]
+
+# Python's own are 700, 10 and 10: right for a program of which nobody knows anything.
+_SELDOM = (20_000, 50, 50)
 
 
 def keep_for_good() -> None:
@@ -44,6 +47,21 @@ def import_for_good(module: str) -> None:
     if module not in sys.modules:
         import_undisturbed(module)
         keep_for_good()
+
+
+@contextmanager
+def collecting_seldom() -> Generator[None]:
+    """Within the block, look for garbage after 20,000 new objects; a judged case makes thousands.
+
+    Next to none of it is in circles, so next to nothing is found. A collector that is off stays so.
+    """
+    before = gc.get_threshold()
+    if before[0]:
+        gc.set_threshold(*_SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextmanager

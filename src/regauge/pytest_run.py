@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
-from regauge.garbage import keep_for_good
+from regauge.garbage import collecting_seldom, keep_for_good
 from regauge.history import add_finished_run
 from regauge.project import Project
 from regauge.prompts import LOCK_NAME
@@ -184,7 +184,7 @@ class PytestRun:
             self._gate.run(self._nodes, say=self._say)
             yield
             return
-        with loggers_may_appear(), self._session.running():
+        with collecting_seldom(), loggers_may_appear(), self._session.running():
             yield
 
     def result(self, request: pytest.FixtureRequest) -> EvalResult:

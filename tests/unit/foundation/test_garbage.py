@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.garbage import import_for_good, import_undisturbed, keep_for_good
+from regauge.garbage import (
+    collecting_seldom,
+    import_for_good,
+    import_undisturbed,
+    keep_for_good,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +60,19 @@ def test_what_was_imported_for_good_is_not_looked_at_again(module: str):
     gc.unfreeze()
     import_for_good(module)  # it is there already
     assert gc.get_freeze_count() == 0
+
+
+def test_garbage_is_looked_for_seldom_within_the_block_and_as_before_after_it():
+    before = gc.get_threshold()
+    with collecting_seldom():
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before
+    gc.set_threshold(0)
+    try:
+        with collecting_seldom():
+            assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_what_is_kept_is_alive_and_what_was_garbage_is_gone():
