@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import EvalSession
 
-__all__ = ["NoEvalsError", "NotCollectedError", "end_interrupted", "with_evals"]
+__all__ = ["NoEvalsError", "NotCollectedError", "end_interrupted", "option_words", "with_evals"]
 
 _THE_SAME_COMMAND = "what was answered is kept, the same command goes on from there"
 _FRAME = re.compile(r"(\S.*):\d+: in ")
@@ -192,6 +192,17 @@ def with_evals(
         if code == pytest.ExitCode.INTERNAL_ERROR:
             click.echo(driver.silenced.getvalue(), err=True)
         click.get_current_context().exit(int(code))
+
+
+def option_words(given: Mapping[str, object]) -> list[str]:
+    """Options of the plugin as `with_evals` takes them, of those that were given.
+
+    >>> option_words({"budget_usd": 2.5, "model": None})
+    ['--budget-usd=2.5']
+    """
+    return [
+        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
+    ]
 
 
 def end_interrupted(words: str = _THE_SAME_COMMAND) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import with_evals
+from regauge.cli._evals import option_words, with_evals
 from regauge.cli._refine_end import conducted, ended, left_at, saying, shown_run
 from regauge.cli._refine_review import check_terminal, reviewed
 from regauge.cli._refine_take import Taking
@@ -205,13 +205,14 @@ def _with_less(asked: RunOptions, spent: float) -> RunOptions:
 
 def _words(asked: RunOptions, given: Mapping[str, Any]) -> list[str]:
     """Options of the plugin."""
-    said = {
-        "record": given["record"],
-        "model": given["model"],
-        "budget-usd": asked.usd,
-        "concurrency": given["concurrency"],
-    }
-    return [f"--{name}={value}" for name, value in said.items() if value is not None]
+    return option_words(
+        {
+            "record": given["record"],
+            "model": given["model"],
+            "budget_usd": asked.usd,
+            "concurrency": given["concurrency"],
+        }
+    )
 
 
 def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None:

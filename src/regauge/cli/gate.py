@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from regauge.cli._evals import option_words
 from regauge.cli._gate_run import gated
 from regauge.cli._meter import Meter
 from regauge.cli._terminal import echo
@@ -199,7 +200,7 @@ def command(
                 request,
                 path,
                 prompts=prompts,
-                words=[*_options(options), *(["--suggest"] if suggest else [])],
+                words=[*option_words(options), *(["--suggest"] if suggest else [])],
                 as_json=as_json,
             )
         if found is None:
@@ -208,13 +209,6 @@ def command(
     document, record = decided
     output.write(document, record)
     click.get_current_context().exit(document.exit_code)
-
-
-def _options(given: Mapping[str, object]) -> list[str]:
-    """Options of the plugin, as pytest takes them."""
-    return [
-        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
-    ]
 
 
 def _suggested(record: RunRecord) -> list[Line]:

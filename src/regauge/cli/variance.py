@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import with_evals
+from regauge.cli._evals import option_words, with_evals
 from regauge.cli._meter import Meter
 from regauge.cli._terminal import echo
 from regauge.errors import UnmeasuredError
@@ -66,17 +66,12 @@ def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **opt
         missing.extend(errors)
         found.append(variance_of(outcomes))
 
-    words = [
-        f"--{name.replace('_', '-')}={value}"
-        for name, value in options.items()
-        if value is not None
-    ]
     with_evals(
         project,
         path or project.root / "evals",
         act,
         prompts=[prompt],
-        options=words,
+        options=option_words(options),
         draw=False,
     )
     variance = found[0]
