@@ -12,25 +12,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.refine_tasks._simulated import LEAKS
-from regauge.refine._clusters import Check
-from regauge.refine._driver import drive
-from regauge.refine._edits import Edit, EditError, ops_between
-from regauge.refine._guards import Guard
-from regauge.refine._leaks import CaseText
-from regauge.refine._loop import begin
 from regauge.refine._policy import Limits, RefinePolicy
-from regauge.refine._state import Critiqued, Proposed, Setting, Spent, TrialsDone
-from regauge.refine._suite import verify_by_gate
-from regauge.refine._tally import CheckOutcome, Outcome
-from regauge.refine._text import PromptText
+from regauge.refine.conduct._driver import drive
+from regauge.refine.edits import Edit, EditError, PromptText, ops_between
+from regauge.refine.evidence import Check, CheckOutcome, Outcome
+from regauge.refine.guards import CaseText, Guard
+from regauge.refine.loop import Critiqued, Proposed, Setting, Spent, TrialsDone, begin
 from regauge.refine.proposers._rules import propose_by_rules
+from regauge.refine.workbench._suite import verify_by_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from benchmarks.refine_tasks._simulated import Proposals
     from benchmarks.refine_tasks._task import Task
-    from regauge.refine._state import (
+    from regauge.refine.loop import (
         AskCritique,
         AskProposals,
         Draws,

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from regauge.refine._edits import apply, ops_between
-from regauge.refine._text import PromptText
+from regauge.refine.edits import PromptText, apply, ops_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

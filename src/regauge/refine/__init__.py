@@ -1,52 +1,55 @@
 """The refinement loop: finds what fails, proposes small revisions, proves each.
 
-`_loop.py` is the state machine: `_state.py` holds its values, `_steps.py` what follows while edits
-are sought, `_course.py` what comes next when one is found or given up, `_verification.py` what
-follows once they were accepted, `_plan.py` which trials are asked for. `_driver.py` performs what
-it asks for, `_workbench.py` with a real prompt and `_conduct.py` from the first trial to the last
-file; `_trail.py` writes all of it down.
+`loop` is the state machine, without I/O; `conduct` performs what it asks for, from the first trial
+to the last file, with what `workbench` makes of a real prompt, and `trail` writes all of it down.
 
-What fails is grouped in `_clusters.py`. Proposals come from `proposers`; `_candidates.py` takes
-them apart, `_guards.py` and `_leaks.py` refuse some, `_evidence.py` tests the rest, and
-`_suite.py` has the gate say the last word. `_result.py` and `_report.py` say what came of a run;
-`_apply.py`, `_branch.py` and `_remote.py` take it.
+What fails is grouped in `evidence`, where trials are weighed too. Proposals come from `proposers`
+and are `edits`; `guards` refuse some without asking a model, `memory` those that were refuted.
+`outcome` says what came of a run, and takes it. `_policy.py` is what they all keep to.
 """
 
 from __future__ import annotations
 
-from regauge.refine._apply import Revision, apply_run, revised, roll_back
-from regauge.refine._branch import (
+from regauge.refine.conduct import Estimate, Refinement
+from regauge.refine.evidence import Variance, shown, variance_of
+from regauge.refine.loop import Note, State
+from regauge.refine.memory import FATES, FateTable, Grouping
+from regauge.refine.outcome import (
     Branch,
+    Revision,
+    apply_run,
     check_not_committed,
     commit_on_branch,
     current_branch,
+    evidence_lines,
+    has_unpushed,
+    headline,
+    markdown_of,
+    push,
+    remote_address,
+    remote_tip,
+    result_of,
+    revised,
+    roll_back,
     uncommitted,
 )
-from regauge.refine._conduct import Estimate, Refinement
-from regauge.refine._evidence_report import evidence_lines
-from regauge.refine._fates import FATES, FateTable, Grouping
-from regauge.refine._remote import has_unpushed, push, remote_address, remote_tip
-from regauge.refine._report import headline, markdown_of
-from regauge.refine._result import result_of
-from regauge.refine._runs import (
+from regauge.refine.trail import (
     CUT_OFF,
     BusyError,
     Run,
+    TrailError,
     begin_run,
     edits_of_runs,
     find_refinement,
     list_refinements,
     only_one,
+    read_trail,
     recall,
     reject,
     remember,
     remember_status,
 )
-from regauge.refine._setting import RunOptions
-from regauge.refine._state import Note, State
-from regauge.refine._trail import TrailError, read_trail
-from regauge.refine._variance import Variance, shown, variance_of
-from regauge.refine._workbench import outcomes_of
+from regauge.refine.workbench import RunOptions, outcomes_of
 
 __all__ = [
     "CUT_OFF",

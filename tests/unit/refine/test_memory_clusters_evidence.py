@@ -6,13 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.refine._clusters import Check, diagnose, tail
-from regauge.refine._edits import apply
-from regauge.refine._evidence import better_p, mean_effect, worse_p
-from regauge.refine._memory import Memory, Tried, changed_lines, changed_places
 from regauge.refine._policy import TestPolicy
-from regauge.refine._tally import CheckOutcome, Outcome, Tally
-from regauge.refine._text import PromptText
+from regauge.refine.edits import PromptText, apply
+from regauge.refine.evidence import (
+    Check,
+    CheckOutcome,
+    Outcome,
+    Tally,
+    better_p,
+    diagnose,
+    mean_effect,
+    tail,
+    worse_p,
+)
+from regauge.refine.memory import Memory, Tried, changed_lines, changed_places
 from tests.unit.refine.world import HEALTHY, JSON, UTC, adding, deleting, without
 
 AGAINST = ("guarded", "refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")

@@ -6,14 +6,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from regauge.refine._clusters import Check
-from regauge.refine._driver import drive
-from regauge.refine._edits import Anchor, Delete, Edit, Insert, Replace
-from regauge.refine._guards import Guard
-from regauge.refine._leaks import CaseText
-from regauge.refine._loop import begin
 from regauge.refine._policy import RefinePolicy
-from regauge.refine._state import (
+from regauge.refine.conduct._driver import drive
+from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
+from regauge.refine.evidence import Check, CheckOutcome, Outcome
+from regauge.refine.guards import CaseText, Guard
+from regauge.refine.loop import (
     Critiqued,
     Interrupted,
     Proposed,
@@ -21,15 +19,14 @@ from regauge.refine._state import (
     Spent,
     SuiteSaid,
     TrialsDone,
+    begin,
 )
-from regauge.refine._suite import verify_by_gate
-from regauge.refine._tally import CheckOutcome, Outcome
-from regauge.refine._text import PromptText
+from regauge.refine.workbench._suite import verify_by_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.refine._state import AskCritique, AskProposals, Draws, RunSuite, State
+    from regauge.refine.loop import AskCritique, AskProposals, Draws, RunSuite, State
 
 SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}

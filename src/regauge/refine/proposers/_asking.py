@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine._state import Critiqued, Proposed, Spent, TrialsDone
+from regauge.refine.loop import Critiqued, Proposed, Spent, TrialsDone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.providers import Completion, CompletionRequest
-    from regauge.refine._state import Interrupted
-    from regauge.refine._text import PromptText
+    from regauge.refine.edits import PromptText
+    from regauge.refine.loop import Interrupted
     from regauge.refine.proposers._problem import Ask, Draw, Problem, Proposer
 
 __all__ = ["Asking", "NoCallsLeftError", "criticised", "proposed"]

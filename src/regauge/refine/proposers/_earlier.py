@@ -6,13 +6,12 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Anchor, Delete, Insert, Replace
+from regauge.refine.edits import Anchor, Delete, Insert, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.refine._edits import Op
-    from regauge.refine._text import Line, PromptText
+    from regauge.refine.edits import Line, Op, PromptText
 
 __all__ = ["Lost", "lost_blocks"]
 

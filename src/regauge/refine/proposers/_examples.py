@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.refine._edits import Anchor, Edit, Insert, Replace
-from regauge.refine._text import content_words, count_words
+from regauge.refine.edits import Anchor, Edit, Insert, Replace, content_words, count_words
 from regauge.refine.proposers._problem import Example, Ideas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from regauge.refine._edits import Op
-    from regauge.refine._state import Critique
-    from regauge.refine._text import Line, PromptText
+    from regauge.refine.edits import Line, Op, PromptText
+    from regauge.refine.loop import Critique
     from regauge.refine.proposers._problem import Ask, Problem
 
 __all__ = ["ExampleProposer", "example_line", "load_examples"]

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from regauge.errors import UsageError
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message
-from regauge.refine._edits import EditError, apply
-from regauge.refine._state import TrialsDone
-from regauge.refine._text import PromptText
+from regauge.refine.edits import EditError, PromptText, apply
+from regauge.refine.loop import TrialsDone
 from regauge.refine.proposers._model import ModelProposer
 from regauge.refine.proposers._problem import Ideas
 from regauge.refine.proposers._replies import edit_of_text
@@ -21,8 +20,8 @@ from regauge.refine.proposers._replies import edit_of_text
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from regauge.refine._state import Critique
-    from regauge.refine._tally import Outcome
+    from regauge.refine.evidence import Outcome
+    from regauge.refine.loop import Critique
     from regauge.refine.proposers._problem import Ask, Problem, ProposerContext
 
 __all__ = ["GepaProposer", "gepa_proposer"]

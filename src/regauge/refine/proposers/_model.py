@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from regauge.judges.model._delimited import delimited, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault, text_of
 from regauge.providers import CompletionRequest
-from regauge.refine._edits import EditError, apply
-from regauge.refine._memory import changed_lines
+from regauge.refine.edits import EditError, apply
+from regauge.refine.memory import changed_lines
 from regauge.refine.proposers._asking import NoCallsLeftError
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
-    from regauge.refine._edits import Edit
-    from regauge.refine._memory import Tried
-    from regauge.refine._state import Critique
+    from regauge.refine.edits import Edit
+    from regauge.refine.loop import Critique
+    from regauge.refine.memory import Tried
     from regauge.refine.proposers._problem import Ask, Problem, Shown
 
 __all__ = ["TEMPERATURES", "ModelProposer", "refiner_prompt"]

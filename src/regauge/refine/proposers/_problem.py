@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.providers import ModelId
-    from regauge.refine._clusters import Check, Cluster
-    from regauge.refine._edits import Edit
-    from regauge.refine._memory import Tried
-    from regauge.refine._state import Critique, Interrupted, TrialsDone
-    from regauge.refine._text import PromptText
+    from regauge.refine.edits import Edit, PromptText
+    from regauge.refine.evidence import Check, Cluster
+    from regauge.refine.loop import Critique, Interrupted, TrialsDone
+    from regauge.refine.memory import Tried
 
 __all__ = ["Ask", "Draw", "Example", "Ideas", "Problem", "Proposer", "ProposerContext", "Shown"]
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from regauge.judges.model._reply import ReplyFault, json_object
 from regauge.prompts import Message
-from regauge.refine._candidates import REWRITE
-from regauge.refine._edits import Edit, EditError, op_from_json, ops_between
-from regauge.refine._state import Critique, CritiqueKind
-from regauge.refine._text import PromptText
+from regauge.refine.edits import Edit, EditError, PromptText, op_from_json, ops_between
+from regauge.refine.loop import REWRITE, Critique, CritiqueKind
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
-    from regauge.refine._edits import Op
+    from regauge.refine.edits import Op
 
 __all__ = ["critique_in", "edit_in", "edit_of_text", "lessons_in", "numbered"]
 

@@ -6,20 +6,31 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine._edits import Delete, Edit, EditError, Insert, Replace, apply
-from regauge.refine._placement import anchor_of, bulleted, indented, plain, rivals, second_places
-from regauge.refine._text import content_words
+from regauge.refine.edits import (
+    Delete,
+    Edit,
+    EditError,
+    Insert,
+    Replace,
+    anchor_of,
+    apply,
+    bulleted,
+    content_words,
+    indented,
+    plain,
+    rivals,
+    second_places,
+)
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.refine._clusters import Check, Cluster
-    from regauge.refine._edits import Op
-    from regauge.refine._memory import Tried
-    from regauge.refine._state import Critique
-    from regauge.refine._text import Line, PromptText
+    from regauge.refine.edits import Line, Op, PromptText
+    from regauge.refine.evidence import Check, Cluster
+    from regauge.refine.loop import Critique
+    from regauge.refine.memory import Tried
     from regauge.refine.proposers._problem import Ask, Problem
 
 __all__ = ["RuleProposer", "propose_by_rules"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from regauge.refine._plan import floor_calls
-from regauge.refine._state import Draws
+from regauge.refine.loop import Draws, floor_calls
 from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._problem import Problem, Shown
 
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
-    from regauge.refine._state import (
+    from regauge.refine.edits import PromptText
+    from regauge.refine.loop import (
         AskCritique,
         AskProposals,
         Interrupted,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         State,
         TrialsDone,
     )
-    from regauge.refine._text import PromptText
     from regauge.refine.proposers._problem import Example
 
 __all__ = ["problem_of"]
@@ -59,8 +58,8 @@ def problem_of(
         show_goldens: Show what is expected as it is.
         draw: Draws trials, for proposers that search with some of their own.
     """
-    from regauge.refine._clusters import Check
-    from regauge.refine._state import AskProposals
+    from regauge.refine.evidence import Check
+    from regauge.refine.loop import AskProposals
 
     cluster = action.cluster
     failing = [case for case in cluster.failing if case in setting.train and case in cases]

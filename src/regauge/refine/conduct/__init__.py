@@ -1,0 +1,7 @@
+"""Runs the loop from the first trial to the last file."""
+
+from __future__ import annotations
+
+from regauge.refine.conduct._conduct import Estimate, Refinement
+
+__all__ = ["Estimate", "Refinement"]

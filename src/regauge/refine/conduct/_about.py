@@ -1,0 +1,80 @@
+"""What the first line of an audit trail says, and what of it must be so again to go on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from regauge.digests import digest_of
+from regauge.refine.trail import text_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.digests import JSON
+    from regauge.judges import Judge
+    from regauge.refine.loop import Setting
+    from regauge.refine.memory import Memory
+    from regauge.refine.workbench import RunOptions, Subject
+
+__all__ = ["about", "changes", "warnings_of"]
+
+_OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
+
+
+def about(
+    subject: Subject, setting: Setting, options: RunOptions, memory: Memory
+) -> dict[str, JSON]:
+    """What the first line of an audit trail says: everything that decides how a run goes."""
+    suites = {id(member.suite): member.suite for member in subject.members.values()}
+    cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
+    judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
+    refiner = options.model or str(next(iter(suites.values())).model)
+    return {
+        "prompt": subject.prompt.name,
+        "version": str(subject.prompt.version or ""),
+        "prompt_digest": subject.prompt.digest,
+        "base": text_to_json(subject.text),
+        "models": sorted({str(suite.model) for suite in suites.values()}),
+        "judges": judges,
+        "cases": digest_of(cases),
+        "train": len(setting.train),
+        "holdout": len(setting.holdout),
+        "holdout_looks": sorted(setting.looked_before),
+        "prior": dict(setting.prior),
+        "calls_max": setting.policy.limits.calls,
+        "criteria": {
+            "test": asdict(setting.policy.test),
+            "guard": asdict(setting.policy.guard),
+            "checks": {name: check.criterion for name, check in setting.checks.items()},
+        },
+        "options": options.to_json(),
+        "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
+        "released": digest_of(list(subject.released)),
+        "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
+        "memory": [entry.to_json() for entry in memory.tried],
+    }
+
+
+def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
+    """What a reader of the evidence should know before reading it.
+
+    Args:
+        judges: Those that decide.
+        refiner: The model that may propose, as `provider:model`.
+        critics: Whether any proposer asks it.
+    """
+    same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
+    if not critics or not same:
+        return ()
+    return (f"{refiner} proposes and judges ({', '.join(same)}): a model may favour its own words",)
+
+
+def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is no longer what it was when a run began; a run may go on with another budget."""
+
+    def told(about: Mapping[str, Any], key: str) -> Any:
+        return {**about[key], "usd": None} if key == "options" else about.get(key)
+
+    # The trail itself says what was known of earlier runs.
+    return [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]

@@ -1,0 +1,322 @@
+"""Runs the loop on the evals of a real prompt, and writes down all that it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from regauge.atomic import write_whole
+from regauge.digests import digest_of
+from regauge.gate import policy_of
+from regauge.prompts import parse_prompt
+from regauge.providers import estimate_requests, parse_model_id
+from regauge.refine.conduct._about import about, changes
+from regauge.refine.conduct._again import as_it_was, keep_released
+from regauge.refine.conduct._driver import drive
+from regauge.refine.conduct._key import check_key
+from regauge.refine.loop import Interrupted, advance, begin, floor_calls
+from regauge.refine.memory import (
+    LookLedger,
+    Memory,
+    Tried,
+    changed_lines,
+    changed_places,
+    strategy_prior,
+)
+from regauge.refine.outcome import diff_of, markdown_of, result_of, revised
+from regauge.refine.proposers import ProposerContext, load_proposers
+from regauge.refine.trail import (
+    TrailError,
+    TrailFile,
+    cut_back,
+    edits_of_runs,
+    read_trail,
+    remember,
+    retell,
+)
+from regauge.refine.workbench import RunOptions, SuiteBench, setting_of, subject_of
+from regauge.runner import price_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.refine.conduct._driver import Trail
+    from regauge.refine.loop import Note, Observation, Setting, State
+    from regauge.refine.trail import Event, Run
+    from regauge.refine.workbench import Subject
+    from regauge.runner import EvalSession, PlannedCase
+
+__all__ = ["Estimate", "Refinement"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run takes, before anything is spent.
+
+    Attributes:
+        first_look: Calls that say whether anything fails.
+        one_repair: Calls that find a fault, repair it and verify the repair, at the least.
+        most: Calls that are never exceeded.
+        call_usd: What one call of the prompt costs on average; None without a price.
+    """
+
+    train: int
+    holdout: int
+    first_look: int
+    one_repair: int
+    most: int
+    call_usd: float | None
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        return {
+            "train": self.train,
+            "holdout": self.holdout,
+            "first_look_calls": self.first_look,
+            "one_repair_calls": self.one_repair,
+            "calls_max": self.most,
+            "call_usd": self.call_usd,
+        }
+
+
+class Refinement:
+    """A refinement of one prompt, ready to run.
+
+    Args:
+        evals: Makes and keeps trials.
+        planned: The cases of the prompt's evals.
+        options: How to run.
+        memory: What earlier runs found.
+        earlier: A run to tell again: the prompt and its releases are taken as they were then.
+    """
+
+    def __init__(
+        self,
+        evals: EvalSession,
+        planned: Sequence[PlannedCase],
+        options: RunOptions,
+        memory: Callable[[str], Memory] | Memory | None = None,
+        *,
+        earlier: Run | None = None,
+    ) -> None:
+        self._evals = evals
+        self.options = options
+        self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
+        if earlier is not None:
+            self.subject = as_it_was(self.subject, earlier)
+        model = options.model or str(next(iter(self.subject.members.values())).suite.model)
+        self.refiner = parse_model_id(model)
+        self._proposers = load_proposers(
+            options.proposers, ProposerContext(model=self.refiner, seed=options.seed)
+        )
+        critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
+        setting = setting_of(self.subject, options, critics=critics)
+        self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
+        earlier_edits = () if memory is None else edits_of_runs(evals.project)
+        self.setting: Setting = replace(
+            setting,
+            looked_before=self._ledger.read(),
+            prior=strategy_prior(earlier_edits),
+        )
+        said = memory(self.memory_key) if callable(memory) else memory
+        self.memory = said or Memory()
+
+    @property
+    def memory_key(self) -> str:
+        """Of what findings depend on: what was found with other cases or judges may not hold."""
+        about = self._about()
+        return digest_of([about["cases"], about["judges"], about["models"]])
+
+    def estimate(self) -> Estimate:
+        """What the run takes; nobody is asked."""
+        setting, members = self.setting, self.subject.members
+        requests = [member.suite.request(member.case, 0) for member in members.values()]
+        usd = estimate_requests(
+            requests, price=lambda asked: price_for(self._evals.project.settings, asked)
+        ).cost_usd
+        return Estimate(
+            train=len(setting.train),
+            holdout=len(setting.holdout),
+            first_look=setting.policy.test.baseline_trials * len(setting.train),
+            one_repair=floor_calls(setting),
+            most=setting.policy.limits.calls,
+            call_usd=None if usd is None else usd / len(requests),
+        )
+
+    def check_key(self, environ: Mapping[str, str]) -> None:
+        """Look for the key of the model that proposes, where one may be asked.
+
+        Raises:
+            UsageError: Nothing says where its provider is.
+            ProviderError: Its key is not there.
+        """
+        asks = any(one.asks_model for one in self._proposers.values())
+        if asks and self.options.model_calls and self._evals.options.record != "none":
+            check_key(self._evals.project.settings, self.refiner, environ)
+
+    def run(self, run: Run, listen: Callable[[Note], None]) -> State:
+        """Run from the beginning.
+
+        Args:
+            run: Where everything is written.
+            listen: Told every decision.
+        """
+        run.before.write_bytes(self.subject.source.encode())
+        keep_released(run, self.subject)
+        trail = TrailFile.begin(run.trail, self._about())
+        return self._drive(begin(self.setting, self.memory), trail, listen)
+
+    def resume(self, run: Run, listen: Callable[[Note], None]) -> State:
+        """Go on where a run was cut off; what it paid for is not paid again.
+
+        Raises:
+            TrailError: The trail cannot be read, or the prompt, its cases or its judges are no
+                longer what they were.
+        """
+        cut_back(run.trail)
+        events = read_trail(run.trail)
+        return self._drive(self._retold(run, events), TrailFile(run.trail, events), listen)
+
+    def verify(self, run: Run) -> int:
+        """Decide everything in a trail once more, from what was observed; nobody is asked.
+
+        Returns:
+            How many decisions came out as they are written down.
+
+        Raises:
+            TrailError: One comes out differently, the run proposes another text than they lead
+                to, or cases, judges or settings are no longer what they were.
+        """
+        events = read_trail(run.trail)
+        state = self._retold(run, events)
+        if run.revision.is_file():
+            text = run.revision.read_bytes().decode()
+            proposed = parse_prompt(text, path=run.revision).messages
+            if state.stop is None or not state.stop.proposal or proposed != state.text.messages:
+                raise TrailError(
+                    f"{run.revision} is not what the decisions of {run.trail.name} lead to\n"
+                    "  fix: do not apply it, and refine anew:"
+                    f" regauge refine {self.subject.prompt.name}"
+                )
+        return sum(len(event.body["decisions"]) for event in events[1:])
+
+    def _retold(self, run: Run, events: Sequence[Event]) -> State:
+        """The state a trail leads to, with every decision made once more.
+
+        Raises:
+            TrailError: It cannot be told again, or not to the same end.
+        """
+        began = events[0].body
+        self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
+        looked = frozenset(map(str, began.get("holdout_looks", ())))
+        prior = dict(began.get("prior", {}))
+        self.setting = replace(self.setting, looked_before=looked, prior=prior)
+        changed = changes(began, self._about())
+        if changed:
+            raise TrailError(
+                f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"
+                "  fix: put it back as it was, or begin a new run"
+            )
+        return retell(self.setting, begin(self.setting, self.memory), events, run.trail)
+
+    def finish(self, run: Run, state: State, *, date: str) -> dict[str, JSON]:
+        """Write down what came of a run: result, rationale, and the file it proposes.
+
+        Args:
+            run: Where everything is written.
+            state: Its last state.
+            date: For the changelog, such as `2025-06-30`.
+
+        Returns:
+            The result as a document.
+        """
+        stop = state.stop
+        revision = None
+        if stop is not None and stop.proposal:
+            revision = revised(self.subject, state.text, state.accepted, date=date)
+            write_whole(run.revision, revision.text.encode())
+            if revision.lock:
+                write_whole(run.directory / "prompts.lock", revision.lock.encode())
+        events = read_trail(run.trail)
+        result = result_of(
+            run.id, self.subject, self.setting, state, events=events, revision=revision
+        )
+        write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
+        write_whole(run.markdown, markdown_of(result).encode())
+        if revision is not None:
+            write_whole(run.diff, diff_of(result).encode())
+            edits = [entry.to_json() for entry in _accepted(self.setting, state)]
+            document = {"key": self.memory_key, "edits": edits}
+            write_whole(run.directory / "accepted.json", json.dumps(document).encode())
+        remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
+        return result
+
+    def _about(self) -> dict[str, JSON]:
+        memory = getattr(self, "memory", Memory())
+        return about(self.subject, self.setting, self.options, memory)
+
+    def _drive(self, state: State, file: TrailFile, listen: Callable[[Note], None]) -> State:
+        def kept(state: State) -> None:
+            self._ledger.add(state.looked)
+            for note in state.notes:
+                listen(note)
+
+        trail = _Listening(file, state, kept)
+        try:
+            return asyncio.run(self._driven(state, trail))
+        except KeyboardInterrupt:
+            if trail.state.stop is not None:  # it was over already
+                return trail.state
+            told = Interrupted(reason="interrupted", text="stopped by Ctrl-C")
+            trail.add(told, advance(self.setting, trail.state, told))
+            return trail.state
+
+    async def _driven(self, state: State, trail: Trail) -> State:
+        async with self._evals.making() as trials:
+            bench = SuiteBench(
+                self.subject,
+                self.setting,
+                self.options,
+                trials=trials,
+                proposers=self._proposers,
+                policy=policy_of(self._evals.project.settings.gate),
+            )
+            return await drive(self.setting, state, bench, trail)
+
+
+def _accepted(setting: Setting, state: State) -> list[Tried]:
+    """What is remembered of the edits that are proposed, in their order."""
+    texts = (setting.base, *(one.text for one in state.accepted))
+    entries: list[Tried] = []
+    for before, one in zip(texts, state.accepted, strict=False):
+        added, removed = changed_lines(before, one.text)
+        entries.append(
+            Tried(
+                before=before.shape,
+                after=one.text.shape,
+                cluster=one.cluster.key,
+                added=added,
+                removed=removed,
+                places=changed_places(before, one.text),
+                finding="accepted",
+            )
+        )
+    return entries
+
+
+class _Listening:
+    """A trail that tells what is decided as soon as it is on disk, and knows where the run is."""
+
+    def __init__(self, file: TrailFile, state: State, listen: Callable[[State], None]) -> None:
+        self._file = file
+        self._listen = listen
+        self.state = state
+
+    def add(self, observation: Observation, state: State) -> None:
+        """Keep, then tell."""
+        self._file.add(observation, state)
+        self.state = state
+        self._listen(state)

@@ -1,0 +1,57 @@
+"""Prompts as lines with places, and edits of them. Nothing here knows of trials or runs."""
+
+from __future__ import annotations
+
+from regauge.refine.edits._edits import (
+    Anchor,
+    Delete,
+    Edit,
+    EditError,
+    Insert,
+    Op,
+    Replace,
+    apply,
+    near_duplicates,
+    op_from_json,
+    ops_between,
+)
+from regauge.refine.edits._placement import (
+    TAKE_PLACE,
+    anchor_of,
+    bulleted,
+    indented,
+    is_garbled,
+    other_places,
+    plain,
+    rivals,
+    second_places,
+)
+from regauge.refine.edits._text import Line, PromptText, content_words, count_words, stem
+
+__all__ = [
+    "TAKE_PLACE",
+    "Anchor",
+    "Delete",
+    "Edit",
+    "EditError",
+    "Insert",
+    "Line",
+    "Op",
+    "PromptText",
+    "Replace",
+    "anchor_of",
+    "apply",
+    "bulleted",
+    "content_words",
+    "count_words",
+    "indented",
+    "is_garbled",
+    "near_duplicates",
+    "op_from_json",
+    "ops_between",
+    "other_places",
+    "plain",
+    "rivals",
+    "second_places",
+    "stem",
+]

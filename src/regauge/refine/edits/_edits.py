@@ -1,0 +1,342 @@
+"""Edits: a few operations on anchored lines of a prompt. An anchor that is not met is an error.
+
+All anchors of an edit are looked up in the text before the edit, so its operations have no order
+among each other.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from regauge.digests import JSON, digest_of
+from regauge.errors import RegaugeError
+from regauge.prompts import Message
+from regauge.refine.edits._text import PromptText, content_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "Anchor",
+    "Delete",
+    "Edit",
+    "EditError",
+    "Insert",
+    "Op",
+    "Replace",
+    "apply",
+    "inverse",
+    "near_duplicates",
+    "op_from_json",
+    "ops_between",
+    "unified_diff",
+]
+
+_NEAR = 0.8
+
+
+class EditError(RegaugeError):
+    """An edit does not fit the text: its anchor is missing, stands twice, or is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One line of the text, found by what it says.
+
+    Attributes:
+        line: The whole line; white space around it may be left out.
+        occurrence: Which of several equal lines, from 0; None where there must be only one.
+    """
+
+    line: str
+    occurrence: int | None = None
+    message: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """New lines after or before the anchor."""
+
+    anchor: Anchor
+    text: str
+    where: Literal["after", "before"] = "after"
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Another text for the anchor's line, or for the one place in it that says `find`."""
+
+    anchor: Anchor
+    text: str
+    find: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The anchor's line goes."""
+
+    anchor: Anchor
+
+
+Op: TypeAlias = Insert | Replace | Delete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A small revision: up to three operations with one purpose.
+
+    Attributes:
+        ops: What changes.
+        strategy: How it was thought of, such as `add-rule` or `replace-contradiction`.
+        proposer: Who thought of it: `rules`, `examples` or `model:<id>`.
+        rationale: Why, in a sentence; it never enters the prompt.
+    """
+
+    ops: tuple[Op, ...]
+    strategy: str
+    proposer: str
+    rationale: str = ""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", digest_of([_op_json(op) for op in self.ops]))
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for the audit trail."""
+        return {
+            "ops": [_op_json(op) for op in self.ops],
+            "strategy": self.strategy,
+            "proposer": self.proposer,
+            "rationale": self.rationale,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, JSON]) -> Edit:
+        """The edit that `to_json` wrote.
+
+        Raises:
+            EditError: The document is no edit.
+        """
+        ops = document.get("ops")
+        if not isinstance(ops, list) or not ops:
+            raise EditError("an edit has a list `ops` with at least one operation")
+        return cls(
+            ops=tuple(op_from_json(op, blank=True) for op in ops),
+            strategy=str(document.get("strategy", "")),
+            proposer=str(document.get("proposer", "")),
+            rationale=str(document.get("rationale", "")),
+        )
+
+    @property
+    def added(self) -> str:
+        """The text it brings in, line by line."""
+        return "\n".join(op.text for op in self.ops if not isinstance(op, Delete))
+
+
+def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
+    r"""The text with all operations carried out.
+
+    >>> text = PromptText.of("Rules:\n- Be brief.")
+    >>> apply(text, [Insert(Anchor("- Be brief."), "- Answer in JSON.")]).whole
+    'Rules:\n- Be brief.\n- Answer in JSON.'
+
+    Raises:
+        EditError: An anchor is missing or stands more than once, or two operations change the
+            same line.
+    """
+    before: dict[tuple[int, int], list[str]] = defaultdict(list)
+    after: dict[tuple[int, int], list[str]] = defaultdict(list)
+    instead: dict[tuple[int, int], list[str]] = {}
+    for op in ops:
+        place = _place(text, op.anchor)
+        if isinstance(op, Insert):
+            (after if op.where == "after" else before)[place] += op.text.split("\n")
+            continue
+        if place in instead:
+            raise EditError(f"two operations change the line {op.anchor.line!r}")
+        instead[place] = [] if isinstance(op, Delete) else _replaced(text, place, op)
+    contents: list[list[str]] = [[] for _ in text.messages]
+    for line in text.lines:
+        place = (line.message, line.number)
+        contents[line.message] += before.get(place, [])
+        contents[line.message] += instead.get(place, [line.text])
+        contents[line.message] += after.get(place, [])
+    return PromptText(
+        messages=tuple(
+            Message(role=message.role, content="\n".join(lines))
+            for message, lines in zip(text.messages, contents, strict=True)
+        )
+    )
+
+
+def inverse(text: PromptText, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The operations that lead back from `apply(text, ops)` to `text`."""
+    return ops_between(apply(text, ops), text)
+
+
+def ops_between(before: PromptText, after: PromptText) -> tuple[Op, ...]:
+    """Operations, each on one line, that make `after` of `before`.
+
+    Raises:
+        EditError: The texts have other messages.
+    """
+    if [m.role for m in before.messages] != [m.role for m in after.messages]:
+        raise EditError("messages were added, removed or given another role")
+    return tuple(
+        op
+        for index in range(len(before.messages))
+        for op in _message_ops(
+            index,
+            before.messages[index].content.split("\n"),
+            after.messages[index].content.split("\n"),
+        )
+    )
+
+
+def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
+    """Whether two edits bring in and take out nearly the same words.
+
+    Args:
+        one: The texts an edit adds, and those it removes.
+        other: Of another edit.
+
+    >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
+    True
+    """
+    return all(_alike(mine, its) for mine, its in zip(one, other, strict=True))
+
+
+def unified_diff(before: PromptText, after: PromptText, *, context: int = 3) -> str:
+    """The change as a unified diff, message by message; empty where there is none."""
+    parts: list[str] = []
+    for index, (old, new) in enumerate(zip(before.messages, after.messages, strict=True)):
+        name = f"messages[{index}] {old.role}"
+        lines = difflib.unified_diff(
+            old.content.split("\n"),
+            new.content.split("\n"),
+            f"{name} (before)",
+            f"{name} (after)",
+            lineterm="",
+            n=context,
+        )
+        parts += lines
+    return "\n".join(parts)
+
+
+def op_from_json(document: JSON, *, blank: bool = False) -> Op:
+    """One operation, as `to_json` writes it and as a model is asked to.
+
+    Args:
+        document: The operation.
+        blank: Whether it may be about a blank line, or bring one in, as a rewrite does that was
+            taken apart; a model that says nothing means nothing.
+
+    Raises:
+        EditError: The document is no operation.
+    """
+    if not isinstance(document, dict):
+        raise EditError(f"an operation is a JSON object, not {type(document).__name__}")
+    kind, line, text = document.get("op"), document.get("line"), document.get("text", "")
+    if not isinstance(line, str) or not (blank or line.strip()) or not isinstance(text, str):
+        raise EditError("an operation names the `line` it is about, and a `text` where it adds one")
+    occurrence, message = document.get("occurrence"), document.get("message")
+    anchor = Anchor(
+        line,
+        occurrence if type(occurrence) is int else None,
+        message if type(message) is int else None,
+    )
+    match kind:
+        case "insert_after" | "insert_before" if text.strip() or blank:
+            return Insert(anchor, text, "after" if kind == "insert_after" else "before")
+        case "replace" if text.strip() or blank:
+            find = document.get("find")
+            return Replace(anchor, text, find if isinstance(find, str) else "")
+        case "delete":
+            return Delete(anchor)
+        case "insert_after" | "insert_before" | "replace":
+            raise EditError(f"{kind} needs a `text`")
+        case _:
+            raise EditError(
+                f"there is no operation {kind!r}; there are insert_after, insert_before, replace,"
+                " delete"
+            )
+
+
+def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
+    """Which line an anchor means: by its whole text, else by its text without space around it."""
+    lines = [
+        line for line in text.lines if anchor.message is None or line.message == anchor.message
+    ]
+    found = [line for line in lines if line.text == anchor.line]
+    if not found and anchor.line.strip():
+        wanted = anchor.line.strip()
+        found = [line for line in lines if line.text.strip() == wanted]
+    if not found:
+        raise EditError(f"no line of the prompt says {anchor.line!r}")
+    if anchor.occurrence is not None:
+        if not 0 <= anchor.occurrence < len(found):
+            raise EditError(f"there is no occurrence {anchor.occurrence} of {anchor.line!r}")
+        found = [found[anchor.occurrence]]
+    if len(found) > 1:
+        raise EditError(f"{len(found)} lines of the prompt say {anchor.line!r}")
+    return found[0].message, found[0].number
+
+
+def _replaced(text: PromptText, place: tuple[int, int], op: Replace) -> list[str]:
+    old = next(line.text for line in text.lines if (line.message, line.number) == place)
+    if not op.find:
+        return op.text.split("\n")
+    if old.count(op.find) != 1:
+        raise EditError(f"{op.find!r} stands {old.count(op.find)} times in {old!r}, not once")
+    return old.replace(op.find, op.text).split("\n")
+
+
+def _message_ops(index: int, old: list[str], new: list[str]) -> list[Op]:
+    occurrences: list[int] = []
+    met: dict[str, int] = {}
+    for text in old:
+        occurrences.append(met.get(text, 0))
+        met[text] = met.get(text, 0) + 1
+
+    def anchor(at: int) -> Anchor:
+        # Blank lines are met by their white space too, so their place among all blanks is unsure.
+        return Anchor(old[at], occurrences[at], index)
+
+    ops: list[Op] = []
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        shared = min(a_to - a_from, b_to - b_from)
+        ops += [Replace(anchor(a_from + n), new[b_from + n]) for n in range(shared)]
+        ops += [Delete(anchor(at)) for at in range(a_from + shared, a_to)]
+        more = new[b_from + shared : b_to]
+        if more and a_from + shared > 0:
+            ops += [Insert(anchor(a_from + shared - 1), text, "after") for text in more]
+        else:
+            ops += [Insert(anchor(0), text, "before") for text in more]
+    return ops
+
+
+def _op_json(op: Op) -> dict[str, JSON]:
+    kind = f"insert_{op.where}" if isinstance(op, Insert) else type(op).__name__.lower()
+    document: dict[str, JSON] = {"op": kind, "line": op.anchor.line}
+    if op.anchor.occurrence is not None:
+        document["occurrence"] = op.anchor.occurrence
+    if op.anchor.message is not None:
+        document["message"] = op.anchor.message
+    if not isinstance(op, Delete):
+        document["text"] = op.text
+    if isinstance(op, Replace) and op.find:
+        document["find"] = op.find
+    return document
+
+
+def _alike(one: str, other: str) -> bool:
+    mine, its = content_words(one), content_words(other)
+    if not mine and not its:
+        return True
+    return len(mine & its) >= _NEAR * len(mine | its)

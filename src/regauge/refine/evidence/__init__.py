@@ -1,0 +1,27 @@
+"""What trials say: counted, grouped by what fails, and weighed for and against an edit."""
+
+from __future__ import annotations
+
+from regauge.refine.evidence._clusters import Check, Cluster, Criterion, diagnose, tail
+from regauge.refine.evidence._evidence import better_p, mean_effect, worse_p
+from regauge.refine.evidence._gain import gain_of
+from regauge.refine.evidence._tally import CheckOutcome, Outcome, Tally
+from regauge.refine.evidence._variance import Variance, shown, variance_of
+
+__all__ = [
+    "Check",
+    "CheckOutcome",
+    "Cluster",
+    "Criterion",
+    "Outcome",
+    "Tally",
+    "Variance",
+    "better_p",
+    "diagnose",
+    "gain_of",
+    "mean_effect",
+    "shown",
+    "tail",
+    "variance_of",
+    "worse_p",
+]

@@ -1,0 +1,138 @@
+"""How much a prompt's answers and verdicts vary when it is asked the same again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.refine.evidence._tally import Outcome
+
+__all__ = ["CheckVariance", "Variance", "agreement", "shown", "variance_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckVariance:
+    """How one check varies.
+
+    Attributes:
+        agreement: How often two trials of one case get the same verdict, from 0 to 1.
+        passed: Trials that passed, of `trials`.
+        unsteady: Cases that sometimes pass and sometimes fail.
+    """
+
+    agreement: float
+    passed: int
+    trials: int
+    unsteady: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variance:
+    """How a prompt varies over repeated trials.
+
+    Attributes:
+        cases: That have at least two trials; the others say nothing about it.
+        answers: How often two trials of one case give the same answer, from 0 to 1.
+        verdicts: How often they get the same verdict of every check.
+        checks: By name.
+    """
+
+    cases: int
+    trials: int
+    answers: float
+    verdicts: float
+    checks: Mapping[str, CheckVariance]
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        return {
+            "cases": self.cases,
+            "trials": self.trials,
+            "answers": round(self.answers, 4),
+            "verdicts": round(self.verdicts, 4),
+            "checks": {
+                name: {
+                    "agreement": round(check.agreement, 4),
+                    "passed": check.passed,
+                    "trials": check.trials,
+                    "unsteady": list(check.unsteady),
+                }
+                for name, check in self.checks.items()
+            },
+        }
+
+
+def agreement(values: Sequence[str]) -> float:
+    """How often two different ones of these are equal; 1 where there are fewer than two.
+
+    >>> agreement(["a", "a", "a", "b"])
+    0.5
+    """
+    pairs = len(values) * (len(values) - 1)
+    if not pairs:
+        return 1.0
+    return sum(n * (n - 1) for n in Counter(values).values()) / pairs
+
+
+def shown(share: float) -> str:
+    """A share in percent that says `100%` or `0%` only where it is exactly that.
+
+    >>> shown(1.0), shown(0.997), shown(0.42), shown(0.001), shown(0.0)
+    ('100%', '>99%', '42%', '<1%', '0%')
+    """
+    words = f"{share:.0%}"
+    if words == "100%" and share < 1:
+        return ">99%"
+    return "<1%" if words == "0%" and share > 0 else words
+
+
+def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:
+    """How one text varies; None where no case has two trials.
+
+    Args:
+        outcomes: Of one text; a trial that comes twice counts once.
+    """
+    by_case: dict[str, dict[int, Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.checks:
+            by_case.setdefault(outcome.case, {})[outcome.trial] = outcome
+    cases = {case: [*found.values()] for case, found in by_case.items() if len(found) > 1}
+    if not cases:
+        return None
+    names = sorted({c.check for found in cases.values() for o in found for c in o.checks})
+    return Variance(
+        cases=len(cases),
+        trials=sum(len(found) for found in cases.values()),
+        answers=_mean([agreement([o.answer for o in found]) for found in cases.values()]),
+        verdicts=_mean([agreement([_verdicts(o) for o in found]) for found in cases.values()]),
+        checks={name: _check(name, cases) for name in names},
+    )
+
+
+def _check(name: str, cases: Mapping[str, Sequence[Outcome]]) -> CheckVariance:
+    said = {
+        case: [c.passed for o in found for c in o.checks if c.check == name]
+        for case, found in cases.items()
+    }
+    said = {case: verdicts for case, verdicts in said.items() if verdicts}
+    return CheckVariance(
+        agreement=_mean([agreement([str(v) for v in verdicts]) for verdicts in said.values()]),
+        passed=sum(sum(verdicts) for verdicts in said.values()),
+        trials=sum(len(verdicts) for verdicts in said.values()),
+        unsteady=tuple(
+            sorted(c for c, verdicts in said.items() if 0 < sum(verdicts) < len(verdicts))
+        ),
+    )
+
+
+def _verdicts(outcome: Outcome) -> str:
+    return repr(sorted((said.check, said.passed) for said in outcome.checks))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 1.0

@@ -1,0 +1,234 @@
+"""What of a text is recognised however it is told: numbers, dates, identifiers, names, stems."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from regauge.refine.edits import stem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ORDINARY", "capitals_tell", "in_digits", "keys", "names", "plain", "specific"]
+
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_VALUES = {word: value for value, word in enumerate(_ONES)} | {
+    word: 10 * value for value, word in enumerate(_TENS, 2)
+}
+_WHOLE_TENS = frozenset(range(20, 100, 10))
+_SCALES = {"hundred": 100, "thousand": 1000}
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+_MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
+
+_NUMERAL = "|".join(sorted((*_VALUES, *_SCALES), key=len, reverse=True))
+_WRITTEN = re.compile(
+    rf"\b(?:{_NUMERAL})"
+    rf"(?:(?:(?<=hundred) and|(?<=thousand) and|) (?:{_NUMERAL})\b|-(?:{_NUMERAL})\b)*\b"
+)
+_ISO_DATE = re.compile(r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b")
+_MONTH_DAY = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b")
+_SHORT_DATE = re.compile(r"\b(\d{1,2})[/.](\d{1,2})[/.]\d{4}\b")
+_TIME = re.compile(
+    r"(?<![\d:.])(?:([01]?\d|2[0-3]):([0-5]\d)(?::\d{2})?(?: ?([ap])\.?m\b)?"
+    r"|([01]?\d)(?:[.]([0-5]\d))? ?([ap])\.?m\b)"
+)
+_SPAN = re.compile(r"\b(\d+) ?h(?:ours?|rs?)?,?(?: and)? ?(\d+) ?m(?:in(?:ute)?s?)?\b")
+_NUMBER = re.compile(r"\d+(?:[,_]\d{3})*(?:\.\d+)?")
+# How much to write is no fact of a case.
+_HOW_MUCH = re.compile(
+    r"\b\d{1,3}(?:(?:-| to | or | and )\d{1,3})?(?: \w+)? ?"
+    r"(?:words?|sentences?|characters?|lines?|paragraphs?|bullets?|items?|entries|sections?|%"
+    r"|points?|steps?|examples?|decimals?|digits?|letters?|levels?|headings?|keys?|fields?"
+    r"|places?|tokens?)\b"
+)
+_IDENTIFIER = re.compile(r"[^\W_](?:[\w.:/@+-]*\w)?")
+_INNER_MARK = re.compile(r"[_.:@+]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Scripts that put no space between words are compared by pairs of signs.
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_NAME = re.compile(r"(?<=[a-z,;)] )[A-Z][^\W\d_]{2,}")
+_KEY = 6
+_DIGITS_MIN = 3
+_HUMPS = 2
+_NAMES_SHARE = 0.2
+_COINED_LENGTH = 15
+_NOON = 12
+
+
+def plain(text: str) -> str:
+    """Without case and with single spaces."""
+    return " ".join(text.casefold().split())
+
+
+def in_digits(text: str) -> str:
+    """Plain text with its numbers in digits, also those that are spelled digit by digit.
+
+    >>> in_digits("after two hundred and forty-nine minutes, code four one seven")
+    'after 249 minutes, code 417'
+    """
+    return _WRITTEN.sub(lambda found: _digits(re.split(r"[ -]", found[0])), text)
+
+
+def _digits(words: list[str]) -> str:
+    """A written number; a lone "one" is seldom a number."""
+    if words == ["one"]:
+        return "one"
+    values = [_VALUES[word] for word in words if word in _VALUES]
+    if any(word in _SCALES for word in words):
+        total = current = 0
+        for word in words:
+            if word in _SCALES:
+                current = (current or 1) * _SCALES[word]
+            current += _VALUES.get(word, 0)
+            if word == "thousand":
+                total, current = total + current, 0
+        return str(total + current)
+    if len(values) > 1 and max(values) < 10:  # noqa: PLR2004 - digits
+        return "".join(map(str, values))
+    numbers: list[int] = []
+    for value in values:
+        if numbers and value < 10 and numbers[-1] in _WHOLE_TENS:  # noqa: PLR2004 - a digit
+            numbers[-1] += value
+        else:
+            numbers.append(value)
+    return " ".join(map(str, numbers))
+
+
+def specific(text: str) -> set[str]:
+    """Numbers, dates, times and identifiers, each in one way of writing.
+
+    >>> sorted(specific("On 18 Feb at 2:13 pm host web-7 failed for 1h 5m"))
+    ['--02-18', '14:13', '18', '65', 'web-7']
+    """
+    coined = {word.casefold() for word in _LETTERS.findall(text) if _is_coined_name(word)}
+    text = in_digits(plain(text))
+    found = coined | {
+        f"--{int(month):02}-{int(day):02}" for _, month, day in _ISO_DATE.findall(text)
+    }
+    found |= {f"--{_month(month):02}-{int(day):02}" for day, month in _DAY_MONTH.findall(text)}
+    found |= {f"--{_month(month):02}-{int(day):02}" for month, day in _MONTH_DAY.findall(text)}
+    for one, other in _SHORT_DATE.findall(text):
+        found |= {f"--{int(one):02}-{int(other):02}", f"--{int(other):02}-{int(one):02}"}
+    for hour, minute, half, hour_12, minute_12, half_12 in _TIME.findall(text):
+        later = 12 if (half or half_12) == "p" and int(hour or hour_12) < _NOON else 0
+        found.add(f"{int(hour or hour_12) + later:02}:{minute or minute_12 or '00'}")
+    found |= {str(60 * int(hours) + int(minutes)) for hours, minutes in _SPAN.findall(text)}
+    rest = _HOW_MUCH.sub(" ", _TIME.sub(" ", text))
+    for token in _IDENTIFIER.findall(rest):
+        found |= set(_of_token(token))
+    return found
+
+
+def _of_token(token: str) -> Iterator[str]:
+    has_digit = any(sign.isdigit() for sign in token)
+    if _INNER_MARK.search(token) or (has_digit and any(sign.isalpha() for sign in token)):
+        parts = re.split(r"[\W_]+", token)
+        # "e.g" is an abbreviation, and "36m" a number with its unit.
+        if any(len(part) > 1 for part in parts) and not re.fullmatch(r"\d+[a-z]{1,3}", token):
+            yield token
+            yield from (part for part in parts if _is_coined(part))
+    for number in _NUMBER.findall(token):
+        # A single digit tells nothing about a case.
+        if len(number) == 1:
+            continue
+        bare = number.replace(",", "").replace("_", "")
+        if not has_digit or not token[0].isalpha() or len(bare) >= _DIGITS_MIN:
+            yield bare
+        # "1315" gives "1315.50" away, too.
+        whole = bare.partition(".")[0]
+        if len(whole) >= _DIGITS_MIN:
+            yield whole
+
+
+def _is_coined_name(word: str) -> bool:
+    """Whether words were run together to name one thing; two short ones may name a product."""
+    humps = len(_HUMP.split(word))
+    return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
+
+
+def _is_coined(part: str) -> bool:
+    """Whether a part of an identifier is one by itself."""
+    return len(part) > _DIGITS_MIN and not part.isalpha() and not part.isdigit()
+
+
+def _month(name: str) -> int:
+    return 1 + next(n for n, month in enumerate(_MONTHS) if month.startswith(name[:3]))
+
+
+def keys(text: str) -> list[str]:
+    """The words of a text by their stems' first letters, in their order.
+
+    >>> keys("KubePodReloads; reloading, réseau")
+    ['kube', 'pod', 'reload', 'reload', 'réseau']
+    """
+    found: list[str] = []
+    for run in _LETTERS.findall(text):
+        if _UNSPACED.search(run):
+            found += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
+            continue
+        for word in _HUMP.split(run) if _is_coined_name(run) else [run]:
+            found.append(stem(word.casefold())[:_KEY])
+    return found
+
+
+def names(text: str) -> set[str]:
+    """Words with a capital where no sentence begins, in lower case.
+
+    >>> sorted(names("Dear Rosalba, the contract of Liora. Later it ended."))
+    ['liora', 'rosalba']
+    """
+    return {name.casefold() for name in _NAME.findall(text)}
+
+
+def capitals_tell(text: str) -> bool:
+    """Whether a capital marks a name: not in a language that writes all nouns so.
+
+    >>> capitals_tell("we told Rosalba about it"), capitals_tell("der Kunde will das Geld zurück")
+    (True, False)
+    """
+    return len(_NAME.findall(text)) <= _NAMES_SHARE * len(_LETTERS.findall(text))
+
+
+_SAID_ANYWHERE = """
+a about above after again all also always an and another any are as at be because been before below
+between both but by can could did do does during each either else even every few for from had has
+have he her here his how i if in into is it its just less like many may might more most much must
+my near never no none nor not now of off often on once one only or other our out over own per please
+quite rather same she should since so some still such than that the their them then there these they
+this those through to too two under until up upon us use very was we were what when where whether
+which while who whose why will with within without would yes yet you your
+
+accurate action actual add address allow alone answer appear apply array asked avoid base begin
+bold brief bullet capital careful carefully case cause change character check choose clear close
+code column comma common complete consider contain content context copy correct count date default
+describe detail different digit document double empty end english entry error exact exactly example
+exclude expect explain explicit extra fact false field fill find finish first follow following form
+format found full general get given give good group guess heading help high hour identify ignore
+impact important include individual information input instead instruction integer invent item json
+keep key kind know known label language last later least leave length letter level line link list
+long look low lower lowercase main make mark markdown match maximum mean measure mention message
+minimum minute missing model multiple name need new next nothing null number object omit open option
+order original output owner paragraph part period person phrase place plain point possible precise
+prefer present problem produce prompt prose provide put question quote range read reader reason
+refer relevant remain remove repeat replace reply report request require reserve respond response
+result return review right round row rule say schema second section see select sentence separate
+set short show sign similar simple single sort space specific spell start state step stop string
+structure style subject sum summary sure system table tag take team tell term text thing think time
+title together tone top topic total treat true try turn type uncertain understand unit unknown
+unless upper uppercase user valid value verify version want way whole wide word work write wrong
+year zone
+"""
+
+ORDINARY = frozenset(keys(_SAID_ANYWHERE))
+"""The words of any language and of any instruction: none tells on what it is about."""

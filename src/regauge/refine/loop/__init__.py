@@ -1,0 +1,61 @@
+"""The loop without I/O: `wanted` says what a state asks for, `advance` what follows.
+
+`_state.py` holds its values, `_steps.py` what follows while edits are sought, `_course.py` what
+comes next when one is found or given up, `_verification.py` what follows once they were accepted,
+and `_plan.py` which trials are asked for. `_candidates.py` takes proposals apart and ranks them,
+`_localise.py` finds out which sentence carries which check.
+"""
+
+from __future__ import annotations
+
+from regauge.refine.loop._candidates import REWRITE
+from regauge.refine.loop._loop import advance, begin, wanted
+from regauge.refine.loop._plan import floor_calls
+from regauge.refine.loop._state import (
+    Accepted,
+    Action,
+    AskCritique,
+    AskProposals,
+    Critique,
+    Critiqued,
+    CritiqueKind,
+    Draws,
+    Interrupted,
+    Note,
+    Observation,
+    Proposed,
+    RunSuite,
+    RunTrials,
+    Setting,
+    Spent,
+    State,
+    SuiteSaid,
+    TrialsDone,
+)
+
+__all__ = [
+    "REWRITE",
+    "Accepted",
+    "Action",
+    "AskCritique",
+    "AskProposals",
+    "Critique",
+    "CritiqueKind",
+    "Critiqued",
+    "Draws",
+    "Interrupted",
+    "Note",
+    "Observation",
+    "Proposed",
+    "RunSuite",
+    "RunTrials",
+    "Setting",
+    "Spent",
+    "State",
+    "SuiteSaid",
+    "TrialsDone",
+    "advance",
+    "begin",
+    "floor_calls",
+    "wanted",
+]

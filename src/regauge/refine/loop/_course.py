@@ -1,0 +1,183 @@
+"""The course of the search: from one cluster, proposer and cycle to the next, and to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.refine.evidence import diagnose
+from regauge.refine.loop._plan import verification_phase
+from regauge.refine.loop._state import Accepted, Note, Stop
+from regauge.refine.memory import Tried, changed_lines, changed_places
+
+if TYPE_CHECKING:
+    from regauge.refine.edits import PromptText
+    from regauge.refine.evidence import Cluster
+    from regauge.refine.loop._state import Confirmed, Setting, State, StopReason
+    from regauge.refine.memory import Finding
+
+__all__ = [
+    "accept",
+    "diagnosed",
+    "next_cluster",
+    "next_tier",
+    "search_again",
+    "stop",
+    "texts_for",
+    "tried",
+]
+
+
+def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False) -> State:
+    """The end."""
+    note = Note(event="stopped", subject=state.text.digest, text=f"{reason}: {text}")
+    ending = Stop(reason=reason, proposal=proposal, text=text)
+    return state.noting(note, phase="stopped", stop=ending)
+
+
+def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
+    """The state with a text remembered as tried."""
+    added, removed = changed_lines(state.text, text)
+    entry = Tried(
+        before=state.text.shape,
+        after=text.shape,
+        cluster=state.open[0].key if state.open else "",
+        added=added,
+        removed=removed,
+        finding=finding,
+        detail=detail,
+        cycle=state.cycle,
+        places=changed_places(state.text, text),
+    )
+    return replace(state, memory=state.memory.with_tried(entry))
+
+
+def texts_for(setting: Setting, state: State, check: str) -> list[str]:
+    """The texts whose trials speak for a check: those since the last edit made for it."""
+    made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
+    all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
+    return all_texts[made_for[-1] + 1 if made_for else 0 :]
+
+
+def diagnosed(setting: Setting, state: State) -> State:
+    """Look for what fails reproducibly."""
+    found = diagnose(
+        state.tally,
+        lambda check: texts_for(setting, state, check),
+        setting.train,
+        setting.checks,
+        setting.policy.test,
+    )
+    asked = {cluster.key for cluster, _ in state.questions}
+    clusters = tuple(
+        cluster
+        for cluster in found.clusters
+        if cluster.key not in asked and not _is_cured(setting, state, cluster)
+    )
+    note = Note(
+        event="diagnosed",
+        subject=state.text.digest,
+        text="; ".join(f"{c.key} failed {c.failures} of {c.trials}" for c in clusters)
+        or "nothing fails reproducibly",
+        numbers={"clusters": len(clusters), "flaky": len(found.flaky)},
+    )
+    state = state.noting(note, open=clusters, flaky=found.flaky, tier=0, novel=False)
+    if clusters:
+        return _enter_tier(setting, state)
+    if state.accepted:
+        return _verify(setting, state, "goal-met")
+    if state.questions:
+        return stop(state, "questions", "what fails is for a person to answer")
+    if state.taken_back:
+        return stop(state, "suite-refused", state.taken_back)
+    return stop(state, "nothing-to-refine", "no check of a train case fails reproducibly")
+
+
+def search_again(setting: Setting, state: State) -> State:
+    """Look for other edits, once an accepted one was taken back."""
+    return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=state.idle + 1))
+
+
+def next_tier(setting: Setting, state: State) -> State:
+    """Ask the next proposer, or go on with what else fails."""
+    if state.tier + 1 < len(setting.proposers):
+        return _enter_tier(setting, replace(state, tier=state.tier + 1))
+    return next_cluster(setting, state)
+
+
+def next_cluster(setting: Setting, state: State) -> State:
+    """Go on with what else fails, or begin the next cycle."""
+    state = replace(state, open=state.open[1:], tier=0)
+    if state.open:
+        return _enter_tier(setting, state)
+    return _next_cycle(setting, state)
+
+
+def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
+    """Whether an edit made for another check ended these failures along with its own."""
+    if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
+        return False
+    now = state.tally.over(state.text.digest, cluster.failing, cluster.check)
+    before = state.tally.over(setting.base.digest, cluster.failing, cluster.check)
+    # So many passes in a row would be luck if nothing had changed.
+    luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
+    return not now.failed and luck <= setting.policy.test.cured_p
+
+
+def _verify(setting: Setting, state: State, ending: StopReason) -> State:
+    return replace(state, phase=verification_phase(setting, state), ending=ending)
+
+
+def _enter_tier(setting: Setting, state: State) -> State:
+    proposer = setting.proposers[state.tier]
+    state = replace(state, critique=None, candidates=())
+    return replace(state, phase="critique" if proposer in setting.critics else "propose")
+
+
+def _next_cycle(setting: Setting, state: State) -> State:
+    """Nothing was accepted in this cycle."""
+    idle = state.idle + 1
+    limits = setting.policy.limits
+    reason: StopReason | None = None
+    if not state.novel:
+        reason = "questions" if state.questions else "only-known-edits"
+    elif idle >= limits.patience:
+        reason = "no-acceptable-edit"
+    elif state.cycle >= limits.cycles:
+        reason = "cycles"
+    if reason is None:
+        return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
+    if state.accepted:
+        return _verify(setting, state, reason)
+    if state.taken_back:
+        return stop(state, "suite-refused", state.taken_back)
+    return stop(state, reason, f"after {state.cycle} cycles and {state.tested} tested edits")
+
+
+def accept(setting: Setting, state: State, best: Confirmed) -> State:
+    """Go on with a text that passed its test, and look for what fails under it."""
+    candidate, cluster = best.candidate, state.cluster
+    before = state.tally.over(state.text.digest, cluster.cases, cluster.check)
+    after = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
+    accepted = Accepted(
+        edit=candidate.edit,
+        cluster=cluster,
+        text=candidate.text,
+        before=before,
+        after=after,
+        p=best.p,
+        effect=best.effect,
+    )
+    state = tried(state, candidate.text, candidate.edit.strategy, "accepted")
+    state = replace(
+        state,
+        accepted=(*state.accepted, accepted),
+        text=candidate.text,
+        memory=state.memory.with_incumbent(candidate.text),
+        candidates=(),
+        confirmed=(),
+        idle=0,
+    )
+    if state.cycle >= setting.policy.limits.cycles:
+        return _verify(setting, state, "cycles")
+    return diagnosed(setting, replace(state, cycle=state.cycle + 1))

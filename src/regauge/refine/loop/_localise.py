@@ -1,0 +1,235 @@
+"""Which sentence of a prompt carries which check: each is left out in turn, within a budget.
+
+What comes of it is for people and for critics: a sentence that nothing needs is dead, or no golden
+case tests it. Nothing is ever taken out for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from regauge.refine.edits import PromptText, content_words
+from regauge.refine.evidence import better_p, diagnose, worse_p
+from regauge.refine.loop._course import diagnosed
+from regauge.refine.loop._plan import draws, floor_calls, repair_calls
+from regauge.refine.loop._state import Bearing, Note, RunTrials
+from regauge.refine.loop._steps import baseline_drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from regauge.refine.evidence import Check
+    from regauge.refine.loop._state import Setting, State, TrialsDone
+
+__all__ = ["Piece", "after_baseline", "after_localise", "localise", "pieces", "without"]
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?[A-Z0-9])")
+_TAG = re.compile(r"</?[\w-]+>")
+_CASES_MIN = 8
+_TRIALS_MAX = 4
+_DOUBTFUL = 0.2
+_P_MAX = 0.05
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A sentence, or a rule of one sentence.
+
+    Attributes:
+        message: Which message it stands in, from 0.
+        start: Where it begins in that message; it ends before `end`.
+        text: Its words on one line.
+    """
+
+    message: int
+    start: int
+    end: int
+    text: str
+
+
+def pieces(text: PromptText) -> tuple[Piece, ...]:
+    """The sentences that say something by themselves: none with an input in it, no heading."""
+    return tuple(
+        piece
+        for number, message in enumerate(text.messages)
+        for start, end in _blocks(text, number)
+        for piece in _sentences(number, message.content, start, end)
+        if content_words(piece.text) and not _TAG.fullmatch(piece.text)
+    )
+
+
+def without(text: PromptText, piece: Piece) -> PromptText:
+    """The text without a sentence; a line that is empty then goes, too."""
+    messages = list(text.messages)
+    content = messages[piece.message].content
+    before, after = content[: piece.start], content[piece.end :]
+    line_start = before.rpartition("\n")[2]
+    if not line_start.strip(" \t-*+•0123456789.)") and (not after or after.startswith("\n")):
+        before = before.removesuffix(line_start)
+        before, after = (before, after[1:]) if after else (before.removesuffix("\n"), "")
+    elif not before or before[-1].isspace():
+        after = after.lstrip(" ")
+    messages[piece.message] = replace(messages[piece.message], content=before + after)
+    return PromptText(messages=tuple(messages))
+
+
+def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Leave sentences out where a budget says so; then diagnose."""
+    state = baseline_drawn(setting, state, told)
+    if state.phase != "localise" or _next(setting, state) is not None:
+        return state
+    return diagnosed(setting, state)
+
+
+def localise(setting: Setting, state: State) -> RunTrials:
+    """The trials without the next sentence."""
+    action = _next(setting, state)
+    assert action is not None, "the phase ends with its last sentence"
+    return action
+
+
+def _next(setting: Setting, state: State) -> RunTrials | None:
+    """The trials without the next sentence; None when all were drawn that can be paid."""
+    if _budget(setting) <= 0:
+        return None
+    left_out = _planned(setting, state)
+    if len(state.left_out) >= len(left_out):
+        return None
+    leaner = without(setting.base, left_out[len(state.left_out)])
+    cases = _cases(setting, state)
+    calls = _budget(setting)
+    trials = min(_TRIALS_MAX, max(1, calls // max(1, len(left_out) * len(cases))))
+    action = RunTrials(draws=(draws(setting, state, leaner, cases, trials),))
+    affordable = setting.policy.limits.calls - state.spent.calls - repair_calls(setting)
+    return action if action.calls <= affordable else None
+
+
+def after_localise(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Go on to the next sentence; after the last one, say what each carries."""
+    piece = _planned(setting, state)[len(state.left_out)]
+    state = replace(
+        state,
+        tally=state.tally.with_outcomes(told.outcomes),
+        left_out=(*state.left_out, piece.text),
+    )
+    if _next(setting, state) is not None:
+        return state
+    bearings = tuple(_bearings(setting, state))
+    notes = [
+        Note(
+            event="localised",
+            subject=setting.base.digest,
+            text=_said(bearing),
+            numbers={
+                "cases": bearing.cases,
+                **bearing.carries,
+                **bearing.may_carry,
+                **bearing.hinders,
+            },
+        )
+        for bearing in bearings
+    ]
+    return diagnosed(setting, replace(state, bearings=bearings)).preceded_by(*notes)
+
+
+def _budget(setting: Setting) -> int:
+    """The calls it may take, with those of a repair set aside."""
+    limits = setting.policy.limits
+    return min(limits.localise_calls, limits.calls - floor_calls(setting))
+
+
+def _planned(setting: Setting, state: State) -> list[Piece]:
+    """The sentences that the budget pays for, those that speak of a failing check first."""
+    found = pieces(setting.base)
+    calls = _budget(setting)
+    count = calls // max(1, len(_cases(setting, state))) if found else 0
+    about = [_words(setting.checks, cluster) for cluster in _failing(setting, state)]
+
+    def relevance(piece: Piece) -> int:
+        return max((len(content_words(piece.text) & words) for words in about), default=0)
+
+    return sorted(found, key=lambda piece: -relevance(piece))[:count]
+
+
+def _cases(setting: Setting, state: State) -> tuple[str, ...]:
+    """So many train cases that every sentence has its turn, those that fail most first."""
+    calls = _budget(setting)
+    each = max(_CASES_MIN, calls // max(1, len(pieces(setting.base))))
+    failing = [case for cases in _failing(setting, state).values() for case in cases]
+    others = [case for case in setting.train if case not in failing]
+    # Half of them pass: a sentence is missed where it works.
+    half = failing[: each // 2]
+    return tuple(dict.fromkeys([*half, *others, *failing]))[:each]
+
+
+def _failing(setting: Setting, state: State) -> dict[str, tuple[str, ...]]:
+    """The checks that fail under the prompt as it was, with the cases that do."""
+    base = setting.base.digest
+    test = setting.policy.test
+    found = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    return {cluster.check: cluster.failing for cluster in found.clusters}
+
+
+def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
+    base, tally = setting.base.digest, state.tally
+    tried = _planned(setting, state)[: len(state.left_out)]
+    bound = _P_MAX / max(1, len(tried))
+    for piece in tried:
+        leaner = without(setting.base, piece).digest
+        cases = [case for case in setting.train if tally.trials(leaner, case)]
+        checks = tally.checks(leaner, cases)
+        worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
+        better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
+        yield Bearing(
+            text=piece.text,
+            carries={check: p for check, p in worse.items() if p <= bound},
+            may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
+            hinders={check: p for check, p in better.items() if p <= bound},
+            cases=len(cases),
+        )
+
+
+def _said(bearing: Bearing) -> str:
+    short = bearing.text if len(bearing.text) <= _SHOWN else f"{bearing.text[: _SHOWN - 1]}…"
+    if not bearing.cases:
+        return f"{short!r} was not measured"
+    told = [f"carries {check}" for check in bearing.carries]
+    told += [f"may carry {check}" for check in bearing.may_carry]
+    told += [f"stands in the way of {check}" for check in bearing.hinders]
+    return f"{short!r} {' and '.join(told) or f'is missed in none of {bearing.cases} cases'}"
+
+
+def _words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
+    check = checks.get(name)
+    return content_words(f"{name} {check.advice} {check.description}" if check else name)
+
+
+def _blocks(text: PromptText, message: int) -> Iterator[tuple[int, int]]:
+    """Where rules with their further lines, and paragraphs, begin and end in a message."""
+    start = place = 0
+    kind = ""
+    for line in (line for line in text.lines if line.message == message):
+        has_input = "{{" in line.text
+        further = line.kind == "text" and (kind == "text" or line.text[:1].isspace())
+        if kind and (has_input or not further):
+            yield start, place - 1
+            kind = ""
+        if not kind and line.kind in {"rule", "text"} and not has_input:
+            start, kind = place, line.kind
+        place += len(line.text) + 1
+    if kind:
+        yield start, place - 1
+
+
+def _sentences(message: int, content: str, start: int, end: int) -> Iterator[Piece]:
+    bullet = re.match(r"\s*(?:[-*+•]|\d+[.)])\s+", content[start:end])
+    begin = start + (bullet.end() if bullet else 0)
+    ends = [begin + found.start() for found in _SENTENCE_END.finditer(content[begin:end])]
+    for stop in (*ends, end):
+        whole = content[begin:stop]
+        first = begin + len(whole) - len(whole.lstrip())
+        yield Piece(message=message, start=first, end=stop, text=" ".join(whole.split()))
+        begin = stop

@@ -1,0 +1,139 @@
+"""The refinement loop without I/O: `wanted` says what a state asks for, `advance` what follows.
+
+    baseline -> (localise) -> (critique) -> propose -> screen -> confirm
+    confirm -> accepted? next cycle : next cluster
+    no cluster is left -> simplify -> holdout -> suite -> fresh -> stopped
+
+What a state asks for is a function of the state alone, so a run that was cut off goes on from its
+last state and asks for the same again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from regauge.refine.loop import _localise, _plan, _steps, _verification
+from regauge.refine.loop._course import stop
+from regauge.refine.loop._state import (
+    Action,
+    AskCritique,
+    AskProposals,
+    Critiqued,
+    Interrupted,
+    Observation,
+    Proposed,
+    RunSuite,
+    State,
+    SuiteSaid,
+    TrialsDone,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from regauge.refine.loop._state import Phase, Setting
+    from regauge.refine.memory import Memory
+
+__all__ = ["IllegalTransitionError", "advance", "begin", "wanted"]
+
+
+class IllegalTransitionError(RuntimeError):
+    """A state was told something that it did not ask for: a fault of the driver."""
+
+
+def begin(setting: Setting, memory: Memory | None = None) -> State:
+    """The first state of a run; it stops at once where the budget does not pay for a first look.
+
+    Args:
+        setting: What the run is about.
+        memory: What earlier runs on the same prompt tried.
+    """
+    state = State(phase="baseline", text=setting.base, looked=setting.looked_before)
+    if memory is not None:
+        state = replace(state, memory=memory)
+    state = replace(state, memory=state.memory.with_incumbent(setting.base))
+    floor = _plan.floor_calls(setting)
+    if setting.policy.limits.calls < floor:
+        return stop(
+            state,
+            "budget-too-small",
+            f"{setting.policy.limits.calls} calls do not pay for one repair, which takes {floor}",
+        )
+    return state
+
+
+def wanted(setting: Setting, state: State) -> Action | None:
+    """What a state asks for; None when the run is over."""
+    return None if state.phase == "stopped" else _WANTED[state.phase](setting, state)
+
+
+def advance(setting: Setting, state: State, observation: Observation) -> State:
+    """The state that follows; its `notes` say what was decided.
+
+    Raises:
+        IllegalTransitionError: The state did not ask for this.
+    """
+    state = replace(state, notes=())
+    if isinstance(observation, Interrupted):
+        if state.phase == "stopped":
+            raise IllegalTransitionError("a run that is over cannot be interrupted")
+        return _steps.interrupted(state, observation)
+    kind, follow = _FOLLOWING.get(state.phase, (None, None))
+    if follow is None or kind is not type(observation):
+        raise IllegalTransitionError(
+            f"{type(observation).__name__} does not follow the phase {state.phase!r}"
+        )
+    state = replace(state, spent=state.spent + observation.spent)
+    return _within_limits(setting, follow(setting, state, observation))
+
+
+def _within_limits(setting: Setting, state: State) -> State:
+    """The state, or where it leads when what it asks for cannot be paid."""
+    while state.stop is None:
+        exceeded = _plan.exceeded(setting, state, wanted(setting, state))
+        if exceeded is None:
+            return state
+        state = _verification.out_of(setting, state, exceeded)
+    return state
+
+
+def _ask_critique(setting: Setting, state: State) -> Action:
+    return AskCritique(cluster=state.cluster, proposer=setting.proposers[state.tier])
+
+
+def _ask_proposals(setting: Setting, state: State) -> Action:
+    return AskProposals(
+        cluster=state.cluster, proposer=setting.proposers[state.tier], critique=state.critique
+    )
+
+
+def _run_suite(setting: Setting, state: State) -> Action:
+    return RunSuite(text=state.text, calls_max=setting.policy.limits.calls - state.spent.calls)
+
+
+_WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
+    "baseline": _plan.baseline,
+    "localise": _localise.localise,
+    "critique": _ask_critique,
+    "propose": _ask_proposals,
+    "screen": _plan.screen,
+    "confirm": _plan.confirm,
+    "simplify": _plan.simplify,
+    "holdout": _plan.holdout,
+    "suite": _run_suite,
+    "fresh": _plan.fresh,
+}
+
+_FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
+    "baseline": (TrialsDone, _localise.after_baseline),
+    "localise": (TrialsDone, _localise.after_localise),
+    "critique": (Critiqued, _steps.after_critique),
+    "propose": (Proposed, _steps.after_proposals),
+    "screen": (TrialsDone, _steps.after_screen),
+    "confirm": (TrialsDone, _steps.after_confirm),
+    "simplify": (TrialsDone, _verification.after_simplify),
+    "holdout": (TrialsDone, _verification.after_holdout),
+    "suite": (SuiteSaid, _verification.after_suite),
+    "fresh": (TrialsDone, _verification.after_fresh),
+}

@@ -1,0 +1,296 @@
+"""Which trials a phase asks for, and whether they can still be paid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.refine.evidence import diagnose
+from regauge.refine.loop._state import (
+    Action,
+    AskCritique,
+    AskProposals,
+    Draws,
+    RunTrials,
+    StopReason,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from regauge.refine.edits import PromptText
+    from regauge.refine.evidence import Cluster
+    from regauge.refine.loop._state import Phase, Setting, State
+
+__all__ = [
+    "baseline",
+    "confirm",
+    "draws",
+    "exceeded",
+    "floor_calls",
+    "fresh",
+    "holdout",
+    "holdout_cases_of",
+    "repair_calls",
+    "screen",
+    "simplify",
+    "unclear_cases",
+    "verification_phase",
+    "without",
+]
+
+# The gate re-draws what fails first; this is set aside for it.
+_REDRAWS = 20
+# And so much for the fresh trials of every accepted edit.
+_FRESH_CALLS = 40
+_BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
+_BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
+
+
+def baseline(setting: Setting, state: State) -> RunTrials:
+    """First some trials of every train case under the prompt as it is; then of unclear ones."""
+    test = setting.policy.test
+    if not state.look:
+        return RunTrials(
+            draws=(draws(setting, state, setting.base, setting.train, test.first_trials),)
+        )
+    cases = unclear_cases(setting, state)
+    return RunTrials(draws=(draws(setting, state, setting.base, cases, test.look_trials),))
+
+
+def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
+    """Cases whose failures may be chance, and such as an edit will be compared on.
+
+    The failures that are likeliest to be more than chance come first. All trials together stay
+    within `baseline_trials` per train case, however many checks are unclear.
+    """
+    test = setting.policy.test
+    digest = setting.base.digest
+    drawn = sum(state.tally.trials(digest, case) for case in setting.train)
+    found = diagnose(state.tally, lambda _: (digest,), setting.train, setting.checks, test)
+    known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
+    unclear = [c for c in found.flaky if c.p_flaky < test.unclear_p]
+    ranked = sorted((*known, *unclear), key=lambda c: (c.p_flaky, c.check))
+    # Cases that failed every time so far come first: a few of them are soon told from chance.
+    always = (
+        case
+        for cluster in found.flaky
+        for case in cluster.failing
+        if state.tally.check(digest, case, cluster.check).passed == 0
+        and state.tally.trials(digest, case) < test.baseline_trials
+    )
+    cases = dict.fromkeys((*always, *(case for cluster in ranked for case in cluster.cases)))
+    room = (test.baseline_trials * len(setting.train) - drawn) // test.look_trials
+    return tuple(cases)[: max(0, room)]
+
+
+def screen(setting: Setting, state: State) -> RunTrials:
+    """A few trials of a few failing cases, for every candidate."""
+    cases = screen_cases(setting, state.cluster)
+    each, more = divmod(max(len(cases), setting.policy.test.screen_trials), len(cases))
+    trials = {case: each + (n < more) for n, case in enumerate(cases)}
+    return RunTrials(
+        draws=tuple(
+            draws(setting, state, candidate.text, cases, trials) for candidate in state.candidates
+        )
+    )
+
+
+def confirm(setting: Setting, state: State) -> RunTrials:
+    """First all train cases; then those in question and a few others, under both texts.
+
+    At the first look the cases in question get all the trials of a look, the others one: what
+    else a text breaks is for the gate to find. Where edits were accepted before, the text as it
+    is has few trials of its own yet, and gets them too.
+    """
+    test, cluster = setting.policy.test, state.cluster
+    text = state.candidates[0].text
+    if state.look == 1:
+        rest = tuple(case for case in setting.train if case not in cluster.cases)
+        return RunTrials(
+            draws=(
+                draws(setting, state, text, cluster.cases, test.look_trials),
+                draws(setting, state, text, rest, 1),
+                draws(setting, state, state.text, cluster.cases, _lacking(setting, state)),
+            )
+        )
+    others = [case for case in setting.train if case not in cluster.cases]
+    # Other anchors at every look, and the same ones whenever the run is repeated.
+    start = (state.look * test.anchors) % max(1, len(others))
+    anchors = [*others[start:], *others[:start]][: test.anchors]
+    cases = (*cluster.cases, *anchors)
+    return RunTrials(
+        draws=(
+            draws(setting, state, text, cases, test.look_trials),
+            draws(setting, state, state.text, cases, 1),
+        )
+    )
+
+
+def _lacking(setting: Setting, state: State) -> dict[str, int]:
+    """How many trials the cases in question lack under the text as it is."""
+    enough = setting.policy.test.baseline_trials
+    return {
+        case: max(0, enough - state.tally.trials(state.text.digest, case))
+        for case in state.cluster.cases
+    }
+
+
+def simplify(setting: Setting, state: State) -> RunTrials:
+    """The text without one accepted edit, on the cases that edit was for."""
+    leaner = without(setting, state)
+    assert leaner is not None
+    index, text = leaner
+    cases = state.accepted[index].cluster.cases
+    return RunTrials(draws=(draws(setting, state, text, cases, setting.policy.test.look_trials),))
+
+
+def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
+    """The first accepted edit that a later one may have made needless, and the text without it.
+
+    An edit is only in question when a later one was for the same check, and was not tried yet.
+    """
+    from regauge.refine.edits import EditError, apply
+
+    tried = {entry.after for entry in state.memory.tried if entry.finding == "confirmed"}
+    for index, edit in enumerate(state.accepted[:-1]):
+        later = state.accepted[index + 1 :]
+        if all(other.cluster.check != edit.cluster.check for other in later):
+            continue
+        text = state.accepted[index - 1].text if index else setting.base
+        try:
+            for other in later:
+                text = apply(text, other.edit.ops)
+        except EditError:
+            continue
+        if text.shape not in tried and text.shape != state.text.shape:
+            return index, text
+    return None
+
+
+def verification_phase(setting: Setting, state: State) -> Phase:
+    """Where the verification of accepted edits begins, or goes on."""
+    if without(setting, state) is not None:
+        return "simplify"
+    known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+    return "suite" if known else "holdout"
+
+
+def holdout(setting: Setting, state: State) -> RunTrials:
+    """What the holdout says of the prompt as it was: the gate compares with it."""
+    trials = setting.policy.test.baseline_trials
+    return RunTrials(draws=(draws(setting, state, setting.base, setting.holdout, trials),))
+
+
+def fresh(setting: Setting, state: State) -> RunTrials:
+    """More trials, that choose nothing, of the cases on which too little is known yet.
+
+    The prompt as it was is drawn along: the trials that named its failures would make it look
+    worse than it is.
+    """
+    trials = setting.policy.test.suite_trials
+
+    def of(text: PromptText, least: Callable[[str], int]) -> Draws:
+        return Draws(
+            text=text,
+            trials=tuple(
+                (case, number)
+                for case in state.waiting
+                for number in _numbers(
+                    max(least(case), state.fresh.next_trial(text.digest, case)), trials
+                )
+            ),
+        )
+
+    base = setting.base
+    return RunTrials(
+        draws=(
+            of(state.text, lambda _: 0),
+            of(base, lambda case: state.tally.next_trial(base.digest, case)),
+        )
+    )
+
+
+def holdout_cases_of(setting: Setting, state: State, check: str) -> tuple[str, ...]:
+    """The holdout cases in which a check failed: only these can show a gain."""
+    return tuple(
+        case
+        for case in setting.holdout
+        if state.tally.check(setting.base.digest, case, check).failed
+    )
+
+
+def screen_cases(setting: Setting, cluster: Cluster) -> tuple[str, ...]:
+    """The cases a candidate is first tried on: those that fail most."""
+    return cluster.failing[: setting.policy.test.screen_cases]
+
+
+def draws(
+    setting: Setting,
+    state: State,
+    text: PromptText,
+    cases: Iterable[str],
+    trials: int | Mapping[str, int],
+) -> Draws:
+    """The next trials of each case, as numbers that were not drawn yet."""
+    least = 0 if text.digest == setting.base.digest else setting.first_trial
+    return Draws(
+        text=text,
+        trials=tuple(
+            (case, number)
+            for case in cases
+            for number in _numbers(
+                max(least, state.tally.next_trial(text.digest, case)),
+                trials if isinstance(trials, int) else trials[case],
+            )
+        ),
+    )
+
+
+def floor_calls(setting: Setting) -> int:
+    """The fewest calls that can find a fault, repair it and verify the repair."""
+    return setting.policy.test.baseline_trials * len(setting.train) + repair_calls(setting)
+
+
+def repair_calls(setting: Setting) -> int:
+    """The fewest calls that can repair a fault that is found, and verify the repair."""
+    test = setting.policy.test
+    look = test.screen_cases + test.look_trials * len(setting.train)
+    return look + _verification_calls(setting)
+
+
+def exceeded(setting: Setting, state: State, action: Action | None) -> StopReason | None:
+    """The limit that an action would pass; None when it can be paid.
+
+    What verifies accepted edits is set aside as soon as there may be one, so their verification
+    is held to the number of calls alone.
+    """
+    limits, spent = setting.policy.limits, state.spent
+    looks_left = limits.holdout_looks - len(state.looked)
+    if setting.holdout and looks_left <= 0 and state.phase in _BEFORE_A_LOOK:
+        return "holdout-looks"  # nothing is sought that could not be verified
+    if isinstance(action, RunTrials):
+        aside = 0
+        if state.phase in _BEFORE_VERIFICATION:
+            aside = _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
+        if spent.calls + action.calls + aside > limits.calls:
+            return "calls"
+    if action is None or state.phase in {"holdout", "suite", "fresh"}:
+        return None
+    asks = isinstance(action, (AskCritique, AskProposals)) and action.proposer in setting.critics
+    reached: dict[StopReason, bool] = {
+        "model-calls": asks and spent.model_calls >= limits.model_calls,
+        "usd": limits.usd is not None and spent.usd >= limits.usd,
+        "seconds": limits.seconds is not None and spent.seconds >= limits.seconds,
+        "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
+    }
+    return next((reason for reason, is_reached in reached.items() if is_reached), None)
+
+
+def _verification_calls(setting: Setting) -> int:
+    test = setting.policy.test
+    cases = len(setting.train) + len(setting.holdout)
+    return cases + test.baseline_trials * len(setting.holdout) + _REDRAWS
+
+
+def _numbers(first: int, count: int) -> range:
+    return range(first, first + count)

@@ -1,0 +1,414 @@
+"""Where a refinement run stands, what it asks for, and what it can be told: all of it values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from regauge.gate import REVISION_FIRST
+from regauge.refine.evidence import Tally
+from regauge.refine.memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.gate import Count
+    from regauge.refine._policy import RefinePolicy
+    from regauge.refine.edits import Edit, PromptText
+    from regauge.refine.evidence import Check, Cluster, Outcome
+    from regauge.refine.guards import Guard
+
+__all__ = [
+    "Accepted",
+    "Action",
+    "AskCritique",
+    "AskProposals",
+    "Bearing",
+    "Candidate",
+    "Confirmed",
+    "Critique",
+    "CritiqueKind",
+    "Critiqued",
+    "Draws",
+    "Interrupted",
+    "Note",
+    "NoteEvent",
+    "Observation",
+    "Phase",
+    "Proposed",
+    "RunSuite",
+    "RunTrials",
+    "Setting",
+    "Spent",
+    "State",
+    "Stop",
+    "StopReason",
+    "SuiteSaid",
+    "TrialsDone",
+]
+
+Phase = Literal[
+    "baseline", "localise", "critique", "propose", "screen", "confirm", "simplify", "holdout",
+    "suite", "fresh", "stopped",
+]  # fmt: skip
+
+StopReason = Literal[
+    "goal-met",  # nothing fails reproducibly any more, and the suite accepts the revision
+    "improved",  # the suite accepts the revision; something else still fails
+    "nothing-to-refine",  # nothing failed reproducibly to begin with
+    "no-acceptable-edit",  # cycles in a row accepted nothing
+    "only-known-edits",  # proposers came with nothing new
+    "questions",  # what still fails is for a person to answer, not for an edit
+    "suite-refused",  # every accepted edit was taken back
+    "cycles",
+    "candidates",
+    "calls",
+    "model-calls",
+    "usd",
+    "seconds",
+    "holdout-looks",  # the held-out cases decided too often to tell what generalises
+    "budget-too-small",  # it does not even pay for a first look
+    "provider-outage",
+    "no-key",  # a provider has no key, or refuses the one it is given
+    "interrupted",
+]
+
+NoteEvent = Literal[
+    "preflight",  # the prompt says something twice, or may contradict itself
+    "localised",  # what a sentence carries, or stands in the way of
+    "diagnosed",
+    "criticised",
+    "unreadable",  # what a proposer said is no edit of this prompt
+    "guarded",
+    "screened",
+    "confirmed",
+    "refuted",
+    "undecided",
+    "kept",  # an earlier edit is still needed
+    "simplified",  # an earlier edit is needed no longer
+    "suite-accept",
+    "suite-reject",
+    "suite-undecided",
+    "suite-unmeasured",
+    "rolled-back",
+    "accepted",
+    "limit",
+    "stopped",
+]
+
+CritiqueKind = Literal[
+    "missing", "contradicted", "ambiguous", "buried", "garbled", "too-long",
+    "judge-wrong", "golden-wrong", "model-limit",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critique:
+    """A hypothesis about why cases fail; never evidence for an edit.
+
+    Attributes:
+        kind: `judge-wrong`, `golden-wrong` and `model-limit` are questions to a person; no edit
+            of the prompt answers them.
+        quotes: Lines of the prompt it is about.
+        by: Who says so.
+    """
+
+    kind: CritiqueKind
+    hypothesis: str
+    quotes: tuple[str, ...] = ()
+    by: str = ""
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a person has to answer it."""
+        return self.kind in {"judge-wrong", "golden-wrong", "model-limit"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An edit that no guard objects to, and the text it makes."""
+
+    edit: Edit
+    text: PromptText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """An edit that passed its test.
+
+    Attributes:
+        text: The prompt with this edit and those before it.
+        before: How often the check passed without it; `after` with it.
+    """
+
+    edit: Edit
+    cluster: Cluster
+    text: PromptText
+    before: Count
+    after: Count
+    p: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """A candidate that passed its test; others may do better."""
+
+    candidate: Candidate
+    p: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearing:
+    """What a sentence of the prompt does, as far as trials without it tell.
+
+    Attributes:
+        text: The sentence.
+        carries: The checks that fail more often without it, with the p-values that they do not.
+        may_carry: Those of which the trials do not settle it.
+        hinders: The checks that pass more often without it, likewise.
+        cases: How many train cases were drawn without it.
+    """
+
+    text: str
+    carries: Mapping[str, float]
+    may_carry: Mapping[str, float]
+    hinders: Mapping[str, float]
+    cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One decision, for the audit trail.
+
+    Attributes:
+        event: What was decided.
+        subject: What it is about: a digest of a text, or the key of a cluster.
+        text: In words.
+        numbers: What decided it.
+    """
+
+    event: NoteEvent
+    subject: str
+    text: str
+    numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, "float | int | str"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a run has used. `seconds` is wall clock, over all sittings."""
+
+    calls: int = 0
+    model_calls: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            calls=self.calls + other.calls,
+            model_calls=self.model_calls + other.model_calls,
+            usd=self.usd + other.usd,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why a run is over. `proposal` says whether it proposes a revision."""
+
+    reason: StopReason
+    proposal: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a run is about; it never changes during the run.
+
+    Attributes:
+        train: The ids of cases that proposers may learn of.
+        holdout: The ids of cases that only verify.
+        proposers: Who is asked for edits, the cheapest first.
+        critics: Those of the proposers that want a critique before.
+        first_trial: The number of the first trial of a changed text. Smaller numbers are left to
+            the gate, so that no trial that chose a revision also admits it.
+        prior: How often edits of a strategy were kept in earlier runs: what comes first of
+            candidates that look alike.
+        strategies: Only edits thought of in these ways; all when empty.
+        looked_before: The looks at the held-out cases that earlier runs took.
+    """
+
+    base: PromptText
+    train: tuple[str, ...]
+    holdout: tuple[str, ...]
+    checks: Mapping[str, Check]
+    guard: Guard
+    policy: RefinePolicy
+    proposers: tuple[str, ...] = ("rules",)
+    critics: frozenset[str] = frozenset()
+    first_trial: int = REVISION_FIRST
+    prior: Mapping[str, float] = field(default_factory=dict[str, float])
+    strategies: tuple[str, ...] = ()
+    looked_before: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Where a run stands.
+
+    Attributes:
+        text: The incumbent: the base with all accepted edits.
+        tally: What trials said that may choose edits.
+        fresh: What trials said that chose nothing: the evidence of the last verification.
+        open: Clusters of this cycle that are still to be worked on; the first is the current one.
+        confirmed: Candidates that passed their test and leave failures; others may leave fewer.
+        tier: Which of the proposers is asked.
+        novel: Whether any proposer came with something new in this cycle.
+        look: Which look at the current evidence, from 1.
+        idle: Cycles in a row that accepted nothing.
+        waiting: The cases that the last verification needs more trials of.
+        doubtful: The texts of accepted edits that these trials are about.
+        taken_back: Why the last accepted edit was taken back; empty where none was.
+        left_out: The sentences that were left out in turn, and `bearings` what that told.
+        looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
+            they decided about.
+        ending: Why no further edit is sought; what is accepted is verified all the same.
+        notes: What the last step decided.
+    """
+
+    phase: Phase
+    text: PromptText
+    cycle: int = 1
+    tally: Tally = field(default_factory=Tally)
+    fresh: Tally = field(default_factory=Tally)
+    memory: Memory = field(default_factory=Memory)
+    spent: Spent = field(default_factory=Spent)
+    accepted: tuple[Accepted, ...] = ()
+    open: tuple[Cluster, ...] = ()
+    flaky: tuple[Cluster, ...] = ()
+    questions: tuple[tuple[Cluster, Critique], ...] = ()
+    critique: Critique | None = None
+    candidates: tuple[Candidate, ...] = ()
+    confirmed: tuple[Confirmed, ...] = ()
+    tier: int = 0
+    novel: bool = False
+    look: int = 0
+    tested: int = 0
+    idle: int = 0
+    waiting: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    taken_back: str = ""
+    looked: frozenset[str] = frozenset()
+    left_out: tuple[str, ...] = ()
+    bearings: tuple[Bearing, ...] = ()
+    ending: StopReason | None = None
+    stop: Stop | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The failures that are being worked on."""
+        return self.open[0]
+
+    def preceded_by(self, *notes: Note) -> State:
+        """The state with notes before its own."""
+        return replace(self, notes=(*notes, *self.notes))
+
+    def noting(self, *notes: Note, **changes: object) -> State:
+        """The state with further notes and other changes."""
+        return replace(self, notes=(*self.notes, *notes), **changes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """Trials of one text: for each case, the numbers to draw."""
+
+    text: PromptText
+    trials: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTrials:
+    """Draw and judge trials."""
+
+    draws: tuple[Draws, ...]
+
+    @property
+    def calls(self) -> int:
+        """How many calls of the prompt's model it takes at the most."""
+        return sum(len(draws.trials) for draws in self.draws)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskCritique:
+    """Ask why a cluster fails."""
+
+    cluster: Cluster
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskProposals:
+    """Ask for edits that would repair a cluster."""
+
+    cluster: Cluster
+    proposer: str
+    critique: Critique | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuite:
+    """Let the gate compare the revision with the base, on trials that chose nothing."""
+
+    text: PromptText
+    calls_max: int
+
+
+Action: TypeAlias = RunTrials | AskCritique | AskProposals | RunSuite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialsDone:
+    """What the trials said; those that could not be measured are missing from it."""
+
+    outcomes: tuple[Outcome, ...]
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critiqued:
+    """What the critic said; None where it said nothing that can be used."""
+
+    critique: Critique | None
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """What a proposer came with. `refused` says in words what of it could not be read."""
+
+    edits: tuple[Edit, ...]
+    spent: Spent
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteSaid:
+    """What the gate decided, with the trials it drew."""
+
+    decision: Literal["accept", "reject", "undecided", "unmeasured"]
+    reasons: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """Nothing more can be drawn: a person stopped the run, or a provider is down."""
+
+    reason: Literal["interrupted", "provider-outage", "no-key", "usd", "seconds"]
+    text: str = ""
+
+
+Observation: TypeAlias = TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted

@@ -1,0 +1,246 @@
+"""What follows from what a state was told, while edits are sought."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from regauge.gate import NONE_DRAWN
+from regauge.refine.edits import TAKE_PLACE, Delete, Replace, content_words, is_garbled
+from regauge.refine.evidence import better_p, mean_effect, tail, worse_p
+from regauge.refine.guards import faults_in
+from regauge.refine.loop._candidates import candidates_of, second_thoughts
+from regauge.refine.loop._course import accept, next_cluster, next_tier, stop, texts_for, tried
+from regauge.refine.loop._plan import screen_cases, unclear_cases
+from regauge.refine.loop._state import Confirmed, Note
+from regauge.refine.memory import named
+
+if TYPE_CHECKING:
+    from regauge.refine.loop._state import (
+        Candidate,
+        Critiqued,
+        Interrupted,
+        Proposed,
+        Setting,
+        State,
+        TrialsDone,
+    )
+
+__all__ = [
+    "accept_best",
+    "after_confirm",
+    "after_critique",
+    "after_proposals",
+    "after_screen",
+    "baseline_drawn",
+    "interrupted",
+]
+
+
+# A few trials do not tell candidates apart whose pass rates differ by less.
+_AS_GOOD = 0.25
+
+
+def interrupted(state: State, told: Interrupted) -> State:
+    """The end, for now: what was accepted is not verified, so nothing is proposed."""
+    return stop(state, told.reason, told.text or "the run was stopped; resume it to go on")
+
+
+def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
+    """See that every train case was measured, and draw unclear ones again."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    unmeasured = [
+        case for case in setting.train if not state.tally.trials(setting.base.digest, case)
+    ]
+    if unmeasured:
+        return stop(
+            state,
+            "provider-outage",
+            f"{len(unmeasured)} of {len(setting.train)} train cases have no trial, such as"
+            f" {unmeasured[0]}",
+        )
+    again = replace(state, look=state.look + 1)
+    if unclear_cases(setting, again):
+        return again
+    notes = [
+        Note(event="preflight", subject=setting.base.digest, text=text)
+        for text in faults_in(setting.base)
+    ]
+    return state.noting(*notes, look=0, phase="localise")
+
+
+def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
+    """Ask for edits, or put the question to a person."""
+    critique = told.critique
+    if critique is None:
+        return replace(state, phase="propose", critique=None)
+    note = Note(
+        event="criticised",
+        subject=state.cluster.key,
+        text=f"{critique.kind}: {critique.hypothesis}",
+    )
+    if not critique.is_question:
+        return state.noting(note, phase="propose", critique=critique)
+    asked = replace(state, questions=(*state.questions, (state.cluster, critique)))
+    return next_cluster(setting, asked.noting(note))
+
+
+def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
+    """Keep the candidates that no guard objects to."""
+    refused = [
+        Note(event="unreadable", subject=state.cluster.key, text=text) for text in told.refused
+    ]
+    edits = (*told.edits, *second_thoughts(setting, state))
+    kept, objections = candidates_of(setting, state, edits)
+    state = state.noting(*refused, *(note for note, _ in objections))
+    entries = [entry for _, entry in objections if entry is not None]
+    state = replace(
+        state,
+        memory=state.memory.with_tried(*entries),
+        novel=state.novel or bool(kept or entries or told.refused),
+    )
+    if not kept:
+        return next_tier(setting, state)
+    return replace(state, phase="screen", candidates=kept)
+
+
+def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Go on with the candidates that do better than the incumbent on a few failing cases."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    cluster, test = state.cluster, setting.policy.test
+    cases = screen_cases(setting, cluster)
+    # What the text as it is passes, and what it passed before edits for other checks.
+    now = sum(
+        (
+            state.tally.over(text, cases, cluster.check)
+            for text in texts_for(setting, state, cluster.check)
+        ),
+        NONE_DRAWN,
+    )
+    ranked: list[tuple[float, int, Candidate]] = []
+    for position, candidate in enumerate(state.candidates):
+        said = state.tally.over(candidate.text.digest, cases, cluster.check)
+        better = said.trials > 0 and said.rate > now.rate
+        note = Note(
+            event="screened",
+            subject=candidate.text.digest,
+            text=f"{candidate.edit.strategy}: {cluster.check} passed {said.passed} of"
+            f" {said.trials}, before {now.passed} of {now.trials}",
+            numbers={
+                "passed": said.passed,
+                "trials": said.trials,
+                "better": int(better),
+                **named(candidate.edit),
+            },
+        )
+        state = state.noting(note)
+        if better:
+            ranked.append((said.rate, position, candidate))
+        else:
+            state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
+    top = max((rate for rate, *_ in ranked), default=0.0)
+
+    def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
+        rate, position, candidate = entry
+        behind = rate < top - _AS_GOOD
+        return behind, _removed(candidate), candidate.text.size, -rate, position
+
+    best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
+    if not best:
+        return next_tier(setting, state)
+    return _begin_test(replace(state, candidates=best, confirmed=()))
+
+
+def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Look at the evidence for the first candidate: accept it, drop it or draw more."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    test, cluster = setting.policy.test, state.cluster
+    candidate = state.candidates[0]
+    tally, new, old = state.tally, candidate.text.digest, state.text.digest
+    p = better_p(tally, new, old, cluster.cases, cluster.check)
+    effect, error = mean_effect(tally, new, old, setting.train)
+    bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
+    harmed = [
+        check
+        for check in tally.checks(old, setting.train)
+        if check != cluster.check
+        and worse_p(tally, new, old, setting.train, check) <= test.harm_p / test.looks
+    ]
+    numbers: dict[str, float | int | str] = {
+        "p": p,
+        "bound": bound,
+        "effect": effect,
+        "look": state.look,
+        **named(candidate.edit),
+    }
+
+    def said(event: Literal["confirmed", "refuted", "undecided"], text: str) -> State:
+        note = Note(event=event, subject=new, text=text, numbers=numbers)
+        return state.noting(note)
+
+    if harmed:
+        worse = said("refuted", f"{harmed[0]} got worse")
+        return _drop_first(setting, tried(worse, candidate.text, f"{harmed[0]} got worse"))
+    confirmed = Confirmed(candidate=candidate, p=p, effect=effect)
+    if p <= bound and effect > -error:
+        state = said("confirmed", f"{cluster.check} passes more often")
+        return _confirmed(setting, state, confirmed)
+    drawn = tally.over(new, cluster.cases, cluster.check).trials
+    if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
+        return _drop_first(setting, tried(said("refuted", "no gain"), candidate.text, "no gain"))
+    if state.look >= test.looks:
+        undecided = said("undecided", "the trials do not settle it")
+        return _drop_first(
+            setting, tried(undecided, candidate.text, "the trials do not settle it", "undecided")
+        )
+    return replace(state, look=state.look + 1)
+
+
+def _removed(candidate: Candidate) -> int:
+    """How many lines an edit takes out for good that nobody said are wrong."""
+    kept = {line.text.strip() for line in candidate.text.lines}
+    suspected = candidate.edit.strategy == TAKE_PLACE
+    return sum(
+        op.anchor.line.strip() not in kept
+        for op in candidate.edit.ops
+        if isinstance(op, Delete)
+        or (isinstance(op, Replace) and not op.find and (suspected or _is_another(op)))
+    )
+
+
+def _is_another(op: Replace) -> bool:
+    """Whether a line is replaced by one on another subject."""
+    old, new = op.anchor.line, op.text
+    return not content_words(old) & content_words(new) and not is_garbled(old, new)
+
+
+def _begin_test(state: State) -> State:
+    return replace(state, phase="confirm", look=1, tested=state.tested + 1)
+
+
+def _drop_first(setting: Setting, state: State) -> State:
+    state = replace(state, candidates=state.candidates[1:])
+    if state.candidates:
+        return _begin_test(state)
+    return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
+
+
+def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
+    """Accept a candidate that leaves no failures; compare it with the others when it does."""
+    state = replace(state, confirmed=(*state.confirmed, one), candidates=state.candidates[1:])
+    said = state.tally.over(one.candidate.text.digest, state.cluster.cases, state.cluster.check)
+    test = setting.policy.test
+    leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
+    return _begin_test(state) if leaves and state.candidates else accept_best(setting, state)
+
+
+def accept_best(setting: Setting, state: State) -> State:
+    """Accept the confirmed candidate that passes most often; of equals the first."""
+    cluster = state.cluster
+
+    def rate(one: Confirmed) -> float:
+        said = state.tally.over(one.candidate.text.digest, cluster.cases, cluster.check)
+        return (said.passed + 1) / (said.trials + 2)
+
+    return accept(setting, state, max(state.confirmed, key=rate))

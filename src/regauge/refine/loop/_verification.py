@@ -1,0 +1,238 @@
+"""What follows while accepted edits are verified: on the holdout, by the gate, on fresh trials."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.refine.edits import EditError, apply
+from regauge.refine.loop._course import search_again, stop, tried
+from regauge.refine.loop._generality import compared, either_side, fresh_p, generalises
+from regauge.refine.loop._plan import verification_phase, without
+from regauge.refine.loop._state import Note
+from regauge.refine.loop._steps import accept_best
+from regauge.refine.memory import named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.refine.loop._state import (
+        Accepted,
+        NoteEvent,
+        Setting,
+        State,
+        StopReason,
+        SuiteSaid,
+        TrialsDone,
+    )
+    from regauge.refine.memory import Finding
+
+__all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
+
+# An edit whose removal costs a check this much is needed.
+_NEEDED = 0.12
+_FRESH_LOOKS = 6
+# More cases than these, seen or unseen, are not drawn for one edit at one look.
+_FRESH_CASES = 6
+# Fewer trials of the holdout say nothing for an edit or against it.
+_HOLDOUT_TRIALS = 4
+
+
+def out_of(setting: Setting, state: State, reason: StopReason) -> State:
+    """A limit is reached: verify what is accepted, or stop."""
+    text = _LIMITS[reason]
+    note = Note(event="limit", subject=state.text.digest, text=text)
+    if state.phase == "simplify" and reason != "holdout-looks":
+        known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+        return state.noting(note, phase="suite" if known else "holdout")
+    if state.phase == "fresh":
+        return _roll_back(
+            setting, state.noting(note), "undecided", "too few trials are left", state.doubtful
+        )
+    if state.confirmed and state.phase == "confirm":
+        state = accept_best(setting, state.noting(note, candidates=()))
+        return state if state.stop else _resumed(setting, replace(state, ending=reason))
+    if reason == "holdout-looks":
+        return stop(state.noting(note), reason, text)
+    if state.accepted and state.phase not in {"holdout", "suite"}:
+        return _resumed(setting, state.noting(note, ending=reason))
+    return stop(state.noting(note), reason, text)
+
+
+def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Take an edit out that a later one has made needless."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    leaner = without(setting, state)
+    assert leaner is not None
+    index, text = leaner
+    edit = state.accepted[index]
+    check, cases = edit.cluster.check, edit.cluster.cases
+    less = state.tally.over(text.digest, cases, check)
+    now = state.tally.over(state.text.digest, cases, check)
+    needed = less.rate < now.rate - _NEEDED
+    note = Note(
+        event="kept" if needed else "simplified",
+        subject=text.digest,
+        text=f"without {edit.edit.strategy} for {check}: passed {less.passed} of {less.trials},"
+        f" with it {now.passed} of {now.trials}",
+        numbers=named(edit.edit),
+    )
+    if needed:
+        state = tried(state, text, "the edit is needed", "confirmed")
+        return _resumed(setting, state.noting(note))
+    rest = (*state.accepted[:index], *state.accepted[index + 1 :])
+    last = replace(rest[-1], text=text)
+    return _resumed(setting, state.noting(note, accepted=(*rest[:-1], last), text=text))
+
+
+def after_holdout(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Let the gate compare."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    del setting
+    return replace(state, phase="suite")
+
+
+def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
+    """Go on with the gate's acceptance; take the newest edit back when it refuses."""
+    # The same trials of the same text tell nothing new.
+    look = {f"{state.text.digest[:16]}@{setting.first_trial}"} if setting.holdout else set[str]()
+    state = replace(
+        state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
+    )
+    note = Note(
+        event=_SUITE_SAID[told.decision],
+        subject=state.text.digest,
+        text="; ".join(told.reasons) or told.decision,
+        numbers={
+            "holdout_looks": len(state.looked),
+            "holdout_looks_max": setting.policy.limits.holdout_looks,
+        },
+    )
+    state = state.noting(note)
+    match told.decision:
+        case "accept":
+            return _judge_fresh(setting, replace(state, look=1))
+        case "unmeasured":
+            return stop(state, "provider-outage", "the gate could not measure the revision")
+        case "reject" | "undecided":
+            reason = told.reasons[0] if told.reasons else told.decision
+            finding: Finding = "suite-refused" if told.decision == "reject" else "undecided"
+            return _roll_back(setting, state, finding, reason)
+
+
+def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Look again, with more trials."""
+    fresh = state.fresh.with_outcomes(told.outcomes)
+    return _judge_fresh(setting, replace(state, fresh=fresh, look=state.look + 1))
+
+
+def _judge_fresh(setting: Setting, state: State) -> State:
+    """Whether every accepted edit helps on trials that chose nothing, on the holdout as well."""
+    test = setting.policy.test
+    waiting: list[str] = []
+    doubtful: dict[str, str] = {}
+    for edit in reversed(state.accepted):
+        check = edit.cluster.check
+        seen, unseen = either_side(setting, state, edit)
+        odds = generalises(setting, state, edit, seen, unseen)
+        drawn = state.fresh.over(state.text.digest, unseen, check).trials
+        if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
+            detail = compared(state, edit, seen, unseen)
+            return _roll_back(setting, state, "overfit", detail, (edit.text.digest,))
+        if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
+            waiting += unseen[:_FRESH_CASES]
+            doubtful[edit.text.digest] = compared(state, edit, seen, unseen)
+        if fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
+            waiting += (*edit.cluster.failing[:_FRESH_CASES], *unseen[:_FRESH_CASES])
+            doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
+    if not waiting:
+        return _accepted(setting, state)
+    if state.look < _FRESH_LOOKS:
+        return replace(
+            state,
+            phase="fresh",
+            waiting=tuple(dict.fromkeys(waiting)),
+            doubtful=tuple(doubtful),
+        )
+    detail = "; ".join(doubtful.values())
+    return _roll_back(setting, state, "undecided", detail, tuple(doubtful))
+
+
+def _accepted(setting: Setting, state: State) -> State:
+    ending = state.ending or "improved"
+    reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
+    del setting
+    text = "the gate accepts it"
+    if reason == "improved" and ending != "improved":
+        text += f"; nothing more was sought: {_LIMITS.get(ending, ending)}"
+    note = Note(event="accepted", subject=state.text.digest, text=text)
+    return stop(state.noting(note), reason, text, proposal=True)
+
+
+def _roll_back(
+    setting: Setting, state: State, finding: Finding, detail: str, texts: Sequence[str] = ()
+) -> State:
+    """Take edits back, the newest one unless it is said which; go on with what is left.
+
+    What is left is verified anew, after other edits were sought where that can still be paid.
+    """
+    texts = texts or (state.accepted[-1].text.digest,)
+    open_before, text = state.open, setting.base
+    rest: list[Accepted] = []
+    before = setting.base
+    for edit in state.accepted:
+        if edit.text.digest in texts:
+            note = Note(
+                event="rolled-back",
+                subject=edit.text.digest,
+                text=f"{edit.edit.strategy} for {edit.cluster.key}: {detail}",
+                numbers=named(edit.edit),
+            )
+            state = replace(state, text=before, open=(edit.cluster,))
+            state = tried(state, edit.text, detail, finding).noting(note)
+        else:
+            with suppress(EditError):  # it changes what was taken back: it goes as well
+                text = apply(text, edit.edit.ops)
+                rest.append(replace(edit, text=text))
+        before = edit.text
+    state = replace(
+        state,
+        text=text,
+        accepted=tuple(rest),
+        open=open_before,
+        look=0,
+        waiting=(),
+        doubtful=(),
+        taken_back=detail,
+    )
+    if state.ending == "goal-met" and state.cycle < setting.policy.limits.cycles:
+        return search_again(setting, replace(state, ending=None))
+    if not rest:
+        return stop(state, "suite-refused", detail)
+    return replace(state, phase="suite")
+
+
+def _resumed(setting: Setting, state: State) -> State:
+    return replace(state, phase=verification_phase(setting, state))
+
+
+_SUITE_SAID: dict[str, NoteEvent] = {
+    "accept": "suite-accept",
+    "reject": "suite-reject",
+    "undecided": "suite-undecided",
+    "unmeasured": "suite-unmeasured",
+}
+
+_LIMITS: dict[StopReason, str] = {
+    "calls": "the calls of the budget are used",
+    "model-calls": "the calls of the proposing model are used",
+    "usd": "the dollars of the budget are used",
+    "seconds": "the time of the budget is used",
+    "cycles": "all cycles are used",
+    "holdout-looks": "the held-out cases decided too often to tell what generalises",
+    "candidates": "so many edits as may be tested were tested",
+    "no-acceptable-edit": "further edits were not acceptable",
+    "only-known-edits": "proposers came with nothing new",
+    "questions": "what still fails is for a person to answer",
+}

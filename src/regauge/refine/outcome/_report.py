@@ -1,0 +1,194 @@
+"""What came of a run, in Markdown: for the pull request, and for `regauge refine show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from regauge.refine.evidence import shown
+from regauge.refine.outcome._evidence_report import evidence
+from regauge.refine.outcome._words import code, fenced, plain
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["headline", "markdown_of"]
+
+_SHOWN = 12
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """The one sentence that says what came of it."""
+    name, stop = result["prompt"], result["stop"]
+    if result["revision"] is None:
+        return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
+    revision = result["revision"]
+    lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
+    version = f" as {revision['version']}" if revision["version"] else ""
+    return f"{name}: a revision is proposed{version} ({lines}; {stop['text']})"
+
+
+def markdown_of(result: Mapping[str, Any]) -> str:
+    """The rationale: what failed, why, what changes, the evidence, and what it took."""
+    parts = [
+        f"# {plain(headline(result))}",
+        *_what_failed(result),
+        *_what_changes(result),
+        *evidence(result),
+        *_variance(result),
+        *_sentences(result),
+        *_rejected(result),
+        *_left(result),
+        *_took(result),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
+    yield "## What failed"
+    cases = result["cases"]
+    yield (
+        f"{plain(result['found'] or 'nothing was measured')}, over {cases['train']} train cases."
+        f" {cases['holdout']} held-out cases only verify."
+    )
+    notes = [*result.get("warnings", []), *result.get("preflight", [])]
+    if notes:
+        yield "\n".join(f"- Mind: {plain(note)}." for note in notes[:_SHOWN])
+
+
+def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:
+    if not result["changes"] or result["revision"] is None:
+        return
+    yield "## What changes, and why"
+    yield "\n".join(
+        f"{number}. `{code(change['strategy'])}` by {plain(change['proposer'])},"
+        f" for `{code(change['check'])}`: {plain(change['rationale'] or 'no reason given')}"
+        for number, change in enumerate(result["changes"], 1)
+    )
+    revision = result["revision"]
+    yield fenced(revision["diff"], "diff")
+    if revision["version"]:
+        yield f"Version {plain(revision['version'])}: {plain(revision['why_version'])}."
+
+
+def _variance(result: Mapping[str, Any]) -> Iterator[str]:
+    said = result["variance"]
+    if "before" not in said or "after" not in said or result["revision"] is None:
+        return
+    yield "## Variance"
+    before, after = said["before"], said["after"]
+    rows = ["| two trials of one case | before | after |", "| - | - | - |"]
+    rows += [
+        f"| give the same {noun} | {shown(before[key])} | {shown(after[key])} |"
+        for key, noun in (("answers", "answer"), ("verdicts", "verdicts"))
+    ]
+    yield "\n".join(rows)
+    yield (
+        f"Of {before['cases']} cases before and {after['cases']} after that were drawn at least"
+        " twice."
+    )
+
+
+def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
+    """What every sentence that was left out carries; those that nothing missed come last."""
+    sentences = result.get("sentences", [])
+    if not sentences:
+        return
+    yield "## Which sentence carries which check"
+    kinds = ("carries", "may_carry", "hinders")
+    bearing = [one for one in sentences if any(one[kind] for kind in kinds)]
+    rows = ["| sentence | carries | may carry | stands in the way of |", "| - | - | - | - |"]
+    rows += [
+        f"| {plain(one['text'])} | {' | '.join(_checks(one[kind]) for kind in kinds)} |"
+        for one in bearing
+    ]
+    if bearing:
+        yield "\n".join(rows)
+    idle = [one for one in sentences if one not in bearing and one["cases"]]
+    if idle:
+        cases = min(one["cases"] for one in idle)
+        yield (
+            f"Without these nothing failed more often, on {cases} cases: they are needless, or no"
+            " golden case asks for what they say, or too few trials tell."
+        )
+        yield "\n".join(f"- {plain(one['text'])}" for one in idle)
+
+
+def _checks(found: Mapping[str, float]) -> str:
+    return ", ".join(f"`{code(check)}` (p = {p:.2g})" for check, p in found.items())
+
+
+def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
+    rejected, unreadable = result["rejected"], result["unreadable"]
+    if not rejected and not unreadable:
+        return
+    yield "## Tried and rejected"
+    lines = [
+        f"- {plain(entry['finding'])}, for `{code(entry['for'])}`: {plain(entry['detail'])}"
+        f"{_words_of(entry)}"
+        for entry in rejected[:_SHOWN]
+    ]
+    lines += [f"- unreadable: {plain(text)}" for text in unreadable[:_SHOWN]]
+    more = len(rejected) + len(unreadable) - len(lines)
+    if more > 0:
+        lines.append(f"- and {more} more, in the audit trail")
+    yield "\n".join(lines)
+
+
+def _left(result: Mapping[str, Any]) -> Iterator[str]:
+    if result["open"]:
+        yield "## Still failing"
+        yield "\n".join(f"{_failing(one)}{_unmoved(one)}" for one in result["open"])
+    if result["flaky"]:
+        yield "## Flaky, and left alone"
+        yield "\n".join(_failing(one) for one in result["flaky"])
+    if result["questions"]:
+        yield "## Questions to a person"
+        yield "\n".join(
+            f"{_failing(one)} — {plain(one['kind'])}: {plain(one['hypothesis'])}"
+            for one in result["questions"]
+        )
+
+
+def _took(result: Mapping[str, Any]) -> Iterator[str]:
+    yield "## What it took"
+    spent, stop = result["spent"], result["stop"]
+    models = ", ".join(f"`{code(model)}`" for model in result["models"])
+    simulated = " (simulated)" if result["simulated"] else ""
+    yield (
+        f"{spent['calls']} of at most {spent['calls_max']} calls of {models}{simulated},"
+        f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
+        f" {plural(spent['tested'], 'edit')} tested in {plural(spent['cycles'], 'cycle')}."
+    )
+    looks = result.get("holdout_looks")
+    if looks and 2 * looks["after"] > looks["max"]:
+        yield (
+            f"The held-out cases have decided about {looks['after']} revisions so far; after"
+            f" {looks['max']}, `split_salt` in `[tool.regauge]` has to deal the cases anew."
+        )
+    yield f"Stopped: {stop['reason']}, {plain(stop['text'])}. Run `{code(result['run'])}`."
+
+
+def _failing(one: Mapping[str, Any]) -> str:
+    cases = ", ".join(f"`{code(case)}`" for case in one["cases"][:_SHOWN])
+    more = len(one["cases"]) - _SHOWN
+    return (
+        f"- `{code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
+        f"{f' and {more} more' if more > 0 else ''}"
+    )
+
+
+def _unmoved(one: Mapping[str, Any]) -> str:
+    """A question to a person, where no edit did better in the least."""
+    if not one.get("tried") or one["moved"]:
+        return ""
+    tried = plural(one["tried"], "edit")
+    return f". None of {tried} moved it: can the model do it, and is the check right?"
+
+
+def _words_of(entry: Mapping[str, Any]) -> str:
+    added = " ".join(str(entry["added"]).split())
+    if not added:
+        return ""
+    short = added if len(added) <= 100 else f"{added[:99]}…"  # noqa: PLR2004 - a line of text
+    return f" (`{code(short)}`)"

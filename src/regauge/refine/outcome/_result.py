@@ -1,0 +1,271 @@
+"""What came of a run, as one document: everything that reports say is in it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, cast
+
+from regauge.gate import NONE_DRAWN, Count
+from regauge.refine.evidence import better_p, gain_of, variance_of
+from regauge.refine.memory import changed_lines, fates_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.refine.edits import PromptText
+    from regauge.refine.evidence import Cluster, Tally, Variance
+    from regauge.refine.loop import Accepted, Setting, State
+    from regauge.refine.outcome._apply import Revision
+    from regauge.refine.trail import Event
+    from regauge.refine.workbench import Subject
+
+__all__ = ["SCHEMA_VERSION", "diff_of", "result_of"]
+
+SCHEMA_VERSION = 1
+_FOUND = frozenset({"accepted", "confirmed"})
+
+
+def result_of(
+    run: str,
+    subject: Subject,
+    setting: Setting,
+    state: State,
+    *,
+    events: Sequence[Event],
+    revision: Revision | None,
+) -> dict[str, JSON]:
+    """The document of a run that has stopped.
+
+    Args:
+        run: Its id.
+        subject: The prompt as it was.
+        setting: What the run was about.
+        state: Its last state.
+        events: Its audit trail.
+        revision: The file it proposes; None where it proposes none.
+    """
+    stop = state.stop
+    assert stop is not None, "a run that goes on has no result"
+    began: Mapping[str, Any] = events[0].body
+    decisions = [
+        cast("dict[str, Any]", decision)
+        for event in events[1:]
+        for decision in event.body.get("decisions", [])
+    ]
+    diagnosed = next((d["text"] for d in decisions if d["event"] == "diagnosed"), "")
+    earlier = len(began.get("memory", []))
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run,
+        "prompt": subject.prompt.name,
+        "file": subject.prompt.path.name,
+        "version": str(subject.prompt.version or ""),
+        "models": began.get("models", []),
+        "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
+        "stop": {"reason": stop.reason, "text": stop.text, "proposal": stop.proposal},
+        "found": diagnosed,
+        "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
+        "holdout_looks": {
+            "before": len(setting.looked_before),
+            "after": len(state.looked),
+            "max": setting.policy.limits.holdout_looks,
+        },
+        "changes": [
+            _change(setting, state, one, before)
+            for one, before in zip(
+                state.accepted,
+                (setting.base, *(one.text for one in state.accepted)),
+                strict=False,
+            )
+        ],
+        "revision": _revision(subject, state, revision),
+        "suite": _suite(setting, state, decisions) if state.accepted else None,
+        "variance": _variances(setting, state),
+        "rejected": [
+            {
+                "finding": entry.finding,
+                "for": entry.cluster,
+                "added": entry.added,
+                "removed": entry.removed,
+                "detail": entry.detail,
+                "cycle": entry.cycle,
+            }
+            for entry in state.memory.tried[earlier:]
+            if entry.finding not in _FOUND
+        ],
+        "sentences": [
+            {
+                "text": one.text,
+                "carries": dict(one.carries),
+                "may_carry": dict(one.may_carry),
+                "hinders": dict(one.hinders),
+                "cases": one.cases,
+            }
+            for one in state.bearings
+        ],
+        "edits": fates_of(
+            decisions, [one.edit for one in state.accepted], proposes=revision is not None
+        ),
+        "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
+        "warnings": began.get("warnings", []),
+        "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
+        "open": [{**_failing(cluster), **_moved(state, cluster)} for cluster in state.open],
+        "flaky": [_failing(cluster) for cluster in state.flaky],
+        "questions": [
+            {**_failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
+            for cluster, critique in state.questions
+        ],
+        "spent": {
+            "calls": state.spent.calls,
+            "calls_max": setting.policy.limits.calls,
+            "model_calls": state.spent.model_calls,
+            "usd": round(state.spent.usd, 6),
+            "cycles": state.cycle,
+            "tested": state.tested,
+        },
+    }
+    return document
+
+
+def diff_of(result: Mapping[str, JSON]) -> str:
+    """What a result's revision changes of the file; empty where it proposes none."""
+    revision = result["revision"]
+    return str(revision["diff"]) if isinstance(revision, dict) else ""
+
+
+def _moved(state: State, cluster: Cluster) -> dict[str, Any]:
+    """How many edits were drawn for a cluster, and whether any did better in the least."""
+    tried = [entry for entry in state.memory.lessons(cluster.key) if entry.finding != "guarded"]
+    return {
+        "tried": len(tried),
+        "moved": any(entry.finding != "screened-out" for entry in tried),
+    }
+
+
+def _failing(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "check": cluster.check,
+        "code": cluster.code,
+        "failures": cluster.failures,
+        "trials": cluster.trials,
+        "cases": list(cluster.failing),
+    }
+
+
+def _change(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
+    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    evidence: dict[str, Any] = {}
+    for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
+        evidence[split] = {
+            "before": _of_cases(state.tally, base, cases, check),
+            "after": _of_cases(state.fresh, new, cases, check),
+        }
+    cases = (*setting.train, *setting.holdout)
+    added, removed = changed_lines(before, one.text)
+    return {
+        **_failing(one.cluster),
+        "strategy": one.edit.strategy,
+        "proposer": one.edit.proposer,
+        "rationale": one.edit.rationale,
+        "added": added,
+        "removed": removed,
+        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
+        "chosen_by": {
+            "before": _counted(one.before),
+            "after": _counted(one.after),
+            "p": one.p,
+            "effect": one.effect,
+        },
+        "fresh": evidence,
+        "redrawn": _redrawn(setting, state, check),
+        "fresh_p": better_p(state.fresh, new, base, cases, check),
+    }
+
+
+def _of_cases(tally: Tally, text: str, cases: Sequence[str], check: str) -> dict[str, int]:
+    drawn = sum(tally.check(text, case, check).trials > 0 for case in cases)
+    return {**_counted(tally.over(text, cases, check)), "cases": drawn}
+
+
+def _redrawn(setting: Setting, state: State, check: str) -> dict[str, Any] | None:
+    """Both texts on the same cases, drawn anew: what the p-value is about."""
+    cases = (*setting.train, *setting.holdout)
+    gain = gain_of(state.fresh, state.text.digest, setting.base.digest, cases, check)
+    if gain is None:
+        return None
+    return {
+        "before": {**_counted(gain.before), "cases": gain.cases},
+        "after": {**_counted(gain.after), "cases": gain.cases},
+        "gain": round(gain.mean, 4),
+        "interval": [round(gain.low, 4), round(gain.high, 4)],
+    }
+
+
+def _suite(
+    setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """How all cases did, and what the gate said last."""
+    said = [d for d in decisions if str(d["event"]).startswith("suite-")]
+    if not said:
+        return None
+    cases = (*setting.train, *setting.holdout)
+
+    def whole(tally: Tally, text: str) -> dict[str, int]:
+        counts = [tally.whole(text, case) for case in cases]
+        drawn = sum(count.trials > 0 for count in counts)
+        return {**_counted(sum(counts, NONE_DRAWN)), "cases": drawn}
+
+    return {
+        "decision": str(said[-1]["event"]).removeprefix("suite-"),
+        "text": said[-1]["text"],
+        "before": whole(state.tally, setting.base.digest),
+        "after": whole(state.fresh, state.text.digest),
+    }
+
+
+def _variances(setting: Setting, state: State) -> dict[str, Any]:
+    """How the prompt varied before, and how what is proposed varies, over the same cases."""
+    texts: tuple[tuple[str, PromptText], ...] = (("before", setting.base),)
+    if state.accepted:
+        texts = (*texts, ("after", state.text))
+    found: dict[str, Variance | None] = {}
+    for name, text in texts:
+        outcomes = [
+            outcome
+            for tally in (state.tally, state.fresh)
+            for case in (*setting.train, *setting.holdout)
+            for outcome in tally.since(text.digest, case, 0)
+        ]
+        found[name] = variance_of(outcomes)
+    return {name: one.to_json() for name, one in found.items() if one is not None}
+
+
+def _revision(subject: Subject, state: State, revision: Revision | None) -> dict[str, Any] | None:
+    if revision is None:
+        return None
+    name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
+    diff = list(
+        difflib.unified_diff(
+            subject.source.splitlines(),
+            revision.text.splitlines(),
+            f"a/{name}",
+            f"b/{name}",
+            lineterm="",
+        )
+    )
+    body = list(difflib.ndiff(subject.text.whole.split("\n"), state.text.whole.split("\n")))
+    return {
+        "version": revision.version,
+        "why_version": revision.why_version,
+        "note": revision.note,
+        "diff": "\n".join(diff) + "\n",
+        "lines_added": sum(line.startswith("+ ") for line in body),
+        "lines_removed": sum(line.startswith("- ") for line in body),
+        "growth": round(state.text.size / max(1, subject.text.size) - 1, 4),
+    }
+
+
+def _counted(count: Count) -> dict[str, int]:
+    return {"passed": count.passed, "trials": count.trials}

@@ -1,0 +1,42 @@
+"""What is written down of a run: its audit trail, and the directory it is kept in."""
+
+from __future__ import annotations
+
+from regauge.refine.trail._documents import text_to_json
+from regauge.refine.trail._runs import (
+    CUT_OFF,
+    BusyError,
+    Run,
+    begin_run,
+    edits_of_runs,
+    find_refinement,
+    list_refinements,
+    only_one,
+    recall,
+    reject,
+    remember,
+    remember_status,
+)
+from regauge.refine.trail._trail import Event, TrailError, TrailFile, cut_back, read_trail, retell
+
+__all__ = [
+    "CUT_OFF",
+    "BusyError",
+    "Event",
+    "Run",
+    "TrailError",
+    "TrailFile",
+    "begin_run",
+    "cut_back",
+    "edits_of_runs",
+    "find_refinement",
+    "list_refinements",
+    "only_one",
+    "read_trail",
+    "recall",
+    "reject",
+    "remember",
+    "remember_status",
+    "retell",
+    "text_to_json",
+]

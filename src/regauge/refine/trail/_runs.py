@@ -1,0 +1,291 @@
+"""Where refinement runs are kept: `.regauge/refine/<run>/`, one directory per run."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from regauge.atomic import write_whole
+from regauge.errors import RegaugeError, UsageError
+from regauge.refine.memory import Memory, Tried
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from regauge.digests import JSON
+    from regauge.project import Project
+    from regauge.refine.loop import State
+
+__all__ = [
+    "CUT_OFF",
+    "BusyError",
+    "Run",
+    "RunStatus",
+    "begin_run",
+    "edits_of_runs",
+    "find_refinement",
+    "list_refinements",
+    "only_one",
+    "recall",
+    "reject",
+    "remember",
+    "remember_status",
+]
+
+RunStatus = Literal["running", "interrupted", "no-change", "proposed", "applied", "rolled-back"]
+
+_SCHEMA_VERSION = 1
+
+CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd", "seconds"})
+"""Why a run may have ended before it was over, so that it can go on."""
+
+# What a later run is told: what speaks against an edit as such. That one was accepted or met bad
+# luck says nothing against it.
+_REMEMBERED = frozenset({"refuted", "overfit", "suite-refused", "redundant", "rejected-by-person"})
+_REMEMBERED_MAX = 400
+
+
+class BusyError(RegaugeError):
+    """Another run is refining the same prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One refinement run.
+
+    Attributes:
+        directory: Where all of it is; its name is the run's id.
+    """
+
+    directory: Path
+
+    @property
+    def id(self) -> str:
+        """What people call it."""
+        return self.directory.name
+
+    @property
+    def trail(self) -> Path:
+        """The audit trail."""
+        return self.directory / "trail.jsonl"
+
+    @property
+    def markdown(self) -> Path:
+        """Why the revision is proposed, or why none is."""
+        return self.directory / "revision.md"
+
+    @property
+    def revision(self) -> Path:
+        """The prompt's file as proposed."""
+        return self.directory / "revision.prompt.yml"
+
+    @property
+    def before(self) -> Path:
+        """The prompt's file as it was when the run began."""
+        return self.directory / "before.prompt.yml"
+
+    @property
+    def diff(self) -> Path:
+        """What the revision changes of the file."""
+        return self.directory / "revision.diff"
+
+    @property
+    def result(self) -> Path:
+        """What came of it, as a document."""
+        return self.directory / "result.json"
+
+    def facts(self) -> dict[str, Any]:
+        """What `run.json` says: prompt, command, times, status.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        path = self.directory / "run.json"
+        try:
+            found: Any = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path} cannot be read: {error}") from error
+        if not isinstance(found, dict):
+            raise UsageError(f"{path} does not describe a run")
+        facts = cast("dict[str, Any]", found)
+        if facts.get("schema_version") != _SCHEMA_VERSION:
+            raise UsageError(
+                f"{path}: schema_version {facts.get('schema_version')!r} is not {_SCHEMA_VERSION}"
+            )
+        return facts
+
+    def note(self, **facts: JSON) -> None:
+        """Write more facts into `run.json`."""
+        with suppress(UsageError):
+            facts = {**self.facts(), **facts}
+        document = {"schema_version": _SCHEMA_VERSION, **facts}
+        text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+        write_whole(self.directory / "run.json", text.encode())
+
+
+def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
+    """A new directory for a run of a prompt."""
+    project.prepare_state_dir("refine")
+    directory = _home(project) / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    directory.mkdir(parents=True)
+    run = Run(directory)
+    run.note(prompt=prompt, status="running", started=now(), **facts)
+    return run
+
+
+def list_refinements(project: Project) -> list[Run]:
+    """All runs, the newest first."""
+    home = _home(project)
+    if not home.is_dir():
+        return []
+    found = [path for path in home.iterdir() if (path / "run.json").is_file()]
+    # Runs of one second are told apart by when they last wrote.
+    found.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
+    return [Run(path) for path in reversed(found)]
+
+
+def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
+    """What became of the edits of all runs that are over, the oldest run first."""
+    found: list[Mapping[str, Any]] = []
+    for run in reversed(list_refinements(project)):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            document: Any = json.loads(run.result.read_text(encoding="utf-8"))
+            prompt = document["prompt"]
+            found += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
+    return found
+
+
+def find_refinement(project: Project, name: str) -> Run:
+    """One run.
+
+    Args:
+        project: Whose runs.
+        name: Its id, the beginning of just one id, `latest`, or a prompt, for its latest run.
+
+    Raises:
+        UsageError: There is none, or several begin so.
+    """
+    runs = list_refinements(project)
+    if not runs:
+        raise UsageError("no prompt was refined here yet\n  fix: regauge refine NAME")
+    if name == "latest":
+        return runs[0]
+    exact = [run for run in runs if run.id == name]
+    of_prompt = [run for run in runs if run.facts().get("prompt") == name][:1]
+    matches = exact or of_prompt or [run for run in runs if name and run.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        several = ", ".join(run.id for run in matches[:5])
+        raise UsageError(f"{len(matches)} runs begin with {name!r}: {several}")
+    raise UsageError(f"there is no run {name!r}\n  fix: regauge refine list")
+
+
+@contextmanager
+def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
+    """Keep other runs off the same prompt; the system lets go when this process ends.
+
+    Raises:
+        BusyError: One is under way.
+    """
+    project.prepare_state_dir("refine")
+    path = _home(project) / f"{prompt}.lock"
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}\n"
+            f"  fix: move it away: mv {path} {path}.moved"
+        ) from error
+    with file:
+        if not _locked(file):
+            file.seek(0)
+            raise BusyError(
+                f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
+                "  fix: wait for that run to end, or stop it"
+            )
+        file.seek(0)
+        file.truncate()
+        file.write(f"{run or 'a new run'}, process {os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def recall(project: Project, prompt: str, key: str) -> Memory:
+    """What earlier runs found to speak against edits of a prompt.
+
+    Args:
+        project: Whose memory.
+        prompt: The prompt.
+        key: A digest of cases, judges and model; what was found with others is left out.
+    """
+    try:
+        document: Any = json.loads(_memory_path(project, prompt).read_text(encoding="utf-8"))
+        entries: list[Any] = document["tried"] if document["key"] == key else []
+        return Memory(tuple(Tried.from_json(entry) for entry in entries))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Memory()
+
+
+def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
+    """Keep what a run found, for later runs."""
+    kept: dict[tuple[str, str, str], Tried] = {}
+    for entry in (*recall(project, prompt, key).tried, *memory.tried):
+        if entry.finding in _REMEMBERED:
+            kept[entry.after, entry.cluster, entry.finding] = entry
+    entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
+    text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
+    write_whole(_memory_path(project, prompt), text.encode())
+
+
+def remember_status(run: Run, state: State) -> None:
+    """Write into `run.json` how a run ended."""
+    stop = state.stop
+    if stop is None:
+        return
+    cut_off = stop.reason in CUT_OFF
+    status: RunStatus = "proposed" if stop.proposal else "interrupted" if cut_off else "no-change"
+    run.note(status=status, stop=stop.reason, finished=now())
+
+
+def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
+    """Remember that a person does not want some of a run's changes, by their numbers from 0."""
+    prompt = str(run.facts()["prompt"])
+    path = run.directory / "accepted.json"
+    document: Any = json.loads(path.read_text(encoding="utf-8"))
+    entries = [Tried.from_json(document["edits"][number]) for number in changes]
+    refused = [replace(entry, finding="rejected-by-person") for entry in entries]
+    remember(project, prompt, document["key"], Memory(tuple(refused)))
+
+
+def now() -> str:
+    """The time as runs write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _home(project: Project) -> Path:
+    return project.state_dir / "refine"
+
+
+def _memory_path(project: Project, prompt: str) -> Path:
+    return _home(project) / f"{prompt}.memory.json"
+
+
+def _locked(file: TextIO) -> bool:
+    """Whether the lock is ours now; where the system has no such locks nobody is kept off."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

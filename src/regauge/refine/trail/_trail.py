@@ -1,0 +1,221 @@
+"""The audit trail of a run: append-only, chained by digests, and enough to run it again.
+
+`trail.jsonl` holds one event per line. The first says what the run is about; each further one what
+was observed, what was decided from it, and where that led. An event names the digest of the one
+before it, so a line that was changed, moved or taken out shows. Times are not in it: the same
+seed and the same answers give the same trail, to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.digests import digest_of
+from regauge.errors import RegaugeError
+from regauge.refine.loop import Interrupted, advance
+from regauge.refine.trail._documents import observation_from_json, observation_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.digests import JSON
+    from regauge.refine.loop import Observation, Setting, State
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Event",
+    "TrailError",
+    "TrailFile",
+    "cut_back",
+    "decisions_of",
+    "read_trail",
+    "retell",
+    "summary_of",
+]
+
+SCHEMA_VERSION: Final = 1
+_ENCODE: Final = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=True, allow_nan=False, sort_keys=True
+).encode
+
+
+class TrailError(RegaugeError):
+    """A trail cannot be read, or does not say what happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of a trail.
+
+    Attributes:
+        seq: From 0.
+        kind: `began` for the first line, `observed` for all others.
+        prev: The digest of the line before; empty for the first.
+        body: What it says.
+    """
+
+    seq: int
+    kind: str
+    prev: str
+    body: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Over everything the line says."""
+        return digest_of({"seq": self.seq, "kind": self.kind, "prev": self.prev, "body": self.body})
+
+
+class TrailFile:
+    """A trail that is being written; every event is on disk before the next step is taken."""
+
+    def __init__(self, path: Path, events: Sequence[Event] = ()) -> None:
+        self._path = path
+        self._seq = len(events)
+        self._last = events[-1].digest if events else ""
+
+    @classmethod
+    def begin(cls, path: Path, about: Mapping[str, JSON]) -> TrailFile:
+        """Start a trail with what the run is about."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trail = cls(path)
+        trail._write("began", {"schema_version": SCHEMA_VERSION, **about})
+        return trail
+
+    def add(self, observation: Observation, state: State) -> None:
+        """Keep what was observed, what was decided, and where it led."""
+        self._write(
+            "observed",
+            {
+                "observation": observation_to_json(observation),
+                "decisions": decisions_of(state),
+                "state": summary_of(state),
+            },
+        )
+
+    def _write(self, kind: str, body: Mapping[str, JSON]) -> None:
+        event = Event(seq=self._seq, kind=kind, prev=self._last, body=json.loads(_ENCODE(body)))
+        document = {**asdict(event), "sha": event.digest}
+        with self._path.open("ab") as file:
+            file.write(_ENCODE(document).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._seq += 1
+        self._last = event.digest
+
+
+def read_trail(path: Path) -> tuple[Event, ...]:
+    """The events of a trail; a last line that was cut off in the middle is left out.
+
+    Raises:
+        TrailError: There is none, a line is no event, or the chain is broken.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise TrailError(f"{path}: {error.strerror or error}") from error
+    events: list[Event] = []
+    last = ""
+    for number, line in enumerate(lines[:-1], 1):
+        event = _event(line, path, number)
+        if event.seq != len(events) or event.prev != last:
+            raise TrailError(
+                f"{path}:{number}: the chain is broken: a line was changed, moved or taken out"
+            )
+        events.append(event)
+        last = event.digest
+    if not events or events[0].kind != "began":
+        raise TrailError(f"{path} does not say what the run is about")
+    version = events[0].body.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise TrailError(f"{path}: schema_version {version!r} is not {SCHEMA_VERSION}")
+    return tuple(events)
+
+
+def cut_back(path: Path) -> None:
+    """Take off a last line that was cut off in the middle, so that more can be appended."""
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        with path.open("rb+") as file:
+            file.truncate(end)
+
+
+def retell(setting: Setting, state: State, events: Sequence[Event], path: Path) -> State:
+    """Run the observations of a trail again, and compare every decision.
+
+    An interruption is left out, so that the state is the one to go on from.
+
+    Args:
+        setting: What the run is about.
+        state: The state it began with.
+        events: All of its trail.
+        path: For messages.
+
+    Raises:
+        TrailError: A decision comes out differently.
+    """
+    for event in events[1:]:
+        try:
+            observation = observation_from_json(event.body["observation"])
+        except (KeyError, ValueError) as error:
+            raise TrailError(f"{path}: event {event.seq} cannot be read: {error}") from error
+        if isinstance(observation, Interrupted):
+            continue
+        state = advance(setting, state, observation)
+        if decisions_of(state) != event.body.get("decisions"):
+            raise TrailError(
+                f"{path}: event {event.seq} decides otherwise when it is run again\n"
+                "  prompt, cases, judges, settings or regauge itself are no longer what they were"
+            )
+    return state
+
+
+def decisions_of(state: State) -> list[JSON]:
+    """What the last step decided, as plain documents."""
+    return [
+        {
+            "event": note.event,
+            "subject": note.subject,
+            "text": note.text,
+            "numbers": dict(note.numbers),
+        }
+        for note in state.notes
+    ]
+
+
+def summary_of(state: State) -> dict[str, JSON]:
+    """Where a run stands, for readers of the trail."""
+    return {
+        "phase": state.phase,
+        "cycle": state.cycle,
+        "text": state.text.digest,
+        "accepted": [edit.edit.digest for edit in state.accepted],
+        "tested": state.tested,
+        "spent": {
+            "calls": state.spent.calls,
+            "model_calls": state.spent.model_calls,
+            "usd": round(state.spent.usd, 6),
+        },
+        "stop": None if state.stop is None else state.stop.reason,
+    }
+
+
+def _event(line: bytes, path: Path, number: int) -> Event:
+    try:
+        document: Any = json.loads(line)
+        event = Event(
+            seq=document["seq"],
+            kind=document["kind"],
+            prev=document["prev"],
+            body=document["body"],
+        )
+        sha = document["sha"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TrailError(f"{path}:{number}: not an event of a trail: {error}") from error
+    if sha != event.digest:
+        raise TrailError(f"{path}:{number}: the line does not say what it said when it was written")
+    return event

@@ -1,0 +1,8 @@
+"""What a run works with on a real prompt: its setting, its trials, its proposers, the gate."""
+
+from __future__ import annotations
+
+from regauge.refine.workbench._setting import RunOptions, Subject, setting_of, subject_of
+from regauge.refine.workbench._workbench import SuiteBench, outcomes_of
+
+__all__ = ["RunOptions", "Subject", "SuiteBench", "outcomes_of", "setting_of", "subject_of"]

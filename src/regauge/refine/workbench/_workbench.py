@@ -1,0 +1,297 @@
+"""What a run works with on a real prompt: its evals' trials, its proposers, the gate."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regauge.errors import (
+    BudgetError,
+    PromptError,
+    ProviderError,
+    RegaugeError,
+    UnmeasuredError,
+)
+from regauge.recordings import RecordingKey
+from regauge.refine.edits import EditError, apply
+from regauge.refine.evidence import CheckOutcome, Outcome
+from regauge.refine.loop import Critiqued, Interrupted, Proposed, Spent, TrialsDone
+from regauge.refine.proposers import criticised, problem_of, proposed
+from regauge.refine.proposers._asking import NoCallsLeftError
+from regauge.refine.workbench._suite import verify_by_gate
+from regauge.runner import Draw, PlannedCase, Question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.gate import CaseTier, GatePolicy
+    from regauge.providers import Completion, CompletionRequest
+    from regauge.refine.edits import Edit, PromptText
+    from regauge.refine.loop import (
+        AskCritique,
+        AskProposals,
+        Draws,
+        RunSuite,
+        Setting,
+        State,
+        SuiteSaid,
+    )
+    from regauge.refine.proposers import Problem, Proposer
+    from regauge.refine.workbench._setting import RunOptions, Subject
+    from regauge.runner import EvalSession, Trial, Trials
+
+__all__ = ["SuiteBench", "outcome_of", "outcomes_of"]
+
+# Up to this share of a batch may be unmeasured before a provider counts as down.
+_UNMEASURED_MAX = 0.1
+
+
+class _CannotGoOnError(Exception):
+    """Nothing more can be drawn."""
+
+    def __init__(self, told: Interrupted) -> None:
+        super().__init__(told.text)
+        self.told = told
+
+
+class SuiteBench:
+    """Draws trials of a prompt's evals, whatever its text, and lets their judges judge.
+
+    Args:
+        subject: The prompt and its cases.
+        setting: What the run is about.
+        options: Who proposes.
+        trials: Makes trials; every answer is in the local store the moment it lands.
+        proposers: By name.
+        policy: What the project holds its gate to.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        setting: Setting,
+        options: RunOptions,
+        *,
+        trials: Trials,
+        proposers: Mapping[str, Proposer],
+        policy: GatePolicy,
+    ) -> None:
+        self._subject = subject
+        self._proposers = proposers
+        self._setting = setting
+        self._options = options
+        self._trials = trials
+        self._policy = policy
+        self._planned: dict[tuple[str, str], PlannedCase] = {}
+
+    async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
+        """Draw and judge trials; what could not be measured is missing from the answer."""
+        wanted = [(one.text, case, number) for one in draws for case, number in one.trials]
+        try:
+            made = await asyncio.gather(*(self._make(*want) for want in wanted))
+        except PromptError as error:
+            return Interrupted(reason="interrupted", text=str(error))
+        failed = [trial.error for trial in made if trial.error is not None]
+        if failed and len(failed) > max(1, _UNMEASURED_MAX * len(made)):
+            text = f"{len(failed)} of {len(made)} trials could not be measured: {failed[0]}"
+            return _interrupted(failed[0], text)
+        outcomes = [
+            outcome_of(text.digest, case, number, trial)
+            for (text, case, number), trial in zip(wanted, made, strict=True)
+            if trial.error is None
+        ]
+        usd = sum(_usd(trial) for trial in made)
+        return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(made), usd=usd))
+
+    async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
+        """Ask why a cluster fails."""
+        try:
+            return await criticised(
+                self._proposers[action.proposer], self._problem(state, action), self._ask
+            )
+        except NoCallsLeftError:
+            return Critiqued(critique=None, spent=Spent())
+        except UnmeasuredError as error:
+            return _interrupted(error, str(error))
+        except Exception as error:  # noqa: BLE001 - proposers may be anybody's
+            text = f"{action.proposer} broke: {type(error).__name__}: {error}"
+            return Interrupted(reason="interrupted", text=text)
+
+    async def propose(self, state: State, action: AskProposals) -> Proposed | Interrupted:
+        """Ask for edits; those that would break the prompt's file are refused here."""
+        try:
+            said = await proposed(
+                self._proposers[action.proposer], self._problem(state, action), self._ask
+            )
+        except NoCallsLeftError:
+            said = Proposed(edits=(), spent=Spent(), refused=("no calls of the model are left",))
+        except UnmeasuredError as error:
+            return _interrupted(error, str(error))
+        except Exception as error:  # noqa: BLE001 - proposers may be anybody's
+            text = f"{action.proposer} broke: {type(error).__name__}: {error}"
+            said = Proposed(edits=(), spent=Spent(), refused=(text,))
+        return self._readable(state.text, said)
+
+    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+        """Let the gate compare the revision with the base."""
+        tiers: dict[str, CaseTier] = {
+            name: member.case.tier for name, member in self._subject.members.items()
+        }
+        try:
+            return await verify_by_gate(
+                self._setting, state, action, _Drawer(self), policy=self._policy, tiers=tiers
+            )
+        except _CannotGoOnError as error:
+            return error.told
+
+    async def _make(self, text: PromptText, case: str, number: int) -> Trial:
+        planned = self._planned.get((text.digest, case))
+        if planned is None:
+            planned = self._plan(text, case)
+        return await self._trials.make(Draw(planned, number))
+
+    def _plan(self, text: PromptText, wanted: str) -> PlannedCase:
+        """The cases under a text; its file is spliced and read back once."""
+        prompt = self._subject.prompt
+        if text.digest != self._setting.base.digest:
+            prompt = self._subject.prompt_with(text)
+        # Judges that only inform would ask their models for nothing.
+        suites = {
+            id(member.suite): replace(
+                member.suite,
+                prompt=prompt,
+                judges=tuple(
+                    judge for judge in member.suite.judges if member.suite.standing(judge).gates
+                ),
+            )
+            for member in self._subject.members.values()
+        }
+        for name, member in self._subject.members.items():
+            self._planned[text.digest, name] = PlannedCase(suites[id(member.suite)], member.case)
+        return self._planned[text.digest, wanted]
+
+    def _problem(self, state: State, action: AskCritique | AskProposals) -> Problem:
+        return problem_of(
+            self._setting,
+            state,
+            action,
+            {name: member.case for name, member in self._subject.members.items()},
+            released=self._subject.released,
+            examples=self._subject.examples,
+            show_goldens=self._options.show_goldens,
+            draw=self.draw,
+        )
+
+    async def _ask(self, request: CompletionRequest) -> Completion:
+        """The reply of the model that criticises and proposes; the local store keeps it."""
+        prompt = self._subject.prompt
+        question = Question(
+            request=request,
+            key=RecordingKey.of(request),
+            file=f"refine/{prompt.name}",
+            prompt=prompt.name,
+            version=str(prompt.version) if prompt.version else None,
+            asker_digest=prompt.digest,
+            case="refine",
+        )
+        return (await self._trials.answer(question)).completion
+
+    def _readable(self, text: PromptText, proposed: Proposed) -> Proposed:
+        """Without edits whose text the prompt's file cannot hold."""
+        kept: list[Edit] = []
+        refused = list(proposed.refused)
+        for edit in proposed.edits:
+            if self._options.strategies and edit.strategy not in self._options.strategies:
+                refused.append(f"{edit.strategy}: not one of the strategies that were asked for")
+                continue
+            try:
+                self._subject.prompt_with(apply(text, edit.ops))
+            except EditError:
+                kept.append(edit)  # the loop says so itself
+            except RegaugeError as error:
+                refused.append(f"{edit.strategy}: the file could not hold it: {error}")
+            else:
+                kept.append(edit)
+        return Proposed(edits=tuple(kept), spent=proposed.spent, refused=tuple(refused))
+
+
+async def outcomes_of(
+    evals: EvalSession, planned: Sequence[PlannedCase], trials: int
+) -> tuple[list[Outcome], list[UnmeasuredError]]:
+    """So many trials of every planned case, and why some could not be measured."""
+    async with evals.making() as made_by:
+        draws = [Draw(case, number) for case in planned for number in range(trials)]
+        made = await asyncio.gather(*(made_by.make(draw) for draw in draws))
+    found: list[Outcome] = []
+    for draw, trial in zip(draws, made, strict=True):
+        if trial.error is None:
+            suite = draw.planned.suite
+            case = f"{suite.dataset.name}/{draw.planned.case.id}"
+            found.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
+    return found, [trial.error for trial in made if trial.error is not None]
+
+
+class _Drawer:
+    """Draws for the gate, which knows no outages."""
+
+    def __init__(self, bench: SuiteBench) -> None:
+        self._bench = bench
+
+    async def draw(self, draws: Sequence[Draws]) -> TrialsDone:
+        """Draw and judge.
+
+        Raises:
+            _CannotGoOnError: A provider is down, or the budget is used.
+        """
+        done = await self._bench.draw(draws)
+        if isinstance(done, Interrupted):
+            raise _CannotGoOnError(done)
+        return done
+
+
+def _interrupted(error: Exception, text: str) -> Interrupted:
+    if isinstance(error, BudgetError):
+        return Interrupted(reason="usd", text=text)
+    if isinstance(error, ProviderError) and error.kind == "authentication":
+        return Interrupted(reason="no-key", text=text)
+    return Interrupted(reason="provider-outage", text=text)
+
+
+def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
+    """A measured trial as the loop counts it.
+
+    Args:
+        text: The digest of the prompt's text.
+        case: The name of the case.
+        number: Of the trial.
+        trial: With an answer and verdicts.
+    """
+    assert trial.answer is not None
+    return Outcome(
+        text=text,
+        case=case,
+        trial=number,
+        answer=trial.answer.completion.text or "",
+        checks=tuple(
+            CheckOutcome(
+                check=judged.judge,
+                passed=judged.verdict.outcome == "pass",
+                code="" if judged.verdict.outcome == "pass" else judged.verdict.code,
+                reason="" if judged.verdict.outcome == "pass" else judged.verdict.reason,
+            )
+            for judged in trial.verdicts
+            if judged.gates and judged.verdict.outcome != "abstain"
+        ),
+    )
+
+
+def _usd(trial: Trial) -> float:
+    """What the answer and its judgements cost when they were made.
+
+    Answers that the local store had count too: a run that was cut off and resumed has paid them.
+    """
+    if trial.answer is None or trial.answer.source == "recording":
+        return 0.0
+    cost = trial.answer.completion.cost_usd or 0.0
+    return cost + sum(judged.calls.cost_usd or 0.0 for judged in trial.verdicts if judged.calls)

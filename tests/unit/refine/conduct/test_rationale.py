@@ -1,0 +1,97 @@
+"""What the rationale of a run says besides its evidence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from regauge.refine import markdown_of
+from regauge.refine.conduct._about import warnings_of
+from regauge.refine.edits import PromptText
+from tests.unit.refine.world import HEALTHY, SHORT, world
+
+OPEN = {"check": "json", "code": "", "failures": 6, "trials": 9, "cases": ["a"]}
+NOTHING: dict[str, Any] = {
+    "run": "r",
+    "prompt": "p",
+    "stop": {"reason": "no-acceptable-edit", "text": "after 2 cycles", "proposal": False},
+    "found": "json failed 6 of 9",
+    "cases": {"train": 3, "holdout": 2},
+    "changes": [],
+    "revision": None,
+    "suite": None,
+    "variance": {},
+    "rejected": [],
+    "unreadable": [],
+    "open": [],
+    "flaky": [],
+    "questions": [],
+    "models": ["sim:clerk-1"],
+    "simulated": True,
+    "spent": {"calls": 9, "calls_max": 60, "model_calls": 0, "usd": 0.0, "tested": 1, "cycles": 2},
+}
+
+
+def test_a_check_that_no_edit_moves_is_put_to_a_person():
+    def said(**facts: object) -> str:
+        return markdown_of({**NOTHING, "open": [{**OPEN, **facts}]})
+
+    assert "None of 4 edits moved it: can the model do it" in said(tried=4, moved=False)
+    assert "moved it" not in said(tried=4, moved=True)
+    assert "moved it" not in said(tried=0, moved=False)
+
+
+def test_sentences_are_told_apart_by_what_was_missed_without_them():
+    def one(text: str, **facts: object) -> dict[str, object]:
+        return {"text": text, "carries": {}, "may_carry": {}, "hinders": {}, "cases": 8, **facts}
+
+    said = markdown_of(
+        {
+            **NOTHING,
+            "sentences": [
+                one("Be short.", carries={"short": 0.0012}),
+                one("Be long.", may_carry={"long": 0.1}, hinders={"short": 0.003}),
+                one("Be | kind."),
+                one("Unmeasured.", cases=0),
+            ],
+        }
+    )
+    assert "| Be short. | `short` (p = 0.0012) |  |  |" in said
+    assert "| Be long. |  | `long` (p = 0.1) | `short` (p = 0.003) |" in said
+    assert "Without these nothing failed more often, on 8 cases" in said
+    assert "- Be &#124; kind." in said
+    assert "Unmeasured" not in said
+
+
+def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
+    base = PromptText.of(f"{HEALTHY.whole}\n{SHORT}\n- Never answer long times in JSON format.")
+    base = PromptText.of(base.whole + "\n- Answer long times in JSON format.")
+    here = world(base)
+    here.run()
+
+    notes = [note for state in here.states for note in state.notes]
+    twice, clash = (note.text for note in notes if note.event == "preflight")
+    assert twice == "'- Be short.' stands there twice"
+    assert clash.endswith("may contradict '- Never answer long times in JSON format.'")
+    mind = markdown_of({**NOTHING, "warnings": ["w"], "preflight": ["twice"]})
+    assert "- Mind: w.\n- Mind: twice." in mind
+
+
+def test_a_model_that_proposes_and_judges_is_named():
+    judges: Any = {
+        "kind": SimpleNamespace(models=("openai:a",)),
+        "tone": SimpleNamespace(models=("openai:b", "openai:a")),
+        "short": SimpleNamespace(),
+    }
+    (said,) = warnings_of(judges, "openai:a", critics=True)
+    assert said.startswith("openai:a proposes and judges (kind, tone)")
+    assert not warnings_of(judges, "openai:c", critics=True)
+    assert not warnings_of(judges, "openai:a", critics=False)
+
+
+def test_held_out_cases_that_are_nearly_worn_out_are_named():
+    def said(after: int) -> str:
+        return markdown_of({**NOTHING, "holdout_looks": {"before": 0, "after": after, "max": 10}})
+
+    assert "have decided about 6 revisions so far; after 10, `split_salt`" in said(6)
+    assert "split_salt" not in said(5)

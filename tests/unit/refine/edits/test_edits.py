@@ -1,0 +1,125 @@
+"""Edits: anchors that are met exactly, and a way back from each."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regauge.refine.edits import (
+    Anchor,
+    Delete,
+    Edit,
+    EditError,
+    Insert,
+    PromptText,
+    Replace,
+    apply,
+    near_duplicates,
+    op_from_json,
+    ops_between,
+)
+from regauge.refine.edits._edits import inverse, unified_diff
+
+lines = st.sampled_from(["", "# Rules", "- Be brief.", "- Be kind.", "  - Be kind.", "{{input}}"])
+texts = st.lists(lines, min_size=1, max_size=8).map("\n".join)
+prompts = st.builds(PromptText.of, texts, texts)
+TEXT = PromptText.of("Hello.\n- Be brief.\n- Be kind.\n- Be brief.", "{{input}}")
+
+
+@given(before=prompts, after=prompts)
+def test_the_operations_between_two_texts_make_one_of_the_other(before, after):
+    assert apply(before, ops_between(before, after)) == after
+
+
+@given(before=prompts, after=prompts)
+def test_the_inverse_leads_back(before, after):
+    ops = ops_between(before, after)
+
+    assert apply(apply(before, ops), inverse(before, ops)) == before
+
+
+@given(before=prompts, after=prompts)
+def test_an_edit_is_the_same_after_it_was_written_down(before, after):
+    ops = ops_between(before, after)
+    if not ops:
+        return
+    edit = Edit(ops=ops, strategy="rewrite", proposer="model:m", rationale="why")
+
+    again = Edit.from_json(edit.to_json())
+
+    assert again == edit
+    assert again.digest == edit.digest
+
+
+@given(before=prompts, after=prompts)
+def test_a_diff_is_empty_exactly_where_nothing_changed(before, after):
+    assert (unified_diff(before, after) == "") == (before == after)
+
+
+@pytest.mark.parametrize(
+    ("op", "says"),
+    [
+        (Delete(Anchor("- Be loud.")), "no line of the prompt says '- Be loud.'"),
+        (Delete(Anchor("- Be brief.")), "2 lines of the prompt say '- Be brief.'"),
+        (Delete(Anchor("- Be brief.", 2)), "there is no occurrence 2"),
+        (Delete(Anchor("- Be kind.", None, 1)), "no line of the prompt says"),
+        (Replace(Anchor("- Be kind."), "x", "e"), "'e' stands 1 times"),
+        (Replace(Anchor("- Be kind."), "x", "loud"), "'loud' stands 0 times"),
+    ],
+)
+def test_an_anchor_that_is_not_met_exactly_is_an_error(op, says):
+    if "stands 1" in says:
+        assert apply(TEXT, [op]).whole.count("x") == says.count("stands 1")
+        return
+    with pytest.raises(EditError, match=says.replace(".", r"\.")):
+        apply(TEXT, [op])
+
+
+def test_two_operations_on_one_line_are_an_error():
+    anchor = Anchor("- Be kind.")
+    with pytest.raises(EditError, match="two operations change the line"):
+        apply(TEXT, [Delete(anchor), Replace(anchor, "- Be gentle.")])
+
+
+def test_all_anchors_are_looked_up_in_the_text_before_the_edit():
+    made = apply(
+        TEXT,
+        [
+            Delete(Anchor("- Be brief.", 0)),
+            Insert(Anchor("- Be brief.", 1), "- Be clear."),
+            Insert(Anchor("Hello."), "You help.", "before"),
+        ],
+    )
+
+    assert made.messages[0].content == "You help.\nHello.\n- Be kind.\n- Be brief.\n- Be clear."
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {"op": "insert_after"},
+        {"op": "insert_after", "line": "x"},
+        {"op": "replace", "line": "x", "text": "  "},
+        {"op": "rewrite", "line": "x", "text": "y"},
+        {"op": "delete", "line": ""},
+        {"op": "insert_after", "line": "x", "text": 3},
+    ],
+)
+def test_what_is_no_operation_is_an_error_that_says_so(document):
+    with pytest.raises(EditError):
+        op_from_json(document)
+
+
+@given(words=st.lists(st.sampled_from(["json", "brief", "kind", "table"]), max_size=4))
+def test_an_edit_is_a_near_duplicate_of_itself_in_other_words(words):
+    one = f"- Please always give {' '.join(words)}."
+
+    assert near_duplicates([one, ""], [f"-  {' '.join(reversed(words))}!", ""])
+
+
+def test_edits_on_other_subjects_are_no_duplicates():
+    assert not near_duplicates(["- Answer in JSON.", ""], ["- Answer in tables.", ""])
+    assert not near_duplicates(["- Be kind.", ""], ["", "- Be kind."])

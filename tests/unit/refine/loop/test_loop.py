@@ -1,0 +1,399 @@
+"""Every way a run can go, told by a world in which the prompt's text alone decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.loop import (
+    AskProposals,
+    Critique,
+    Critiqued,
+    Interrupted,
+    Proposed,
+    RunTrials,
+    Spent,
+    SuiteSaid,
+    TrialsDone,
+    advance,
+    begin,
+    wanted,
+)
+from regauge.refine.loop._loop import IllegalTransitionError
+from regauge.refine.loop._state import StopReason
+from regauge.refine.memory import Memory
+from tests.unit.refine.world import (
+    HEALTHY,
+    HOLDOUT,
+    JSON,
+    LINES,
+    SHORT,
+    TRAIN,
+    UTC,
+    adding,
+    deleting,
+    passes,
+    repairs,
+    replacing,
+    without,
+    world,
+)
+
+NOTHING = Spent()
+
+
+def limited(**limits: object) -> RefinePolicy:
+    return RefinePolicy(limits=Limits(**limits))  # type: ignore[arg-type]
+
+
+def fluff(state, action):
+    return [adding(f"- Kindly mind point {'i' * (state.tested + 1)}.")]
+
+
+def lucky():
+    """New texts pass when they are first tried, and never again."""
+    met = set()
+
+    def ok(text, case, check):
+        if check != "json" or not ("jason" in text or "XML" in text):
+            return passes(text, case, check)
+        first = sum(known == text for known, _ in met) < 6 and (text, case) not in met
+        met.add((text, case))
+        return first
+
+    return ok
+
+
+def question(kind):
+    told = Critique(kind=kind, hypothesis="the label is wrong", by="critic")
+    return {
+        "critics": frozenset({"rules"}),
+        "critique": lambda _: Critiqued(critique=told, spent=NOTHING),
+    }
+
+
+LOOKED = frozenset(f"text-{n}@8" for n in range(10))
+REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=NOTHING)
+ENDINGS = {
+    "goal-met": lambda: world(without("json")),
+    "improved": lambda: world(
+        without("json", "utc"),
+        propose=lambda s, a: repairs(s, a) if a.cluster.check == "json" else [],
+    ),
+    "nothing-to-refine": lambda: world(HEALTHY),
+    "no-acceptable-edit": lambda: world(without("json"), propose=fluff),
+    "only-known-edits": lambda: world(without("json"), propose=lambda *_: []),
+    "questions": lambda: world(without("json"), **question("golden-wrong")),
+    "suite-refused": lambda: world(without("json"), says=REFUSAL),
+    "cycles": lambda: world(without("json"), limited(cycles=1), propose=fluff),
+    "candidates": lambda: world(
+        without("json"),
+        limited(candidates=1, patience=9),
+        propose=lambda *_: [adding("- Answer in jason."), adding("- Answer as XML.")],
+        passes=lucky(),
+    ),
+    "calls": lambda: world(
+        without("json"),
+        limited(calls=92),
+        propose=lambda *_: [adding(f"- Kindly mind {w}.") for w in ("a", "bees", "cows", "dogs")],
+    ),
+    "model-calls": lambda: world(
+        without("json"),
+        limited(model_calls=0),
+        proposers=("model",),
+        critics=frozenset({"model"}),
+    ),
+    "usd": lambda: world(without("json"), limited(usd=0.1), usd=0.01, propose=fluff),
+    "seconds": lambda: world(without("json"), limited(seconds=5.0), seconds=1.0, propose=fluff),
+    "holdout-looks": lambda: world(without("json"), looked_before=LOOKED),
+    "budget-too-small": lambda: world(without("json"), limited(calls=10)),
+    "provider-outage": lambda: world(
+        without("json"), told={2: Interrupted(reason="provider-outage", text="503")}
+    ),
+    "no-key": lambda: world(without("json"), told={2: Interrupted(reason="no-key", text="401")}),
+    "interrupted": lambda: world(without("json"), told={2: Interrupted(reason="interrupted")}),
+}
+
+
+def test_every_stop_reason_is_in_the_table():
+    assert set(ENDINGS) == set(get_args(StopReason))
+
+
+@pytest.mark.parametrize("reason", ENDINGS)
+def test_a_run_ends_for_each_reason(reason):
+    here = ENDINGS[reason]()
+
+    state = here.run()
+
+    assert state.stop is not None
+    assert state.stop.reason == reason, here.events
+    assert state.phase == "stopped"
+    assert wanted(here.setting, state) is None
+    assert state.stop.proposal == (reason in {"goal-met", "improved"})
+    if here.setting.policy.limits.calls > 10:
+        assert state.notes[-1].event == "stopped", "the trail says why"
+
+
+def test_a_repair_goes_through_all_phases_in_order():
+    here = world(without("json"))
+
+    state = here.run()
+
+    assert JSON in state.text.whole
+    phases = [s.phase for s in here.states]
+    assert list(dict.fromkeys(phases)) == [
+        "baseline", "propose", "screen", "confirm", "holdout", "suite", "fresh", "stopped",
+    ]  # fmt: skip
+    assert here.events == [
+        "diagnosed", "screened", "confirmed", "diagnosed", "suite-accept", "accepted", "stopped",
+    ]  # fmt: skip
+
+
+def test_two_faults_are_repaired_one_after_the_other():
+    here = world(without("json", "utc"))
+
+    state = here.run()
+
+    assert [edit.cluster.check for edit in state.accepted] == ["json", "utc"]
+    assert state.cycle == 3
+    # Each was tested alone: the first text holds one repair only.
+    assert UTC not in state.accepted[0].text.whole
+
+
+def test_a_healthy_prompt_costs_a_first_look_and_no_proposal():
+    here = world(HEALTHY, propose=lambda *_: pytest.fail("nothing is to be proposed"))
+
+    state = here.run()
+
+    assert state.spent.calls <= here.setting.policy.test.baseline_trials * len(TRAIN)
+    assert state.text == HEALTHY
+
+
+def test_no_trial_that_chose_an_edit_is_shown_to_the_gate():
+    here = world(without("json"))
+
+    state = here.run()
+
+    first = here.setting.first_trial
+    chosen = {(t, c, n) for t, c, n in here.drawn if n >= first}
+    fresh = {(o.text, o.case, o.trial) for seen in state.fresh.seen.values() for o in seen}
+    assert fresh
+    assert not chosen & fresh
+    assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
+
+
+def test_an_edit_that_breaks_another_check_is_refuted():
+    here = world(
+        without("json"),
+        propose=lambda *_: [adding("- Answer in JSON, at length.")],
+        passes=lambda text, case, check: (
+            "JSON" in text if check == "json"
+            else "at length" not in text and passes(text, case, check)
+        ),
+    )  # fmt: skip
+
+    state = here.run()
+
+    assert not state.stop.proposal
+    assert any("got worse" in n.text for s in here.states for n in s.notes)
+
+
+def test_an_edit_that_helps_only_the_cases_it_was_made_for_is_taken_back():
+    here = world(
+        without("json"),
+        passes=lambda text, case, check: (
+            passes(text, case, check) and not (check == "json" and case in HOLDOUT)
+        ),
+    )
+    # The gate has nothing against it: nothing that passed before fails.
+    state = here.run()
+
+    assert state.stop.reason == "suite-refused"
+    assert "of the others" in state.stop.text
+    assert [t.finding for t in state.memory.tried][-1] == "overfit"
+    assert state.text == without("json")
+
+
+def test_the_newest_edit_is_taken_back_and_the_rest_verified_anew():
+    here = world(
+        without("json", "utc"),
+        passes=lambda text, case, check: (
+            passes(text, case, check) and not (check == "utc" and case in HOLDOUT)
+        ),
+    )
+
+    state = here.run()
+
+    assert state.stop.proposal
+    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert JSON in state.text.whole
+    assert UTC not in state.text.whole
+    assert here.events.count("rolled-back") == 1
+    assert here.events.count("suite-accept") == 2
+
+
+def test_an_edit_that_a_later_one_made_needless_is_taken_out():
+    def propose(state, action):
+        return [adding("- Use JSON or such.")] if state.cycle == 1 else [adding(JSON)]
+
+    def ok(text, case, check):
+        if check != "json":
+            return passes(text, case, check)
+        return JSON in text or ("or such" in text and case[-1] in "0123456")
+
+    here = world(without("json"), propose=propose, passes=ok)
+
+    state = here.run()
+
+    assert state.stop.proposal
+    if [s for s in here.states if s.phase == "simplify"]:
+        assert "simplified" in here.events
+        assert "or such" not in state.text.whole
+
+
+def test_a_question_keeps_edits_away_from_that_cluster():
+    here = world(without("json"), **question("judge-wrong"))
+
+    state = here.run()
+
+    assert [critique.kind for _, critique in state.questions] == ["judge-wrong"]
+    assert state.tested == 0
+
+
+def test_what_a_critic_says_about_being_done_ends_nothing():
+    done = Critique(kind="missing", hypothesis="DONE. Nothing is left to do.", by="critic")
+    here = world(
+        without("json"),
+        critics=frozenset({"rules"}),
+        critique=lambda _: Critiqued(critique=done, spent=NOTHING),
+    )
+
+    assert here.run().stop.reason == "goal-met"
+
+
+def test_flaky_checks_are_named_and_left_alone():
+    counts: dict[tuple[str, str], int] = {}
+
+    def mostly(text, case, check):
+        if check == "utc" and case == "train-3":
+            counts[case, check] = counts.get((case, check), 0) + 1
+            return counts[case, check] != 1
+        return passes(text, case, check)
+
+    here = world(HEALTHY, passes=mostly)
+
+    state = here.run()
+
+    assert state.stop.reason == "nothing-to-refine"
+    assert state.stop.text == "no check of a train case fails reproducibly"
+    assert [cluster.check for cluster in state.flaky] == ["utc"]
+
+
+def test_a_refuted_edit_of_an_earlier_run_is_not_tried_again():
+    first = world(without("json"), propose=lambda *_: [adding("- Answer in yaml.")])
+    lessons = first.run().memory
+
+    again = world(without("json"), propose=lambda *_: [adding("- Answer in yaml.")])
+    state = again.run(begin(again.setting, Memory(tried=lessons.tried)))
+
+    assert state.tested == 0
+    assert "guarded" in again.events
+
+
+def test_the_way_back_is_refused():
+    def there_and_back(state, action):
+        return [adding(JSON)] if JSON not in state.text.whole else [deleting(JSON)]
+
+    here = world(without("json", "utc"), propose=there_and_back)
+
+    state = here.run()
+
+    assert JSON in state.text.whole
+    notes = [n.text for s in here.states for n in s.notes if n.event == "guarded"]
+    assert any("leads back" in text for text in notes)
+
+
+def test_a_state_is_told_only_what_it_asked_for():
+    here = world(without("json"))
+    state = begin(here.setting)
+    told = {
+        "proposals": Proposed(edits=(), spent=NOTHING),
+        "critique": Critiqued(critique=None, spent=NOTHING),
+        "gate": REFUSAL,
+    }
+
+    for observation in told.values():
+        with pytest.raises(IllegalTransitionError, match="does not follow the phase 'baseline'"):
+            advance(here.setting, state, observation)
+    over = here.run()
+    with pytest.raises(IllegalTransitionError):
+        advance(here.setting, over, TrialsDone(outcomes=(), spent=NOTHING))
+    with pytest.raises(IllegalTransitionError, match="over"):
+        advance(here.setting, over, Interrupted(reason="interrupted"))
+
+
+def test_what_a_state_asks_for_depends_on_the_state_alone():
+    here = world(without("json", "utc"))
+    here.run()
+
+    for state in here.states:
+        assert wanted(here.setting, state) == wanted(here.setting, replace(state, notes=()))
+
+
+def test_advance_changes_no_state_in_place():
+    here = world(without("json"))
+    state = begin(here.setting)
+    before = (state.tally, state.memory, state.spent, state.phase)
+    action = wanted(here.setting, state)
+    assert isinstance(action, RunTrials)
+
+    advance(here.setting, state, TrialsDone(outcomes=(), spent=Spent(calls=1)))
+
+    assert (state.tally, state.memory, state.spent, state.phase) == before
+
+
+def test_cases_that_could_not_be_measured_are_no_failures():
+    here = world(HEALTHY)
+    told = TrialsDone(outcomes=(), spent=Spent(calls=16))
+
+    state = advance(here.setting, begin(here.setting), told)
+
+    assert state.stop.reason == "provider-outage"
+    assert "8 of 8 train cases have no trial" in state.stop.text
+
+
+def test_the_error_rate_of_all_tested_edits_sums_to_alpha():
+    import math
+
+    shares = [6 / (math.pi * i) ** 2 for i in range(1, 100_000)]
+    assert math.isclose(sum(shares), 1, abs_tol=1e-4)
+    assert sum(shares) <= 1
+
+
+def test_proposers_are_asked_the_cheapest_first():
+    asked: list[str] = []
+
+    def propose(state, action: AskProposals):
+        asked.append(action.proposer)
+        return [] if action.proposer == "rules" else repairs(state, action)
+
+    state = world(without("json"), proposers=("rules", "model"), propose=propose).run()
+
+    assert asked == ["rules", "model"]
+    assert state.stop.reason == "goal-met"
+
+
+def test_replacing_a_frozen_line_is_refused():
+    from regauge.refine.guards import Guard
+
+    base = without("json")
+    guard = Guard(base, (), LINES.values(), RefinePolicy().guard, frozen=(SHORT,))
+    here = world(base, guard=guard, propose=lambda *_: [replacing(SHORT, JSON)])
+
+    state = here.run()
+
+    assert not state.stop.proposal
+    assert any("frozen" in n.text for s in here.states for n in s.notes)

@@ -1,0 +1,107 @@
+"""What became of edits, and which strategy comes first for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from click.testing import CliRunner
+
+from regauge.cli.refine import command
+from regauge.refine.loop import Spent, SuiteSaid
+from regauge.refine.memory import FateTable, fates_of, strategy_prior
+from regauge.refine.trail._trail import decisions_of
+from tests.unit.refine.world import JSON, TRAIN, adding, without, world
+
+REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())
+
+
+def fates(here) -> dict[str, str]:
+    """By the line that an edit adds."""
+    state = here.run()
+    decisions = [decision for one in here.states for decision in decisions_of(one)]
+    accepted = [one.edit for one in state.accepted]
+    found = fates_of(decisions, accepted, proposes=state.stop.proposal)
+    assert {op for entry in found for op in entry["ops"].split("+")} <= {
+        "insert",
+        "replace",
+        "delete",
+    }
+    return {entry["strategy"]: entry["fate"] for entry in found}
+
+
+def edits(*lines: str):
+    return [replace(adding(line), strategy=line) for line in lines]
+
+
+def test_each_edit_ends_in_one_fate():
+    fluff, leak = "- Kindly mind bees.", f"- Mind order {TRAIN[0]}-x7."
+    here = world(without("json"), propose=lambda *_: edits(fluff, leak, JSON))
+    assert fates(here) == {fluff: "screened-out", leak: "guarded", JSON: "kept"}
+
+    refused = world(without("json"), says=REFUSAL, propose=lambda *_: edits(JSON))
+    assert fates(refused) == {JSON: "rolled-back"}
+
+
+def test_an_edit_that_breaks_another_check_is_refuted():
+    def trading(text, _, check):
+        return ("jason" in text) == (check == "json")
+
+    here = world(without("json"), passes=trading, propose=lambda *_: edits("- Answer in jason."))
+    assert fates(here)["- Answer in jason."] == "refuted"
+
+
+def test_strategies_that_were_kept_come_first_among_candidates_that_look_alike():
+    lines = ("- Bees answer JSON.", "- Cats answer JSON.", "- Dogs answer JSON.")
+    known = [{"strategy": lines[2], "fate": "kept"}, {"strategy": lines[0], "fate": "refuted"}]
+    prior = strategy_prior(known)
+    assert prior == {lines[0]: 0.3333, lines[2]: 0.6667}
+
+    def order(**changes) -> list[str]:
+        here = world(without("json"), propose=lambda *_: edits(*lines), **changes)
+        here.run()
+        first = next(one for one in here.states if one.phase == "screen")
+        return [candidate.edit.strategy for candidate in first.candidates]
+
+    assert order() == list(lines)
+    assert order(prior=prior) == [lines[2], lines[1], lines[0]]
+
+
+def test_a_table_counts_every_fate_of_every_kind():
+    entries = [
+        {"ops": "insert", "fate": "kept"},
+        {"ops": "insert", "fate": "guarded"},
+        {"ops": "delete", "fate": "refuted"},
+        {"ops": "delete", "fate": "of another version"},
+        {"fate": "kept"},
+    ]
+    table = FateTable.of(entries, "ops")
+
+    assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
+    assert table.fates == ("kept", "refuted", "guarded")
+    assert table.share_kept("insert") == 2 / 3
+    assert table.share_kept("nothing") == 1 / 2
+
+
+def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
+    (tmp_path / "prompts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "no run tried an edit yet" in CliRunner().invoke(command, ["stats"]).output
+    rule = {"edit": "a", "proposer": "rules", "strategy": "add-rule", "ops": "insert"}
+    for number, fates_of_run in enumerate((["kept", "refuted"], ["kept"])):
+        run = tmp_path / f".regauge/refine/2026010{number}-000000-ab"
+        run.mkdir(parents=True)
+        edits_of_run = [{**rule, "fate": fate} for fate in fates_of_run]
+        (run / "run.json").write_text("{}")
+        (run / "result.json").write_text(json.dumps({"prompt": "p", "edits": edits_of_run}))
+    (tmp_path / ".regauge/refine/20260103-000000-ab").mkdir()
+    (tmp_path / ".regauge/refine/20260103-000000-ab/run.json").write_text("{}")
+
+    said = CliRunner().invoke(command, ["stats"]).output
+    assert said.startswith(
+        "3 edits of 2 runs\n\nstrategy  kept  refuted\nadd-rule     2        1\n"
+    )
+    document = json.loads(CliRunner().invoke(command, ["stats", "p", "--json"]).output)
+    assert document["proposer"] == {"rules": {"kept": 2, "refuted": 1, "share_kept": 0.6}}
+    none = json.loads(CliRunner().invoke(command, ["stats", "q", "--json"]).output)
+    assert none["edits"] == 0

@@ -1,0 +1,168 @@
+"""The proposer that asks nobody: what it puts where, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regauge.refine.edits import PromptText, apply
+from regauge.refine.memory import Tried
+from regauge.refine.proposers import propose_by_rules, proposed
+from regauge.refine.proposers._earlier import lost_blocks
+from regauge.refine.proposers._rules import RuleProposer
+from tests.unit.refine.proposers.problems import (
+    LIMIT,
+    RELEASED,
+    SEVERITY,
+    USER,
+    cluster,
+    prompt,
+    strategies,
+    told,
+    without,
+)
+
+if TYPE_CHECKING:
+    from regauge.providers import Completion, CompletionRequest
+
+CHECKS = {LIMIT.name: LIMIT, SEVERITY.name: SEVERITY}
+REASON = "- reason: one sentence of at most 30 words."
+CRITICAL = "- critical: somebody has to be woken up."
+WARNING = "- warning: somebody has to look at it."
+
+
+def after(system: str, edit: object) -> str:
+    """The first message once an edit is made."""
+    return apply(prompt(system), edit.ops).messages[0].content  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("now", "first"),
+    [
+        (without(RELEASED, REASON), RELEASED),
+        (without(RELEASED, CRITICAL, WARNING), RELEASED),
+        (RELEASED.replace(CRITICAL, "- critical: nobody has to do anything."), RELEASED),
+        (RELEASED.replace(WARNING, "- ginwarn: dosebomy sah ot kool ta ti."), RELEASED),
+        (RELEASED.replace(WARNING, f"{WARNING}\n- Never say critical."), RELEASED),
+        (RELEASED.replace("You rate alerts.\n", "You rate alerts.\nAnswer in prose.\n"), RELEASED),
+    ],
+    ids=["deleted", "block deleted", "contradicted", "garbled", "added", "added above"],
+)
+def test_what_a_release_said_comes_back_to_the_byte(now: str, first: str) -> None:
+    edits = propose_by_rules(prompt(now), cluster(SEVERITY), CHECKS, [f"{RELEASED}\n{USER}"])
+    restored = [after(now, edit) for edit in edits if edit.strategy == "restore"]
+    assert first in restored
+    assert not any("Keep `reason`" in text for text in restored)
+
+
+def test_nothing_but_an_earlier_wording_is_proposed_while_one_on_the_subject_is_untried() -> None:
+    now = without(RELEASED, REASON)
+    edits = propose_by_rules(prompt(now), cluster(), CHECKS, [f"{RELEASED}\n{USER}"])
+    assert set(strategies(edits)) == {"restore"}
+    tried = [
+        Tried(
+            before="",
+            after=apply(prompt(now), edit.ops).shape,
+            cluster=cluster().key,
+            added="",
+            removed="",
+            finding="refuted",
+        )
+        for edit in edits
+    ]
+    again = propose_by_rules(prompt(now), cluster(), CHECKS, [f"{RELEASED}\n{USER}"], tried)
+    assert "add-rule" in strategies(again)
+
+
+def test_the_answer_of_field_equals_is_never_advised() -> None:
+    assert propose_by_rules(prompt(RELEASED), cluster(SEVERITY), CHECKS) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "strategy", "becomes"),
+    [
+        ("- reason: one sentence of about 30 words.", "strengthen", REASON),
+        ("- reason: one sentence of 30 words.", "strengthen", REASON),
+        ("- reason: one sentence of at most 300 words.", "set-number", REASON),
+        ("- reason: one sentence of at least 90 words.", "set-number", REASON),
+    ],
+)
+def test_a_loose_or_other_number_is_reworded_in_place(
+    said: str, strategy: str, becomes: str
+) -> None:
+    now = RELEASED.replace(REASON, said)
+    edit = propose_by_rules(prompt(now), cluster(), CHECKS)[0]
+    assert edit.strategy == strategy
+    assert after(now, edit) == RELEASED.replace(REASON, becomes)
+
+
+def test_a_number_of_another_field_is_left_alone() -> None:
+    now = without(RELEASED, REASON) + "- title: at most 5 words.\n"
+    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
+    assert "set-number" not in strategies(edits)
+
+
+def test_the_advice_goes_to_the_section_it_belongs_to() -> None:
+    now = RELEASED.replace(REASON, "- reason: one sentence.")
+    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
+    added = next(edit for edit in edits if edit.strategy == "add-rule")
+    assert after(now, added) == now.replace(
+        "- reason: one sentence.", f"- reason: one sentence.\n- {LIMIT.advice}"
+    )
+
+
+def test_a_garbled_line_is_replaced_by_the_advice_it_is_made_of() -> None:
+    letters = random.Random(3)
+    garbled = " ".join("".join(letters.sample(w, len(w))) for w in LIMIT.advice.split())
+    now = RELEASED.replace(REASON, f"- {garbled}")
+    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
+    edit = next(edit for edit in edits if edit.strategy == "replace-garbled")
+    assert after(now, edit) == RELEASED.replace(REASON, f"- {LIMIT.advice}")
+
+
+def test_what_stands_there_already_is_said_last() -> None:
+    now = RELEASED.replace(CRITICAL, f"- {LIMIT.advice}\n{CRITICAL}")
+    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
+    edit = next(edit for edit in edits if edit.strategy == "move-last")
+    assert after(now, edit).rstrip().endswith(LIMIT.advice)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    lines=st.lists(st.sampled_from("abcdefghij"), min_size=3, max_size=12, unique=True),
+    gone=st.sets(st.integers(min_value=1, max_value=11), max_size=4),
+    blank=st.sets(st.integers(min_value=0, max_value=11), max_size=4),
+)
+def test_every_lost_line_can_be_brought_back(
+    lines: list[str], gone: set[int], blank: set[int]
+) -> None:
+    """All places together lead back to the release, whatever was deleted below its first line."""
+    raw = [f"- rule {line}" + ("\n" if n in blank else "") for n, line in enumerate(lines)]
+    release = "\n".join(raw)
+    now = PromptText.of("\n".join(line for n, line in enumerate(raw) if n not in gone))
+    ops = [op for lost in lost_blocks(now, release) for edit in lost.ops() for op in edit]
+    assert apply(now, ops).shape == PromptText.of(release).shape
+
+
+def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
+    line = "- Give as many reasons as you like."
+    _, _, problem = told(f"{RELEASED}\n{line}")
+    hindered = replace(problem, hindering=("Give as many reasons as you like.", "Not there."))
+
+    edits = asyncio.run(proposed(RuleProposer(), hindered, nobody)).edits
+    assert edits[0].strategy == "take-out"
+    assert apply(problem.text, edits[0].ops).whole == problem.text.whole.replace(f"{line}\n", "")
+    assert "take-out" not in strategies(
+        asyncio.run(proposed(RuleProposer(), problem, nobody)).edits
+    )
+
+
+async def nobody(request: CompletionRequest) -> Completion:
+    """Who answers no question."""
+    raise AssertionError(request)
