@@ -32,7 +32,8 @@ main(sys.argv[1:])
 """
 _CTRL_C_IN = """\
 import sys
-from regauge.cli import _refine_end, main
+from regauge.cli import main
+from regauge.cli._refine import end
 from regauge.refine import Refinement
 def ctrl_c(*_, **__):
     raise KeyboardInterrupt
@@ -160,7 +161,7 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
         ((NAME,), "Refinement.finish", "what was decided is kept; go on: regauge refine resume"),
         (
             ("resume", "latest"),
-            "_refine_end.shown_run",
+            "end.shown_run",
             "the run is over; what came of it: regauge",
         ),
     ):

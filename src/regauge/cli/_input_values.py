@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.cli._terminal import unreadable
+from regauge.cli._terminal.text import unreadable
 from regauge.errors import UsageError
 
 if TYPE_CHECKING:

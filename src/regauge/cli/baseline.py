@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._baseline_text import history_json, history_lines, no_baseline
-from regauge.cli._baseline_update import BaselineUpdate
-from regauge.cli._evals import with_evals
+from regauge.cli._baseline.text import history_json, history_lines, no_baseline
+from regauge.cli._baseline.update import BaselineUpdate
+from regauge.cli._evals.collected import with_evals
 from regauge.cli._group import Group
-from regauge.cli._terminal import echo
+from regauge.cli._terminal.text import echo
 from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
 from regauge.gate.baselines import TopUpPolicy, baseline_path, load_baseline
@@ -147,7 +147,7 @@ def update(
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
     if done.worse and issue:
-        from regauge.cli._baseline_issue import open_baseline_issue
+        from regauge.cli._baseline.issue import open_baseline_issue
 
         posted = open_baseline_issue(done.to_json()["done"], say=_say)
         click.echo(f"issue {posted.outcome}: {posted.url}", err=True)

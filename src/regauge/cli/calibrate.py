@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.cli._calibration_text import calibration_lines, disagreement_lines
-from regauge.cli._calibrations import standings
-from regauge.cli._evals import end_interrupted
-from regauge.cli._judges_of_evals import find_judge, judges_of_evals
-from regauge.cli._meter import Meter
-from regauge.cli._terminal import echo
+from regauge.cli._calibration.standings import standings
+from regauge.cli._calibration.text import calibration_lines, disagreement_lines
+from regauge.cli._evals.collected import end_interrupted
+from regauge.cli._evals.judges import find_judge, judges_of_evals
+from regauge.cli._terminal.meter import Meter
+from regauge.cli._terminal.text import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import FaultyFileError, UnmeasuredError, UsageError
 from regauge.judges.calibration import (
@@ -44,7 +44,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.cli._judges_of_evals import UsedJudge
+    from regauge.cli._evals.judges import UsedJudge
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges import ModelJudge

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._doctor_evals import look_at_evals
-from regauge.cli._doctor_models import model_findings
-from regauge.cli._finding import Finding, findings_of
-from regauge.cli._terminal import echo
+from regauge.cli._doctor.evals import look_at_evals
+from regauge.cli._doctor.finding import Finding, findings_of
+from regauge.cli._doctor.models import model_findings
+from regauge.cli._terminal.text import echo
 from regauge.errors import ConfigError, GitError
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from regauge.cli._evals import option_words
-from regauge.cli._gate_run import gated
-from regauge.cli._meter import Meter
-from regauge.cli._terminal import echo
+from regauge.cli._evals.collected import option_words
+from regauge.cli._evals.gated import gated
+from regauge.cli._terminal.meter import Meter
+from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
 from regauge.gate import policy_of, with_more_trials
 from regauge.gate.baselines import load_baseline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal import echo
+from regauge.cli._terminal.text import echo
 from regauge.project import Project
 from regauge.scaffold import plan_working_set, write_planned
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._calibrations import lint_labels
-from regauge.cli._stale import lint_recordings
-from regauge.cli._terminal import echo
+from regauge.cli._calibration.standings import lint_labels
+from regauge.cli._stale.recordings import lint_recordings
+from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.project import Project

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._evals import with_evals
-from regauge.cli._meter import Meter
-from regauge.cli._stale import stale_files
-from regauge.cli._stale_judgements import PrunedFile, prune_judgements
+from regauge.cli._evals.collected import with_evals
+from regauge.cli._stale.judgements import PrunedFile, prune_judgements
+from regauge.cli._stale.recordings import stale_files
+from regauge.cli._terminal.meter import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line

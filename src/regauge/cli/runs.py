@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._history_text import said_of_sync
-from regauge.cli._terminal import echo
+from regauge.cli._terminal.history import said_of_sync
+from regauge.cli._terminal.text import echo
 from regauge.errors import RegaugeError, StoreError
 from regauge.history import History
 from regauge.printable import printable

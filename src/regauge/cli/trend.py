@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._history_text import (
+from regauge.cli._terminal.history import (
     cost_text,
     interval_bar,
     line_document,
@@ -16,7 +16,7 @@ from regauge.cli._history_text import (
     simulated,
     sparkline,
 )
-from regauge.cli._terminal import echo
+from regauge.cli._terminal.text import echo
 from regauge.history import History, lines_of
 from regauge.project import Project
 from regauge.prompts import find_prompt, prompt_name

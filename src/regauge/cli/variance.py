@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import option_words, with_evals
-from regauge.cli._meter import Meter
-from regauge.cli._terminal import echo
+from regauge.cli._evals.collected import option_words, with_evals
+from regauge.cli._terminal.meter import Meter
+from regauge.cli._terminal.text import echo
 from regauge.errors import UnmeasuredError
 from regauge.project import Project
 from regauge.refine import outcomes_of, shown, variance_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._terminal import echo
+from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
 from regauge.refine import evidence_lines, reject
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import end_interrupted
-from regauge.cli._meter import Meter
-from regauge.cli._terminal import echo
+from regauge.cli._evals.collected import end_interrupted
+from regauge.cli._terminal.meter import Meter
+from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
 from regauge.refine import CUT_OFF, find_refinement, headline, remember_status
 from regauge.reports import money
@@ -18,7 +18,7 @@ from regauge.reports import money
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from regauge.cli._refine_take import Taking
+    from regauge.cli._refine.take import Taking
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine import Note, Refinement, Run, State

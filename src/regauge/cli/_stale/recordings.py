@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.cli._calibrations import lint_calibrations
-from regauge.cli._cases_of_prompt import cases_of_prompt
-from regauge.cli._evals import NotCollectedError, with_evals
-from regauge.cli._judges_of_evals import judges_in
-from regauge.cli._stale_judgements import lint_judgements
+from regauge.cli._calibration.standings import lint_calibrations
+from regauge.cli._evals.cases import cases_of_prompt
+from regauge.cli._evals.collected import NotCollectedError, with_evals
+from regauge.cli._evals.judges import judges_in
+from regauge.cli._stale.judgements import lint_judgements
 from regauge.errors import Fault, RecordingError, RegaugeError
 from regauge.runner import needed_keys
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from regauge.cli._baseline_done import AskedEval, AskedPrompt, Done, summary
-from regauge.cli._baseline_text import uncommitted_notes
-from regauge.cli._meter import Meter
-from regauge.cli._terminal import echo
+from regauge.cli._baseline.done import AskedEval, AskedPrompt, Done, summary
+from regauge.cli._baseline.text import uncommitted_notes
+from regauge.cli._terminal.meter import Meter
+from regauge.cli._terminal.text import echo
 from regauge.gate import ControlNumbers, policy_of
 from regauge.gate.baselines import (
     AskedRedraw,

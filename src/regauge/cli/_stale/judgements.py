@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.cli._cases_of_prompt import cases_of_prompt
+from regauge.cli._evals.cases import cases_of_prompt
 from regauge.errors import Fault
 from regauge.runner import judges_file
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from regauge.cli._evals import with_evals
-from regauge.cli._terminal import echo
+from regauge.cli._evals.collected import with_evals
+from regauge.cli._terminal.text import echo
 from regauge.errors import RegaugeError, UsageError
 from regauge.gate import estimate
 from regauge.pytest_gate import request_key

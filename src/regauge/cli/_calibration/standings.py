@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from regauge.cli._judges_of_evals import UsedJudge
+    from regauge.cli._evals.judges import UsedJudge
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
     from regauge.project import Project

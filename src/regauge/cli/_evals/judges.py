@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from regauge.cli._evals import NoEvalsError, with_evals
+from regauge.cli._evals.collected import NoEvalsError, with_evals
 from regauge.errors import UsageError
 from regauge.judges import JudgeContext, ModelJudge, pairwise, rubric
 from regauge.judges.calibration import file_stem

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from regauge.cli._finding import Finding
+from regauge.cli._doctor.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from regauge.cli._finding import Level
+    from regauge.cli._doctor.finding import Level
     from regauge.datasets import Dataset, GoldenCase
     from regauge.prompts import Prompt
 

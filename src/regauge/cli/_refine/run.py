@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import option_words, with_evals
-from regauge.cli._refine_end import conducted, ended, left_at, saying, shown_run
-from regauge.cli._refine_review import check_terminal, reviewed
-from regauge.cli._refine_take import Taking
-from regauge.cli._terminal import echo
+from regauge.cli._evals.collected import option_words, with_evals
+from regauge.cli._refine.end import conducted, ended, left_at, saying, shown_run
+from regauge.cli._refine.review import check_terminal, reviewed
+from regauge.cli._refine.take import Taking
+from regauge.cli._terminal.text import echo
 from regauge.project import Project
 from regauge.refine import (
     Refinement,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals import with_evals
-from regauge.cli._refine_end import conducted, ended, left_at, saying
-from regauge.cli._refine_named import NamedRun
-from regauge.cli._refine_run import EPILOG
-from regauge.cli._refine_take import Taking
+from regauge.cli._evals.collected import with_evals
+from regauge.cli._refine.end import conducted, ended, left_at, saying
+from regauge.cli._refine.named import NamedRun
+from regauge.cli._refine.run import EPILOG
+from regauge.cli._refine.take import Taking
 from regauge.project import Project
 from regauge.refine import Refinement, RunOptions, find_refinement, only_one
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.cli._calibrations import lint_labels, standings
-from regauge.cli._doctor_cases import duplicates, leaks
-from regauge.cli._evals import NotCollectedError, with_evals
-from regauge.cli._finding import Finding, findings_of
-from regauge.cli._judges_of_evals import judges_in
-from regauge.cli._stale import recording_faults, untold_reasons
+from regauge.cli._calibration.standings import lint_labels, standings
+from regauge.cli._doctor.cases import duplicates, leaks
+from regauge.cli._doctor.finding import Finding, findings_of
+from regauge.cli._evals.collected import NotCollectedError, with_evals
+from regauge.cli._evals.judges import judges_in
+from regauge.cli._stale.recordings import recording_faults, untold_reasons
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, RegaugeError
 from regauge.gate.baselines import baseline_faults

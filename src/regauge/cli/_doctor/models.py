@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from regauge.cli._finding import Finding
+from regauge.cli._doctor.finding import Finding
 from regauge.errors import ProviderError, UsageError
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import date
 
-    from regauge.cli._finding import Level
+    from regauge.cli._doctor.finding import Level
     from regauge.project import Settings
 
 __all__ = ["model_findings"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._terminal import echo
+from regauge.cli._terminal.text import echo
 from regauge.project import Project
 from regauge.refine import FateTable, edits_of_runs
 from regauge.wording import plural

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from regauge.cli import INTERRUPTED
-from regauge.cli._meter import clear_line
+from regauge.cli._terminal.meter import clear_line
 from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.prompts import find_prompt
 from regauge.runner import Plan, spec_of

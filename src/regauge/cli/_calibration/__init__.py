@@ -1,0 +1,1 @@
+"""Which judges gate, and what a calibration says to people."""

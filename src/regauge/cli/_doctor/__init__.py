@@ -1,0 +1,1 @@
+"""What `regauge doctor` looks at."""

@@ -1,0 +1,1 @@
+"""The evals of a project, as commands that need their plan collect them."""

@@ -1,0 +1,1 @@
+"""What is kept of model calls that no eval asks for any more."""
