@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 from regauge.judges._advice_kinds import SAYINGS
 
 if TYPE_CHECKING:
+    from regauge.criteria import Criterion
     from regauge.digests import JSON
-    from regauge.judges._advice_kinds import Criterion, Saying
+    from regauge.judges._advice_kinds import Saying
     from regauge.judges._rule import Rule
 
 __all__ = ["advice_of", "criterion_of"]
@@ -58,6 +59,8 @@ def advice_of(judge: Rule, *, field: str | None = None, negated: bool = False) -
 
 def criterion_of(judge: Rule) -> Criterion:
     """What a rule is about; one made of several goes by them, where they agree."""
+    if judge.about is not None:
+        return judge.about
     saying = SAYINGS.get(judge.kind)
     if saying is not None:
         return saying.criterion

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
+from regauge.judges._criteria import criterion_named
+
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
+    from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeContext, ModelJudge
     from regauge.prompts import Evaluator, Prompt, RubricSpec
@@ -50,6 +53,8 @@ BUILT_IN: Final[Mapping[str, str]] = {
 }
 """What `uses: github/NAME` asks, in regauge's own words."""
 
+_AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnboundChoice:
@@ -60,16 +65,26 @@ class UnboundChoice:
         prompt: What is asked, as a prompt of its own.
         spec: The choices and their scores.
         model: Who is asked, as the file states it; None for the judge model of the project.
+        criterion: What it is about.
     """
 
     name: str
     prompt: Prompt
     spec: RubricSpec
     model: str | None
+    criterion: Criterion = "relevance"
 
     def named(self, name: str) -> UnboundChoice:
         """The same evaluator under a name of your choice."""
         return replace(self, name=name)
+
+    def judging(self, criterion: str) -> UnboundChoice:
+        """The same evaluator, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> ModelJudge:
         """The judge itself.
@@ -82,6 +97,7 @@ class UnboundChoice:
 
         return RubricJudge(
             name=self.name,
+            criterion=self.criterion,
             prompt=self.prompt,
             spec=self.spec,
             asked=model_of(self.model, None, context, judge=self.name),
@@ -125,7 +141,8 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
 
 def built_in(name: str, plugin: str, prompt: Prompt) -> UnboundChoice:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
-    return _made(name, prompt, asks=BUILT_IN[plugin], system="", choices=_GRADES, model=None)
+    made = _made(name, prompt, asks=BUILT_IN[plugin], system="", choices=_GRADES, model=None)
+    return made.judging("correctness") if plugin in _AGAINST_FACTS else made
 
 
 def _made(

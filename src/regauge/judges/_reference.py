@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.judges._advice_kinds import SAYINGS
 from regauge.judges._rule_factory import RuleFactory
 from regauge.judges._rule_parameters import form_of
 
@@ -38,6 +39,7 @@ class JudgeDescription:
         form: The parameters as one writes them.
         summary: One sentence.
         text: The rest of the description.
+        criterion: The kind of quality it is about; empty where that depends on its parts.
         codes: The stable words of its failures.
         example: A session of Python that shows it.
     """
@@ -48,6 +50,7 @@ class JudgeDescription:
     summary: str
     text: str
     parameters: tuple[ParameterDescription, ...]
+    criterion: str
     codes: tuple[str, ...]
     example: str
 
@@ -73,6 +76,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
         summary=summary.strip(),
         text=rest.strip(),
         parameters=tuple(_parameters(signature, texts)) if signature else (),
+        criterion=SAYINGS[name].criterion if factory and name in SAYINGS else "",
         codes=factory.codes if factory else (),
         example=f">>> {example}".strip() if example else "",
     )
@@ -147,6 +151,9 @@ for what a model wrote: an answer they cannot read fails with a reason.
   near the answer is in meaning, and [its vectors are recorded](recordings.md).
 - `rubric`, `verified_claims`, `panel` and `pairwise` are no rules: they
   [ask a model](rubrics.md), and decide once they are calibrated.
+- Every judge counts under one criterion: `correctness`, `completeness`, `format` or `relevance`.
+  A rule has that of its kind, a combination that of its parts where they agree, and a function
+  of yours `correctness`; `.judging("completeness")` counts any judge under another one.
 - In YAML a judge is its name, or its name with parameters: `max_words: 40`,
   `max_words: {n: 40, field: reason}`, `not: {contains: TODO}`.
 
@@ -181,6 +188,8 @@ def _entry(judge: JudgeDescription) -> str:
     ]
     if rows:
         lines.append("\n| parameter | default | |\n|---|---|---|\n" + "\n".join(rows))
+    if judge.criterion:
+        lines.append(f"\nCounts under {judge.criterion}.")
     if judge.codes:
         lines.append("\nFails as " + ", ".join(f"`{code}`" for code in judge.codes) + ".")
     if judge.example:

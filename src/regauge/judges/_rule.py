@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.judges._answer import Answer
+from regauge.judges._criteria import criterion_named
 from regauge.judges._path import MISSING, Missing, parse_path
 from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._advice_kinds import Criterion
     from regauge.providers import Completion
 
 __all__ = [
@@ -43,6 +44,8 @@ class Rule:
         description: What it looks at, in a sentence; no part of the digest.
         parts: The rules it is made of.
         instruction: What a prompt should say for it, in its author's words; no part of the digest.
+        about: The criterion its author counts it under; None for that of its kind. No part of the
+            digest.
     """
 
     kind: str
@@ -53,6 +56,7 @@ class Rule:
     description: str = ""
     parts: tuple[Rule, ...] = ()
     instruction: str = ""
+    about: Criterion | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Judge one completion of one case, at once.
@@ -84,6 +88,21 @@ class Rule:
         """The same rule with your own words for what a prompt should say for it."""
         return replace(self, instruction=instruction)
 
+    def judging(self, criterion: str) -> Rule:
+        """The same rule, counted under another criterion.
+
+        >>> from regauge.judges import max_words
+        >>> max_words(40).criterion, max_words(40).judging("relevance").criterion
+        ('format', 'relevance')
+
+        Args:
+            criterion: `correctness`, `completeness`, `format` or `relevance`.
+
+        Raises:
+            UsageError: It is none of them.
+        """
+        return replace(self, about=criterion_named(criterion, judge=self.name))
+
     def advice(self) -> str:
         """The instruction a prompt should hold for this rule; empty where nobody can say.
 
@@ -108,7 +127,7 @@ class Rule:
 
     @property
     def criterion(self) -> Criterion:
-        """What kind of quality it is about: `format` for shape and length, and so on."""
+        """What kind of quality it is about: as its author says, else by its kind."""
         from regauge.judges._advice import criterion_of
 
         return criterion_of(self)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._criteria import criterion_named
 from regauge.judges._evidence import shown
 from regauge.judges._types import Verdict, failed
 from regauge.judges.rules._likeness import reference_text, similarity
@@ -23,6 +24,7 @@ from regauge.providers import parse_model_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.judges._rule import Rule
     from regauge.providers import Completion
@@ -80,6 +82,7 @@ class SemanticJudge:
     Attributes:
         embedder: What gives the vectors, or the name of the model that does.
         fallback: What judges instead when the embedder cannot be asked; None for no verdict.
+        criterion: What it is about; no part of the digest.
     """
 
     embedder: Embedder
@@ -89,6 +92,7 @@ class SemanticJudge:
     at_most: float | None
     fallback: Rule | None
     name: str
+    criterion: Criterion = "correctness"
 
     @property
     def digest(self) -> str:
@@ -108,6 +112,14 @@ class SemanticJudge:
     def named(self, name: str) -> SemanticJudge:
         """The same judge under a name of your choice."""
         return replace(self, name=name)
+
+    def judging(self, criterion: str) -> SemanticJudge:
+        """The same judge, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     async def prepare(self, completion: Completion, case: GoldenCase) -> None:
         """Have the vectors given that a verdict will ask for.

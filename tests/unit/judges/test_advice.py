@@ -155,6 +155,9 @@ def test_a_rule_of_somebody_else_says_nothing_until_its_author_does() -> None:
         (judges.contains("a"), "completeness"),
         (judges.field_equals("x"), "correctness"),
         (judges.is_refusal(), "relevance"),
+        (judges.no_secrets(), "format"),
+        (judges.max_words(5).judging("relevance"), "relevance"),
+        (~judges.max_words(5).judging("relevance"), "relevance"),
     ],
     ids=lambda part: part.name if isinstance(part, Rule) else part,
 )

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
+from regauge.judges._criteria import criterion_named
 from regauge.judges.deepeval._fields import Fields
 from regauge.judges.deepeval._installed import NO_MODEL, metric_name
 from regauge.judges.deepeval._judge import DeepevalJudge
@@ -17,12 +18,27 @@ from regauge.providers import parse_model_id
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeContext
 
 __all__ = ["DeepevalDeclaration", "deepeval"]
 
 _COLDEST: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
+_CRITERIA: Final[Mapping[str, Criterion]] = MappingProxyType({
+    "ArgumentCorrectness": "correctness",
+    "ContextualRecall": "completeness",
+    "ExactMatch": "correctness",
+    "Faithfulness": "correctness",
+    "Hallucination": "correctness",
+    "JsonCorrectness": "format",
+    "PatternMatch": "format",
+    "PromptAlignment": "format",
+    "Summarization": "completeness",
+    "TaskCompletion": "completeness",
+    "ToolCorrectness": "correctness",
+})  # fmt: skip
+"""What metrics are about; all others judge how well an answer serves what was asked."""
 _OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
 
 
@@ -38,6 +54,7 @@ class DeepevalDeclaration:
         model: The judge model, as `provider:model`; None for the one of the project.
         parameters: How it is asked.
         threshold: What the score is held to; None for the metric's own.
+        criterion: What it is about.
     """
 
     metric: Any
@@ -47,10 +64,19 @@ class DeepevalDeclaration:
     model: str | None
     parameters: Mapping[str, JSON]
     threshold: float | None
+    criterion: Criterion = "relevance"
 
     def named(self, name: str) -> DeepevalDeclaration:
         """The same judge under a name of your choice."""
         return replace(self, name=name, fields=replace(self.fields, judge=name))
+
+    def judging(self, criterion: str) -> DeepevalDeclaration:
+        """The same judge, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> DeepevalJudge:
         """The judge itself; deepeval is not imported for it.
@@ -71,6 +97,7 @@ class DeepevalDeclaration:
             metric=metric,
             options=_read(self.options, context.project.root),
             name=self.name,
+            criterion=self.criterion,
             fields=self.fields,
             model=parse_model_id(name, at=self.name) if name and asks else None,
             parameters=self.parameters,
@@ -139,6 +166,7 @@ def deepeval(
         model=model,
         parameters=dict(parameters),
         threshold=threshold,
+        criterion=_CRITERIA.get(_label(metric), "relevance"),
     )
 
 

@@ -24,6 +24,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls
@@ -50,6 +51,7 @@ class DeepevalJudge:
         model: Who is asked; None for metrics that ask nobody.
         parameters: How it is asked.
         threshold: What the score is held to; None for the metric's own.
+        criterion: What it is about; no part of any digest.
         measurement_digest: Over metric, options, fields, model, parameters, and deepeval's version
             and prompts.
     """
@@ -61,6 +63,7 @@ class DeepevalJudge:
     model: ModelId | None
     parameters: Mapping[str, JSON]
     threshold: float | None
+    criterion: Criterion = "relevance"
     measurement_digest: str = field(init=False)
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._answer import Answer, Expected
+from regauge.judges._criteria import criterion_named
 from regauge.judges._evidence import quote
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import ask, together
@@ -25,6 +26,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls, JudgeContext
@@ -50,6 +52,7 @@ class UnboundClaims:
         at_least: The share of supported claims that passes.
         model: Who is asked, as `provider:model`; None for what the project says.
         field: The part of the answer that is checked; empty for all of it.
+        criterion: What it is about.
     """
 
     source: str | Expected
@@ -57,10 +60,19 @@ class UnboundClaims:
     model: str | None
     field: str
     name: str
+    criterion: Criterion = "correctness"
 
     def named(self, name: str) -> UnboundClaims:
         """The same judge under a name of your choice."""
         return replace(self, name=name)
+
+    def judging(self, criterion: str) -> UnboundClaims:
+        """The same judge, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> ClaimsJudge:
         """The judge, with the prompts of its steps read.
@@ -71,6 +83,7 @@ class UnboundClaims:
         """
         return ClaimsJudge(
             name=self.name,
+            criterion=self.criterion,
             source=self.source,
             prompts={name: _prompt(name, context) for name in _STEPS},
             asked=model_of(self.model, None, context, judge=self.name),

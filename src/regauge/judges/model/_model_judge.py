@@ -11,6 +11,7 @@ from regauge.digests import digest_of
 from regauge.judges._outside_run import outside_run
 
 if TYPE_CHECKING:
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import Verdict
@@ -26,10 +27,12 @@ class RunOnlyJudge(ABC):
     Attributes:
         name: What people read; labels and calibration are filed under it.
         at_least: The score from 0 to 1 that passes.
+        criterion: What it is about; no part of the digest.
     """
 
     name: str
     at_least: float
+    criterion: Criterion
 
     @abstractmethod
     def _made_of(self) -> dict[str, JSON]:

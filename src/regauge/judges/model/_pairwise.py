@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.judges._answer import Answer, Expected
+from regauge.judges._criteria import criterion_named
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
@@ -16,6 +17,7 @@ from regauge.judges.model._reply import read_completion
 from regauge.judges.model._reply_form import reply_form
 
 if TYPE_CHECKING:
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls, JudgeContext
@@ -71,6 +73,7 @@ class UnboundPair:
         rubric: The name of a rubric of the kind `pair`.
         against: What the answer is compared with.
         at_least: The score that passes: 1 for a win, 0.5 for a tie; None for what the file says.
+        criterion: What it is about.
     """
 
     rubric: str
@@ -80,10 +83,19 @@ class UnboundPair:
     field: str
     version: str | None
     name: str
+    criterion: Criterion = "relevance"
 
     def named(self, name: str) -> UnboundPair:
         """The same judge under a name of your choice."""
         return replace(self, name=name)
+
+    def judging(self, criterion: str) -> UnboundPair:
+        """The same judge, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> PairJudge:
         """The judge, with its rubric read.
@@ -101,6 +113,7 @@ class UnboundPair:
             )
         return PairJudge(
             name=self.name,
+            criterion=self.criterion,
             prompt=prompt,
             spec=spec,
             asked=model_of(self.model, prompt, context, judge=self.name),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
+from regauge.judges._criteria import criterion_named
 from regauge.judges._evidence import number
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
@@ -21,6 +22,7 @@ from regauge.judges.model._reply_form import reply_form
 from regauge.judges.model._votes import check_reducer, count
 
 if TYPE_CHECKING:
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._answer import Expected
@@ -46,6 +48,7 @@ class UnboundRubric:
         model: Who is asked, as `provider:model`; None for what the file or the project says.
         field: The part of the answer that is judged; empty for all of it.
         reference: What `{{reference}}` stands for; None for `expected.reference`.
+        criterion: What it is about.
     """
 
     rubric: str
@@ -57,10 +60,19 @@ class UnboundRubric:
     field: str
     reference: Expected | None
     name: str
+    criterion: Criterion = "relevance"
 
     def named(self, name: str) -> UnboundRubric:
         """The same judge under a name of your choice."""
         return replace(self, name=name)
+
+    def judging(self, criterion: str) -> UnboundRubric:
+        """The same judge, counted under another criterion.
+
+        Raises:
+            UsageError: There is no such criterion.
+        """
+        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> RubricJudge:
         """The judge, with its rubric read.
@@ -78,6 +90,7 @@ class UnboundRubric:
             )
         return RubricJudge(
             name=self.name,
+            criterion=self.criterion,
             prompt=prompt,
             spec=spec,
             asked=model_of(self.model, prompt, context, judge=self.name),

@@ -1,0 +1,11 @@
+"""The kinds of quality that a judge can be about."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+__all__ = ["CRITERIA", "Criterion"]
+
+Criterion = Literal["correctness", "completeness", "format", "relevance"]
+
+CRITERIA: Final[tuple[Criterion, ...]] = get_args(Criterion)
