@@ -23,6 +23,7 @@ from regauge.judges._asking import (
     Standing,
     UnboundJudge,
 )
+from regauge.judges._criteria import criterion_of
 from regauge.judges._evaluators import (
     cases_from_test_data,
     judges_from_evaluators,
@@ -137,6 +138,7 @@ __all__ = [
     "contains_html",
     "contains_json",
     "contains_xml",
+    "criterion_of",
     "csv_parses",
     "deepeval",
     "describe",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regauge.refine.evidence._clusters import Check, Cluster, Criterion, diagnose, tail
+from regauge.refine.evidence._clusters import Check, Cluster, diagnose, tail
 from regauge.refine.evidence._evidence import better_p, mean_effect, worse_p
 from regauge.refine.evidence._gain import gain_of
 from regauge.refine.evidence._tally import CheckOutcome, Outcome, Tally
@@ -12,7 +12,6 @@ __all__ = [
     "Check",
     "CheckOutcome",
     "Cluster",
-    "Criterion",
     "Outcome",
     "Tally",
     "Variance",

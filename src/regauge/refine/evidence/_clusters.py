@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import comb
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN, Count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from regauge.criteria import Criterion
     from regauge.refine._policy import TestPolicy
     from regauge.refine.evidence._tally import Tally
 
-__all__ = ["Check", "Cluster", "Criterion", "Diagnosis", "diagnose", "tail"]
-
-Criterion = Literal["format", "correctness", "completeness", "relevance"]
+__all__ = ["Check", "Cluster", "Diagnosis", "diagnose", "tail"]
 
 # Structure first, then content, then wording: an answer of the wrong form hides what it says.
 _ORDER: dict[Criterion, int] = {"format": 0, "completeness": 1, "correctness": 2, "relevance": 3}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import GitError, PromptError, UsageError
 from regauge.gate import REVISION_FIRST
+from regauge.judges import criterion_of
 from regauge.prompts import (
     Repository,
     input_text,
@@ -20,7 +21,7 @@ from regauge.prompts import (
 )
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.edits import PromptText
-from regauge.refine.evidence import Check, Criterion
+from regauge.refine.evidence import Check
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Setting, floor_calls
 from regauge.refine.proposers import load_examples
@@ -275,11 +276,9 @@ def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:
 def _check(judge: Judge) -> Check:
     """A judge as the loop knows it; one that gives no advice of its own has none."""
     advice = getattr(judge, "advice", None)
-    criterion = getattr(judge, "criterion", "correctness")
-    known = get_args(Criterion)
     return Check(
         name=judge.name,
-        criterion=cast("Criterion", criterion) if criterion in known else "correctness",
+        criterion=criterion_of(judge),
         advice=str(advice()) if callable(advice) else "",
         description=str(getattr(judge, "description", "") or ""),
     )
