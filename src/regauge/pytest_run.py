@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,7 +49,7 @@ from regauge.runner import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import Suggesting
@@ -80,6 +80,9 @@ class PytestRun:
 
     def __init__(self, config: pytest.Config, *, run_id: str) -> None:
         self._config = config
+        seldom = ExitStack()
+        seldom.enter_context(collecting_seldom())
+        config.add_cleanup(seldom.close)  # items are made, too, of many objects that stay
         worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._worker_id: str | None = worker["workerid"] if worker else None
         self._project = Project.find(config.rootpath)
@@ -166,13 +169,11 @@ class PytestRun:
 
     def plan(self, items: Sequence[pytest.Item]) -> None:
         """Plan the evals among the selected items, and tell other plugins."""
-        cases = [planned for item in items if (planned := _planned_case(item)) is not None]
-        self._nodes = {
-            id(planned): item.nodeid
-            for item in items
-            if (planned := _planned_case(item)) is not None
-        }
-        self._session.prepare(cases)
+        evals = [(item, planned) for item in items if (planned := _planned_case(item)) is not None]
+        if self._gate is not None:
+            self._nodes = {id(planned): item.nodeid for item, planned in evals}
+        _locate([item for item, _ in evals])
+        self._session.prepare([planned for _, planned in evals])
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
 
     @contextmanager
@@ -184,7 +185,7 @@ class PytestRun:
             self._gate.run(self._nodes, say=self._say)
             yield
             return
-        with collecting_seldom(), loggers_may_appear(), self._session.running():
+        with loggers_may_appear(), self._session.running():
             yield
 
     def result(self, request: pytest.FixtureRequest) -> EvalResult:
@@ -468,6 +469,24 @@ def _planned_case(item: pytest.Item) -> PlannedCase | None:
         return None
     planned = callspec.params.get(_FIXTURE)
     return planned if isinstance(planned, PlannedCase) else None
+
+
+def _locate(items: Iterable[pytest.Item]) -> None:
+    """Work out where evals stand once for all cases of a function.
+
+    pytest looks it up in the file system for each of them, which takes a tenth of a replayed run.
+    """
+    places: dict[tuple[int, str], tuple[str, int | None, str]] = {}
+    for item in items:
+        if type(item) is not pytest.Function:
+            continue  # it may have a place of its own
+        function = (id(item.parent), item.originalname)
+        if function in places:
+            path, line, start = places[function]
+            item.location = (path, line, f"{start}{item.name}")
+        elif item.location[2].endswith(item.name):
+            path, line, name = item.location
+            places[function] = (path, line, name.removesuffix(item.name))
 
 
 def _words(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:

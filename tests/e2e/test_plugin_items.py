@@ -144,6 +144,43 @@ def test_methods_and_several_evals_of_one_prompt_share_answers(
     assert len(live.recordings()) == 5
 
 
+def test_every_item_says_where_it_stands(project: EvalProject):
+    """All cases of a function stand in one place, which is looked up once."""
+    eval_of = "@golden('triage', judges=[min_chars(1)])\ndef {}(result):\n    result.check()\n"
+    lines = ["from regauge import golden", "from regauge.judges import min_chars", ""]
+    own = "class Own(pytest.Function):\n    def reportinfo(self): return self.path, 41, 'own'\n"
+    project.eval(
+        "\n".join(lines)
+        + eval_of.format("test_first")
+        + "class TestTriage:\n    "
+        + eval_of.format("test_second")
+        .replace("\n", "\n    ")
+        .replace("(result)", "(self, result)")
+    )
+    project.write(
+        "evals/conftest.py",
+        f"import pytest\n\n{own}\n"
+        "@pytest.hookimpl(wrapper=True)\n"
+        "def pytest_pycollect_makeitem(name):\n"
+        "    items = yield\n"
+        "    if name == 'test_first':\n"
+        "        items[0].__class__ = Own\n"
+        "    return items\n\n"
+        "def pytest_runtest_logstart(nodeid, location):\n"
+        "    print('at', *location)\n",
+    )
+    result = project.run("-s", "-k", "disk-000 or disk-001 or disk-002")
+    assert result.ret == 0
+    assert [line.partition("at ")[2] for line in result.outlines if "at evals" in line] == [
+        "evals/test_triage.py 41 own",
+        "evals/test_triage.py 2 test_first[disk-001]",
+        "evals/test_triage.py 2 test_first[disk-002]",
+        "evals/test_triage.py 6 TestTriage.test_second[disk-000]",
+        "evals/test_triage.py 6 TestTriage.test_second[disk-001]",
+        "evals/test_triage.py 6 TestTriage.test_second[disk-002]",
+    ]
+
+
 def test_two_workers_come_to_what_one_process_does(live: EvalProject, endpoint: Endpoint):
     endpoint.latency_s = 0.02
     live.golden(live.case(number, ok=number % 7 != 0) for number in range(40))
