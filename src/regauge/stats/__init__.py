@@ -42,11 +42,19 @@ from regauge.stats._intervals import (
 )
 from regauge.stats._policy import CasePolicy, CriticalPolicy, SuitePolicy
 from regauge.stats._scores import score_p_value
+from regauge.stats._spread import (
+    Arms,
+    VarianceFall,
+    steadier_p_value,
+    variance_fall,
+    verdict_variance,
+)
 from regauge.stats._suite import expected_failures, failure_weight, suite_p_value
 
 __all__ = [
     "CANDIDATE_MIXTURE",
     "MAIN_MIXTURE",
+    "Arms",
     "BetaComponent",
     "CasePolicy",
     "ConfusionMatrix",
@@ -56,6 +64,7 @@ __all__ = [
     "Interval",
     "PositionFlips",
     "SuitePolicy",
+    "VarianceFall",
     "accuracy",
     "benjamini_hochberg",
     "bootstrap_interval",
@@ -77,6 +86,9 @@ __all__ = [
     "sign_flip_p_value",
     "sign_test_p_value",
     "spearman",
+    "steadier_p_value",
     "suite_p_value",
+    "variance_fall",
+    "verdict_variance",
     "wilson",
 ]
