@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "plural", "snake_case"]
+__all__ = ["closest", "did_you_mean", "plural", "snake_case"]
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
@@ -26,11 +26,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("test_data", ["testData", "messages"])
     "did you mean 'testData'?"
     """
+    near = closest(name, known)
+    return f"did you mean {near!r}?" if near else ""
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that may have been meant, or the empty text where none is close.
+
+    Of all misspellings by one letter it finds nearly all at 0.7, as it does at the 0.6 of
+    `difflib`, where it also offers seven times as many names that nobody meant.
+
+    >>> closest("Crtical", ["critical", "required"]), closest("urgent", ["critical", "required"])
+    ('critical', '')
+    """
     from difflib import get_close_matches  # only who errs waits for it
 
     by_form = {snake_case(candidate): candidate for candidate in known}
     close = get_close_matches(snake_case(name), by_form, n=1, cutoff=0.7)
-    return f"did you mean {by_form[close[0]]!r}?" if close else ""
+    return by_form[close[0]] if close else ""
 
 
 def snake_case(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, cast, get_args
 from regauge.datasets._case import GoldenCase, Split, Tier, split_of
 from regauge.datasets._record import KEYS, is_known
 from regauge.datasets._texts import Texts, file_reference
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,11 +181,9 @@ def _word(record: Record, source: Source, key: str, allowed: tuple[str, ...], de
         return default
     if isinstance(value, str) and value in allowed:
         return value
-    near = difflib.get_close_matches(str(value).lower(), allowed, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    source.fault(
-        record.line_of(key), f"no such {key}: {_shown(value)}", f"one of {', '.join(allowed)}{hint}"
-    )
+    near = did_you_mean(str(value), allowed)
+    fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
+    source.fault(record.line_of(key), f"no such {key}: {_shown(value)}", fix)
     return default
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
@@ -15,6 +14,7 @@ from regauge.datasets._texts import Texts
 from regauge.datasets._yaml import read_yaml
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,12 +157,11 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
                 )
             ]
         )
-    near = difflib.get_close_matches(name, [path.stem for path in files], n=1)
-    fix = f"write {shown.as_posix()}/{name}.jsonl"
-    if near:
-        fix = f"did you mean {near[0]!r}?"
-    elif files:
-        fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
+    fix = did_you_mean(name, (path.stem for path in files))
+    if not fix:
+        fix = f"write {shown.as_posix()}/{name}.jsonl"
+        if files:
+            fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
     raise DatasetError(
         [Fault(path=shown, line=None, message=f"no dataset is called {name!r}", fix=fix)]
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault
+from regauge.wording import closest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +94,8 @@ def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -
     shown = {name: name for name in KEYS}
     if word == "column":
         shown["inputs"] = "inputs.<name>"
-    near = difflib.get_close_matches(key.lower(), KEYS, n=1)
+    near = closest(key, KEYS)
     known = f"known {word}s: {', '.join(shown.values())}"
-    fix = f"did you mean {shown[near[0]]!r}?" if near else known
+    fix = f"did you mean {shown[near]!r}?" if near else known
     source.fault(line, f"unknown {word} {key!r}", fix)
     return False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 from pathlib import Path, PurePosixPath
 from typing import cast
+
+from regauge.wording import closest
 
 __all__ = ["Texts", "file_reference"]
 
@@ -93,6 +94,6 @@ class Texts:
         names: list[str] = []
         if folder.is_dir():
             names = sorted(path.name for path in folder.iterdir())[:_LISTED_MAX]
-        near = difflib.get_close_matches(inner.name, names, n=1)
-        hint = f"; did you mean {str(inner.parent / near[0])!r}?" if near else ""
+        near = closest(inner.name, names)
+        hint = f"; did you mean {str(inner.parent / near)!r}?" if near else ""
         return f"there is no file {reference!r} in the folder {self._shown!r}{hint}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +11,7 @@ from regauge.judges._answer import Expected
 from regauge.judges._rule import Rule, negated
 from regauge.judges._rule_factory import RuleFactory
 from regauge.judges.rules._combine import not_
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     import inspect
@@ -106,8 +106,7 @@ def _kind(name: str) -> Callable[..., Judge]:
     kinds = judge_kinds()
     if name in kinds:
         return kinds[name]
-    near = difflib.get_close_matches(name, kinds, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`regauge judges` lists them"
+    hint = did_you_mean(name, kinds) or "`regauge judges` lists them"
     raise UsageError(f"no judge {name!r}; {hint}")
 
 

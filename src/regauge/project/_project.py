@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 
 from regauge.errors import ConfigError, Fault, UsageError
 from regauge.project._settings import SETTING_NAMES, Settings
+from regauge.wording import did_you_mean
 
 __all__ = ["Project"]
 
@@ -155,8 +155,7 @@ def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem:
     fix = ""
     if problem == "Extra inputs are not permitted":
         problem = "no such setting"
-        near = difflib.get_close_matches(key, SETTING_NAMES, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else "remove it"
+        fix = did_you_mean(key, SETTING_NAMES) or "remove it"
     name = ".".join(str(part) for part in ("tool", "regauge", *where))
     return Fault(
         path=path, line=line, message=f"{name}: {problem.removeprefix('Value error, ')}", fix=fix

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from regauge.digests import digest_of
 from regauge.errors import Fault, RenderError
 from regauge.prompts._template import compile_template, input_text
 from regauge.prompts._types import Message, PromptVersion
+from regauge.wording import closest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,7 +169,7 @@ class Prompt:
                 f"remove it from the case, or use {{{{{name}}}}} in a message",
             )
             for name in unused
-            if not get_close_matches(name, missing)
+            if not closest(name, missing)
         ]
         raise RenderError(faults)
 
@@ -190,7 +190,5 @@ class Prompt:
 
 
 def _rename(missing: str, unused: list[str]) -> str:
-    close = get_close_matches(missing, unused, n=1)
-    return (
-        f"the case gives {close[0]!r}, which no message uses: is it {missing!r}?" if close else ""
-    )
+    close = closest(missing, unused)
+    return f"the case gives {close!r}, which no message uses: is it {missing!r}?" if close else ""

@@ -249,7 +249,7 @@ def test_a_missing_field_says_how_to_name_it():
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: bound(deepeval("Faithful")), "did you mean 'FaithfulnessMetric'"),
+        (lambda: bound(deepeval("Faithful")), "did you mean 'Faithfulness'?"),
         (lambda: deepeval("Faithfulness", fields={"source": "inputs.x"}), "no field 'source'"),
         (lambda: deepeval("Faithfulness", fields={"context": "report"}), "write inputs.NAME"),
         (lambda: deepeval("Faithfulness", threshold=2), "from 0 to 1"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
@@ -13,6 +12,7 @@ from regauge.judges import JudgeContext, ModelJudge, pairwise, rubric
 from regauge.judges.calibration import file_stem
 from regauge.prompts import load_prompt
 from regauge.providers import parse_model_id
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +120,7 @@ def _unused_rubric(
     file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
     if not file.is_file():
         names = ", ".join(known) or "none"
-        near = difflib.get_close_matches(name, known, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else f"write {project.relative(file)}"
+        fix = did_you_mean(name, known) or f"write {project.relative(file)}"
         raise UsageError(
             f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
         )

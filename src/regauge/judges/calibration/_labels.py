@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from regauge.datasets import Record, Source, read_jsonl
 from regauge.digests import JSON, digest_of
 from regauge.errors import DatasetError
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,8 +149,8 @@ def load_labels(judge: str, project: Project) -> Labels:
 
 def _near(judge: str, project: Project) -> str:
     known = [path.stem for path in sorted(project.labels_dir.glob("*.jsonl"))]
-    near = difflib.get_close_matches(file_stem(judge), known, n=1)
-    return f"\n  or did you mean {near[0]!r}?" if near else ""
+    near = did_you_mean(file_stem(judge), known)
+    return f"\n  or {near}" if near else ""
 
 
 def _kind(record: Record) -> LabelKind:
@@ -190,8 +190,7 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
 def _label(record: Record, source: Source) -> Label:
     for key in record.values:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key.lower(), _KEYS, n=1)
-            fix = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_KEYS)}"
+            fix = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
             source.fault(record.line, f"unknown key {key!r}", fix)
     texts = {key: _text(record, key, source) for key in _TEXTS}
     kind = _kind(record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import hashlib
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from regauge.errors import UsageError
+from regauge.wording import did_you_mean
 
 __all__ = ["NO_MODEL", "installed_version", "metric_name", "templates_digest"]
 
@@ -95,6 +95,6 @@ def metric_name(name: str) -> str:
     for full in (name, f"{name}Metric"):
         if full in exported:
             return full
-    near = difflib.get_close_matches(name, exported, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(exported)}"
+    both_forms = [*exported, *(full.removesuffix("Metric") for full in exported)]
+    hint = did_you_mean(name, both_forms) or f"there are {', '.join(exported)}"
     raise UsageError(f"deepeval {installed_version()} has no metric {name!r}; {hint}")

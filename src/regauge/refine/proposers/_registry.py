@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, TypeAlias
 
 from regauge.errors import UsageError
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +71,6 @@ def _loaded(name: str) -> MakesProposer:
                     f"proposer {name!r} ({point.value}) cannot be loaded: {error}"
                 ) from error
             return made
-    near = difflib.get_close_matches(name, proposer_names(), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(proposer_names())}"
+    names = proposer_names()
+    hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
     raise UsageError(f"no proposer {name!r}; {hint}")
