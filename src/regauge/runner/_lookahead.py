@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from regauge.runner._plan import Draw
+    from regauge.runner._window import Window
 
 __all__ = ["Lookahead"]
 
@@ -38,7 +39,7 @@ class Lookahead(Generic[Landed]):
     Args:
         draws: In the order they will be taken.
         perform: Does what one draw takes; what it raises reaches whoever takes that draw.
-        ahead: How many draws may be under way or waiting to be taken; asked again each time.
+        window: How many draws may be under way or waiting to be taken.
         close: Gives back connections when the run is over.
         meanwhile: Called once, when all draws that may be under way are.
     """
@@ -48,13 +49,13 @@ class Lookahead(Generic[Landed]):
         draws: Sequence[Draw],
         *,
         perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
-        ahead: Callable[[], int],
+        window: Window,
         close: Callable[[], Coroutine[Any, Any, None]],
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         self._draws = draws
         self._perform = perform
-        self._ahead = ahead
+        self._window = window
         self._meanwhile: Callable[[], None] | None = meanwhile
         self._close = close
         self._position = {draw.id: n for n, draw in enumerate(draws)}
@@ -65,7 +66,6 @@ class Lookahead(Generic[Landed]):
         self._switch_interval_s = sys.getswitchinterval()
         self._turns = Turns()
         self._loop = self._turns.loop
-        self._moved = asyncio.Event()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="regauge-lookahead", daemon=True)
 
@@ -124,7 +124,7 @@ class Lookahead(Generic[Landed]):
 
     def _advance(self, draw: Draw) -> None:
         self._taken = max(self._taken, self._position[draw.id] + 1)
-        self._loop.call_soon_threadsafe(self._moved.set)
+        self._loop.call_soon_threadsafe(self._window.moved.set)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -144,10 +144,10 @@ class Lookahead(Generic[Landed]):
 
     async def _walk(self) -> None:
         for position, draw in enumerate(self._draws):
-            while position >= self._taken + self._ahead():
+            while position >= self._taken + self._window.size:
                 self._begun()
-                self._moved.clear()
-                await self._moved.wait()
+                self._window.moved.clear()
+                await self._window.moved.wait()
             with self._lock:
                 if draw.id in self._futures or position < self._taken:
                     continue

@@ -7,6 +7,7 @@ import math
 import threading
 import traceback
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from regauge.runner._plan import Draw
     from regauge.runner._question import Question
     from regauge.runner._trial import SourcedCompletion
+    from regauge.runner._window import Window
 
 __all__ = ["ModelJudging", "Used"]
 
@@ -53,6 +55,7 @@ class ModelJudging:
         ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
         measurements: What judges measured before.
         rejudge: Whether what was measured before this run does not count.
+        window: How far models are asked ahead; None where they are not.
     """
 
     def __init__(
@@ -61,10 +64,12 @@ class ModelJudging:
         ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
         measurements: Measurements,
         rejudge: bool,
+        window: Window | None = None,
     ) -> None:
         self._ask = ask
         self._measurements = measurements
         self._rejudge = rejudge
+        self._window = window
         self._counted: set[RecordingKey] = set()
         self._used: dict[str, Used] = {}
         self._prepared: dict[int, tuple[ModelJudge, Future[None]]] = {}
@@ -132,7 +137,7 @@ class ModelJudging:
         key = measurement_key(judge, completion, case, trial=draw.trial)
         line = self._measurements.find(prompt, key, anew=self._rejudge)
         if line is None:
-            await asyncio.wrap_future(self.prepare(judge))
+            await self._ready(judge, draw)
             measurement = await judge.measure_with(completion, case, calls)
             calls.check()
             _checked(judge, judge.verdict_of(measurement))
@@ -156,6 +161,14 @@ class ModelJudging:
         used.calls.update(line.asked)
         # What a replay will find decides, so that both come to the same verdict.
         return _checked(judge, judge.verdict_of(Measurement.from_json(line.measurement))), totals
+
+    async def _ready(self, judge: MemoisedJudge, draw: Draw) -> None:
+        prepared = self.prepare(judge)
+        aside = nullcontext() if self._window is None else self._window.aside(draw.id)
+        if not prepared.done():
+            with aside:
+                await asyncio.wrap_future(prepared)
+        prepared.result()
 
 
 def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:

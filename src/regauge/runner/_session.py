@@ -21,6 +21,7 @@ from regauge.runner._result import EvalResult
 from regauge.runner._stale import recorded_draws
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
+from regauge.runner._window import Window
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -120,12 +121,13 @@ class EvalSession:
             yield
             return
         drawing = self._drawing()
-        self._trials = self._made_by(drawing)
+        window = Window(drawing.ahead, fixed=self.options.ahead is not None)
+        self._trials = self._made_by(drawing, window)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
             draws,
             perform=self._trials.ask,
-            ahead=drawing.ahead,
+            window=window,
             meanwhile=lambda: self._trials.prepare(self.plan.missing),
             close=drawing.aclose,
         ) as self._lookahead:
@@ -252,7 +254,7 @@ class EvalSession:
             workers=self._workers,
         )
 
-    def _made_by(self, drawing: Drawing | None) -> Trials:
+    def _made_by(self, drawing: Drawing | None, window: Window | None = None) -> Trials:
         return Trials(
             answers=self.answers,
             measurements=self.measurements,
@@ -260,4 +262,5 @@ class EvalSession:
             progress=self.progress,
             rejudge=self.options.rejudge,
             drawing=drawing,
+            window=window,
         )

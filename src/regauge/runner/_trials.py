@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regauge.runner._plan import Draw
     from regauge.runner._progress import Progress
     from regauge.runner._trial import JudgedVerdict, SourcedCompletion
+    from regauge.runner._window import Window
 
 __all__ = ["AskedTrial", "Trials"]
 
@@ -60,6 +61,7 @@ class Trials:
         progress: Counts what is asked.
         rejudge: Whether what judges measured is worked out anew from their calls.
         drawing: Asks models; None where none may be asked.
+        window: How far they are asked ahead; None where they are not.
     """
 
     def __init__(
@@ -71,12 +73,15 @@ class Trials:
         progress: Progress,
         rejudge: bool,
         drawing: Drawing | None = None,
+        window: Window | None = None,
     ) -> None:
         self._answers = answers
         self._misses = misses
         self._progress = progress
         self._drawing = drawing
-        self._judging = ModelJudging(ask=self._reply, measurements=measurements, rejudge=rejudge)
+        self._judging = ModelJudging(
+            ask=self._reply, measurements=measurements, rejudge=rejudge, window=window
+        )
 
     async def make(self, draw: Draw) -> Trial:
         """The judged trial of one draw; what goes wrong makes it an unmeasured one."""
