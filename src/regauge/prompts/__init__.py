@@ -16,8 +16,10 @@ from regauge.prompts._lint import lint_prompts, lint_warnings
 from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
 from regauge.prompts._parse import parse_prompt, prompt_name
 from regauge.prompts._prompt import Prompt
+from regauge.prompts._replaceable import Replaceable, replaceable_faults
 from regauge.prompts._rewrite import set_contents
 from regauge.prompts._rubric import RubricKind, RubricSpec
+from regauge.prompts._sections import Section, SectionError, begins_section, section_below
 from regauge.prompts._semver import Part, Semver
 from regauge.prompts._template import input_text
 from regauge.prompts._types import (
@@ -42,12 +44,16 @@ __all__ = [
     "Prompt",
     "PromptLock",
     "PromptVersion",
+    "Replaceable",
     "Repository",
     "Role",
     "RubricKind",
     "RubricSpec",
+    "Section",
+    "SectionError",
     "Semver",
     "VersionRecord",
+    "begins_section",
     "bump",
     "find_prompt",
     "input_text",
@@ -60,6 +66,8 @@ __all__ = [
     "prompt_files",
     "prompt_name",
     "read_prompt_text",
+    "replaceable_faults",
+    "section_below",
     "set_contents",
     "text_at",
     "version_records",

@@ -11,6 +11,7 @@ from regauge.prompts._files import prompt_files
 from regauge.prompts._git import Repository
 from regauge.prompts._lock import LOCK_NAME, PromptLock
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
+from regauge.prompts._replaceable import replaceable_faults
 from regauge.prompts._yaml import read_text
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
             message = f"input {spec.name!r} is declared, but no message uses it"
             fix = f"use {{{{{spec.name}}}}} in a message, or remove the input"
             yield Fault(path=prompt.path, line=line, message=message, fix=fix)
+    yield from replaceable_faults(prompt)
     problem = _schema_problem(prompt)
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))

@@ -18,6 +18,7 @@ from regauge.prompts._declared import (
 from regauge.prompts._parameters import read_parameters
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._reader import Entries, Reader
+from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._response import read_response_format
 from regauge.prompts._rubric import read_rubric
 from regauge.prompts._template import compile_template, first_lines, odd_braces
@@ -44,6 +45,7 @@ TOP_KEYS = (
     "jsonSchema",
     "inputs",
     "rubric",
+    "replaceable",
     "messages",
     "testData",
     "evaluators",
@@ -131,6 +133,8 @@ def _read_fields(
             fields["parameters"] = read_parameters(reader, node, lines)
         elif key == "inputs":
             fields["inputs"] = read_inputs(reader, node, lines)
+        elif key == "replaceable":
+            fields["replaceable"] = read_replaceable(reader, node)
         elif key == "changelog":
             fields["changelog"] = read_changelog(reader, node)
         elif key == "testData":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.prompts._replaceable import Replaceable
     from regauge.prompts._rubric import RubricSpec
     from regauge.prompts._semver import Semver
     from regauge.prompts._template import Template
@@ -40,6 +41,7 @@ class Prompt:
         messages: The templates, in order.
         inputs: What `inputs` declares; None where the file declares nothing, and the variables of
             the templates are the inputs.
+        replaceable: The sections that the refinement loop may replace as a whole.
         test_data: The rows of `testData`.
         warnings: What is odd about the file and yet no reason to refuse it.
         lines: The line, from 1, of places such as `messages`, `messages[0]`, `version`,
@@ -57,6 +59,7 @@ class Prompt:
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
     response_format: Mapping[str, JSON] | None = None
     inputs: tuple[InputSpec, ...] | None = None
+    replaceable: tuple[Replaceable, ...] = ()
     changelog: tuple[ChangelogEntry, ...] = ()
     owner: str | None = None
     test_data: tuple[Mapping[str, JSON], ...] = ()

@@ -45,6 +45,7 @@ def prompt_schema() -> dict[str, JSON]:
             },
             "inputs": _inputs(),
             "rubric": _rubric(),
+            "replaceable": _replaceable(),
             "messages": {
                 "type": "array",
                 "minItems": 1,
@@ -151,6 +152,33 @@ def _rubric() -> dict[str, JSON]:
             "ties": {"type": "boolean"},
             "pass_at": {"type": "number", "minimum": 0, "maximum": 1},
         },
+    }
+
+
+def _replaceable() -> dict[str, JSON]:
+    heading: dict[str, JSON] = {
+        "type": "string",
+        "minLength": 1,
+        "description": "The line that begins it: '## Labels', 'Labels:' or '<labels>'.",
+    }
+    marked: dict[str, JSON] = {
+        "type": "object",
+        "required": ["section"],
+        "additionalProperties": False,
+        "properties": {
+            "section": heading,
+            "message": {"enum": [*get_args(Role)]},
+            "words": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The most words and marks its text may come to have.",
+            },
+        },
+    }
+    return {
+        "description": "Sections that `regauge refine` may replace as a whole.",
+        "type": ["array", "null"],
+        "items": {"anyOf": [heading, marked]},
     }
 
 

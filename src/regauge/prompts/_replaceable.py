@@ -1,0 +1,136 @@
+"""`replaceable`: the sections that the author of a prompt lets be replaced as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast, get_args
+
+import yaml
+
+from regauge.errors import Fault
+from regauge.prompts._sections import SectionError, begins_section, headings, section_below
+from regauge.prompts._types import Role
+from regauge.prompts._yaml import line_of, scalar_tag
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.prompts._prompt import Prompt
+    from regauge.prompts._reader import Reader
+    from regauge.prompts._sections import Section
+    from regauge.prompts._types import Message
+
+__all__ = ["Replaceable", "read_replaceable", "replaceable_faults"]
+
+_KEYS = ("section", "message", "words")
+_FIX = "write the line that begins the section, in quotes: - '## Labels'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaceable:
+    """A section that may be replaced as a whole; its heading or its tags stay.
+
+    Attributes:
+        section: The line that begins it: a heading such as `## Labels` or `Labels:`, or a tag
+            such as `<labels>` on a line of its own.
+        message: The role of the message it stands in; None where only one message has the line.
+        words: The most words and marks its text may come to have; None leaves that to the loop.
+        line: Where the prompt file says so, from 1.
+    """
+
+    section: str
+    message: Role | None = None
+    words: int | None = None
+    line: int = field(default=0, compare=False)
+
+    def found_in(self, messages: Sequence[Message]) -> tuple[int, Section]:
+        """The number of the message that holds it, from 0, and its place in there.
+
+        Raises:
+            SectionError: No message has it, or several have.
+        """
+        holders = [
+            index
+            for index, message in enumerate(messages)
+            if self.message in {None, message.role} and headings(message.content, self.section)
+        ]
+        if len(holders) == 1:
+            (index,) = holders
+            return index, section_below(messages[index].content, self.section)
+        if not holders:
+            which = f"{self.message} message" if self.message else "message"
+            raise SectionError(f"no {which} has a line that says {self.section!r}")
+        raise SectionError(f"{len(holders)} messages have a line that says {self.section!r}")
+
+
+def read_replaceable(reader: Reader, node: yaml.Node) -> tuple[Replaceable, ...]:
+    """The sections that may be replaced: the lines that begin them, or mappings that say more."""
+    found: list[Replaceable] = []
+    for item in reader.items(node, "replaceable", _FIX):
+        mark = _replaceable(reader, item)
+        if mark is None:
+            continue
+        if not begins_section(mark.section):
+            message = f"{mark.section!r} begins no section"
+            reader.fault(item, message, "a heading is '## Labels', 'Labels:' or '<labels>'")
+        elif mark in found:
+            reader.fault(item, f"replaceable has {mark.section!r} twice")
+        else:
+            found.append(mark)
+    return tuple(found)
+
+
+def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
+    if not isinstance(item, yaml.MappingNode):
+        text = reader.text(item, "a section of replaceable", _FIX)
+        return None if text is None else Replaceable(section=text.strip(), line=line_of(item))
+    entries = reader.entries(item, "a section of replaceable")
+    (first, (_, value)), *_ = entries.items() or [("", (item, item))]
+    if len(entries) == 1 and scalar_tag(value) == "null" and first not in _KEYS:
+        reader.fault(item, f"{first!r} is a key here, not a text", f"quote it: - '{first}:'")
+        return None
+    reader.unknown(entries, _KEYS, "a section of replaceable", fatal=True)
+    if "section" not in entries:
+        reader.fault(item, "a section of replaceable has no 'section'", _FIX)
+        return None
+    section = reader.text(entries["section"][1], "`section` of replaceable", _FIX)
+    role: str | None = None
+    words: int | None = None
+    if "message" in entries:
+        role = reader.text(entries["message"][1], "`message` of replaceable", "write a role")
+        if role is not None and role not in get_args(Role):
+            fix = did_you_mean(role, get_args(Role)) or f"write one of {', '.join(get_args(Role))}"
+            reader.fault(entries["message"][1], f"role {role!r} is unknown", fix)
+    if "words" in entries:
+        most = reader.json(entries["words"][1], "`words` of replaceable")
+        if isinstance(most, int) and not isinstance(most, bool) and most > 0:
+            words = most
+        else:
+            reader.fault(entries["words"][1], "`words` of replaceable must be a number from 1 on")
+    if section is None:
+        return None
+    return Replaceable(
+        section=section.strip(),
+        message=cast("Role | None", role),
+        words=words,
+        line=line_of(item),
+    )
+
+
+def replaceable_faults(prompt: Prompt) -> list[Fault]:
+    """The marks of a prompt that stand for no section of it."""
+    faults: list[Fault] = []
+    for mark in prompt.replaceable:
+        try:
+            mark.found_in(prompt.messages)
+        except SectionError as error:
+            message = f"`replaceable` names no section: {error}"
+            fix = (
+                "write the line that begins it as the message has it: a heading such as"
+                " '## Labels' or 'Labels:', or a tag such as '<labels>'"
+            )
+            if "messages have" in str(error):
+                fix = "say which is meant: `message: system`, below `section:`"
+            faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
+    return faults
