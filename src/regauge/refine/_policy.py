@@ -110,6 +110,10 @@ class GuardPolicy:
         growth: Words and marks it may add, as a share of the prompt as it was when the run began.
         growth_words: And so many more on top.
         growth_hard: Of all edits together, as a share.
+        section_growth: Words and marks that a section which is replaced as a whole may gain on what
+            it had when the run began, as a share of that, unless its mark says `words`.
+        section_words: And so many more on top.
+        section_shrink: The share of its words that it may lose in one edit.
         deletions: Lines of the prompt as it was that one edit may delete.
         common: What occurs in this share of all cases belongs to the subject, not to a case.
         rare: A name that more than this share of all cases have is of the subject, too.
@@ -121,6 +125,9 @@ class GuardPolicy:
     growth: float = 0.15
     growth_words: int = 40
     growth_hard: float = 0.35
+    section_growth: float = 0.5
+    section_words: int = 20
+    section_shrink: float = 0.5
     deletions: int = 1
     common: float = 0.30
     rare: float = 0.10

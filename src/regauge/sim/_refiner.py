@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.sim._keys import schema_of
+from regauge.sim._refiner_sections import section_anew
 from regauge.sim._shapes import is_list, is_object
 from regauge.sim._words import stems
 
@@ -48,6 +49,7 @@ _FLUFF: Final = (
 # What a proposal turns out to be, up to which throw.
 _UNREADABLE, _DONE, _REWRITE, _LEAK, _DROP, _IDLE = 0.04, 0.06, 0.12, 0.20, 0.26, 0.46
 _OBEYS: Final = 0.5
+_SECTION: Final = 0.3
 _LOOKS_CLOSELY: Final = 0.7
 _REPLACES: Final = 0.6
 _RIVAL: Final = 0.25
@@ -166,7 +168,15 @@ def _propose(desk: _Desk) -> JSON | str:
         return _harmful(desk, useful, leaks=throw < _LEAK)
     if throw < _IDLE or not useful:
         return _edit("It sets the tone.", _added(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
-    return _edit("It says what the check looks at.", *useful)
+    return _edit("It says what the check looks at.", *_in_a_section(desk, useful))
+
+
+def _in_a_section(desk: _Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """What would help; at times as a section anew, where that is allowed."""
+    sections = _json_list(desk.texts.get("sections", ""))
+    if not sections or desk.dice.throw("section") >= _SECTION:
+        return useful
+    return [section_anew(desk.texts.get("prompt", ""), sections, useful, desk.dice)]
 
 
 def _harmful(desk: _Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:

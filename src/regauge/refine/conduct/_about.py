@@ -50,6 +50,9 @@ def about(
         },
         "options": options.to_json(),
         "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
+        "replaceable": [
+            [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
+        ],
         "released": digest_of(list(subject.released)),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],

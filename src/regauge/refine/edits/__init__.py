@@ -10,7 +10,9 @@ from regauge.refine.edits._edits import (
     Insert,
     Op,
     Replace,
+    ReplaceSection,
     apply,
+    kind_of,
     near_duplicates,
     op_from_json,
     ops_between,
@@ -26,6 +28,7 @@ from regauge.refine.edits._placement import (
     rivals,
     second_places,
 )
+from regauge.refine.edits._sections import section_at, section_text
 from regauge.refine.edits._text import Line, PromptText, content_words, count_words, stem
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "Op",
     "PromptText",
     "Replace",
+    "ReplaceSection",
     "anchor_of",
     "apply",
     "bulleted",
@@ -46,6 +50,7 @@ __all__ = [
     "count_words",
     "indented",
     "is_garbled",
+    "kind_of",
     "near_duplicates",
     "op_from_json",
     "ops_between",
@@ -53,5 +58,7 @@ __all__ = [
     "plain",
     "rivals",
     "second_places",
+    "section_at",
+    "section_text",
     "stem",
 ]

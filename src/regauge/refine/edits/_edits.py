@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import JSON, digest_of
 from regauge.errors import RegaugeError
-from regauge.prompts import Message
+from regauge.prompts import Message, SectionError
+from regauge.refine.edits._sections import section_at, section_text, with_section
 from regauge.refine.edits._text import PromptText, content_words
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ __all__ = [
     "Insert",
     "Op",
     "Replace",
+    "ReplaceSection",
     "apply",
     "inverse",
+    "kind_of",
     "near_duplicates",
     "op_from_json",
     "ops_between",
@@ -81,7 +84,15 @@ class Delete:
     anchor: Anchor
 
 
-Op: TypeAlias = Insert | Replace | Delete
+@dataclass(frozen=True, slots=True)
+class ReplaceSection:
+    """Another text for the whole section that the anchor begins; it comes alone in its edit."""
+
+    anchor: Anchor
+    text: str
+
+
+Op: TypeAlias = Insert | Replace | Delete | ReplaceSection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +155,11 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     'Rules:\n- Be brief.\n- Answer in JSON.'
 
     Raises:
-        EditError: An anchor is missing or stands more than once, or two operations change the
-            same line.
+        EditError: An anchor is missing or stands more than once, two operations change the same
+            line, or a section is replaced beside them.
     """
+    if any(isinstance(op, ReplaceSection) for op in ops):
+        return _with_section(text, ops)
     before: dict[tuple[int, int], list[str]] = defaultdict(list)
     after: dict[tuple[int, int], list[str]] = defaultdict(list)
     instead: dict[tuple[int, int], list[str]] = {}
@@ -157,7 +170,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
             continue
         if place in instead:
             raise EditError(f"two operations change the line {op.anchor.line!r}")
-        instead[place] = [] if isinstance(op, Delete) else _replaced(text, place, op)
+        instead[place] = _replaced(text, place, op) if isinstance(op, Replace) else []
     contents: list[list[str]] = [[] for _ in text.messages]
     for line in text.lines:
         place = (line.message, line.number)
@@ -174,6 +187,10 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
 
 def inverse(text: PromptText, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The operations that lead back from `apply(text, ops)` to `text`."""
+    if len(ops) == 1 and isinstance(op := ops[0], ReplaceSection):
+        apply(text, ops)
+        index, place = section_at(text, op.anchor)
+        return (ReplaceSection(op.anchor, section_text(text, index, place)),)
     return ops_between(apply(text, ops), text)
 
 
@@ -256,13 +273,37 @@ def op_from_json(document: JSON, *, blank: bool = False) -> Op:
             return Replace(anchor, text, find if isinstance(find, str) else "")
         case "delete":
             return Delete(anchor)
-        case "insert_after" | "insert_before" | "replace":
+        case "replace_section" if text.strip():
+            return ReplaceSection(anchor, _without_blank_ends(text))
+        case "insert_after" | "insert_before" | "replace" | "replace_section":
             raise EditError(f"{kind} needs a `text`")
         case _:
             raise EditError(
                 f"there is no operation {kind!r}; there are insert_after, insert_before, replace,"
-                " delete"
+                " delete, replace_section"
             )
+
+
+def kind_of(op: Op) -> str:
+    """What kind of operation it is, in one word: `insert`, `replace`, `delete`, ..."""
+    return "replace_section" if isinstance(op, ReplaceSection) else type(op).__name__.lower()
+
+
+def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
+    op, *others = ops
+    if others or not isinstance(op, ReplaceSection):
+        raise EditError("a section is replaced by an edit that does nothing else")
+    try:
+        return with_section(text, op.anchor, op.text)
+    except SectionError as error:
+        raise EditError(str(error)) from error
+
+
+def _without_blank_ends(text: str) -> str:
+    """A text without blank lines before and after it; how far its lines are in stays."""
+    lines = text.split("\n")
+    told = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[told[0] : told[-1] + 1])
 
 
 def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
@@ -322,7 +363,7 @@ def _message_ops(index: int, old: list[str], new: list[str]) -> list[Op]:
 
 
 def _op_json(op: Op) -> dict[str, JSON]:
-    kind = f"insert_{op.where}" if isinstance(op, Insert) else type(op).__name__.lower()
+    kind = f"insert_{op.where}" if isinstance(op, Insert) else kind_of(op)
     document: dict[str, JSON] = {"op": kind, "line": op.anchor.line}
     if op.anchor.occurrence is not None:
         document["occurrence"] = op.anchor.occurrence

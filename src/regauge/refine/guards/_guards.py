@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.edits import content_words, count_words
 from regauge.refine.guards._leaks import CaseText, Leaks
+from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
 from regauge.refine.guards._scope import Scope
 from regauge.refine.memory import changed_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.edits import Edit, PromptText
 
@@ -45,6 +47,7 @@ class Guard:
         frozen: Lines that must stay as they are.
         released: Texts of earlier versions: lines that stood there may come back, however many
             they are, and do not contradict each other.
+        replaceable: The sections that an edit may replace as a whole.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class Guard:
         *,
         frozen: Sequence[str] = (),
         released: Iterable[str] = (),
+        replaceable: Sequence[Replaceable] = (),
     ) -> None:
         self._base = base
+        self._sections = SectionRules(base, replaceable, policy)
         self._released = frozenset(
             line.strip() for text in released for line in text.split("\n") if line.strip()
         )
@@ -79,11 +84,16 @@ class Guard:
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         """Why an edit is not to be tried, in words; empty where nothing speaks against it."""
         return (
-            self._size(edit, before, after)
-            or self._invariants(before, after)
-            or self._meaning(before, after)
+            self._sections.objection(edit, before, after)
+            or self._size(edit, before, after)
+            or self._invariants(edit, before, after)
+            or self._meaning(edit, before, after)
             or self._leak(before, after)
         )
+
+    def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
+        """The sections of a text that an edit may replace as a whole."""
+        return self._sections.open_in(text)
 
     def named_in(self, added: str) -> frozenset[str]:
         """The ids of the cases that new text speaks of, and of no others."""
@@ -102,7 +112,8 @@ class Guard:
             return f"it has {len(edit.ops)} operations, more than {policy.ops}"
         grown = after.size - before.size - self._put_back(before, after)
         allowed = policy.growth * self._base.size + policy.growth_words
-        if grown > allowed:
+        # A section has limits of its own.
+        if grown > allowed and not replaces_section(edit):
             return f"it adds {grown} words, more than {allowed:.0f}"
         limit = (1 + policy.growth_hard) * self._base.size + policy.growth_words
         size = after.size - self._put_back(self._base, after)
@@ -117,7 +128,7 @@ class Guard:
             count_words(line) for line in added.split("\n") if line.strip() in self._released
         )
 
-    def _invariants(self, before: PromptText, after: PromptText) -> str:
+    def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
         kept = {line.text.strip() for line in after.lines}
@@ -127,11 +138,11 @@ class Guard:
         stays = {line.text for line in after.lines}
         was = {line.text for line in before.lines}
         lost = [line for line in self._base_lines if line in was and line not in stays]
-        if len(lost) > self._policy.deletions:
+        if len(lost) > self._policy.deletions and not replaces_section(edit):
             return f"it takes {len(lost)} lines out, more than {self._policy.deletions}"
         return ""
 
-    def _meaning(self, before: PromptText, after: PromptText) -> str:
+    def _meaning(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
         if _TAKEOVER.search(added):
             return "it speaks to the model in another's name"
@@ -144,7 +155,7 @@ class Guard:
             clash = next((other for other in rivals if _contradicts(line, other)), None)
             if clash is not None:
                 return f"it contradicts {clash.strip()!r}, which stays"
-        return ""
+        return self._sections.contradiction(edit, _plainly_contradicts)
 
     def _leak(self, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
@@ -159,10 +170,13 @@ def faults_in(text: PromptText) -> list[str]:
     found += [
         f"{other.text.strip()!r} may contradict {one.text.strip()!r}"
         for one, other in combinations(lines, 2)
-        if _contradicts(one.text, other.text)
-        and len(content_words(one.text) & content_words(other.text)) >= _PLAINLY
+        if _plainly_contradicts(one.text, other.text)
     ]
     return found
+
+
+def _plainly_contradicts(one: str, other: str) -> bool:
+    return _contradicts(one, other) and len(content_words(one) & content_words(other)) >= _PLAINLY
 
 
 def _slots(text: PromptText) -> list[frozenset[str]]:

@@ -12,6 +12,7 @@ from regauge.refine.edits import (
     EditError,
     Insert,
     Replace,
+    ReplaceSection,
     apply,
     content_words,
     other_places,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
 _CANDIDATES_MAX = 5
+_SECTION = 10
 
 REWRITE = "rewrite"
 """The strategy of an edit that was read off a whole new text."""
@@ -58,7 +60,9 @@ def candidates_of(
     kept: list[tuple[tuple[bool, bool, int, float, int, float], Candidate]] = []
     refused: list[tuple[Note, Tried | None]] = []
     met: set[str] = set()
-    for edit, agreement in (*parts.items(), *wholes.items(), *variants.items()):
+    # Of edits that make the same text, the one that may change least stands for all.
+    ranked = sorted(parts.items(), key=lambda entry: _reach(entry[0]))
+    for edit, agreement in (*ranked, *wholes.items(), *variants.items()):
         try:
             after = apply(state.text, edit.ops)
         except EditError as error:
@@ -76,7 +80,7 @@ def candidates_of(
         relevance = _relevance(setting, state, edit)
         is_variant = edit in variants
         prior = setting.prior.get(edit.strategy, NO_PRIOR)
-        rank = (not relevance, is_variant, len(edit.ops), -relevance, -agreement, -prior)
+        rank = (not relevance, is_variant, _reach(edit), -relevance, -agreement, -prior)
         kept.append((rank, Candidate(edit=edit, text=after)))
     kept.sort(key=lambda entry: entry[0])
     return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
@@ -86,6 +90,8 @@ def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
     """Edits of what was accepted for the same check before and does not suffice."""
     check = state.cluster.check
     accepted = [one for one in state.accepted if one.cluster.check == check]
+    if accepted and isinstance(accepted[-1].edit.ops[0], ReplaceSection):
+        return ()  # it was proved as a whole, so no part of it is tried alone
     said = accepted[-1].edit.added.split("\n") if accepted else []
     added = [line for line in state.text.lines if line.kind == "rule" and line.text in said]
     if len(added) != 1:
@@ -155,6 +161,11 @@ def _relevance(setting: Setting, state: State, edit: Edit) -> float:
     about = content_words(" ".join(subject))
     said = content_words(edit.added or " ".join(op.anchor.line for op in edit.ops))
     return len(about & said) / len(said) if said else 0.0
+
+
+def _reach(edit: Edit) -> int:
+    """How much an edit may change: a section is more than any lines."""
+    return _SECTION if isinstance(edit.ops[0], ReplaceSection) else len(edit.ops)
 
 
 def _note(edit: Edit, objection: str) -> Note:

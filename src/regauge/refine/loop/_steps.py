@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN
-from regauge.refine.edits import TAKE_PLACE, Delete, Replace, content_words, is_garbled
+from regauge.refine.edits import (
+    TAKE_PLACE,
+    Delete,
+    Replace,
+    ReplaceSection,
+    content_words,
+    is_garbled,
+)
 from regauge.refine.evidence import better_p, mean_effect, tail, worse_p
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
@@ -17,6 +24,7 @@ from regauge.refine.loop._state import Confirmed, Note
 from regauge.refine.memory import named
 
 if TYPE_CHECKING:
+    from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import (
         Candidate,
         Critiqued,
@@ -144,7 +152,7 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
         rate, position, candidate = entry
         behind = rate < top - _AS_GOOD
-        return behind, _removed(candidate), candidate.text.size, -rate, position
+        return behind, _removed(state.text, candidate), candidate.text.size, -rate, position
 
     best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
@@ -197,9 +205,11 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     return replace(state, look=state.look + 1)
 
 
-def _removed(candidate: Candidate) -> int:
+def _removed(before: PromptText, candidate: Candidate) -> int:
     """How many lines an edit takes out for good that nobody said are wrong."""
     kept = {line.text.strip() for line in candidate.text.lines}
+    if isinstance(candidate.edit.ops[0], ReplaceSection):
+        return sum(line.text.strip() not in kept for line in before.lines if line.text.strip())
     suspected = candidate.edit.strategy == TAKE_PLACE
     return sum(
         op.anchor.line.strip() not in kept

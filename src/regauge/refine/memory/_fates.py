@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from regauge.refine.edits import kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -49,7 +51,7 @@ NO_PRIOR = 0.5
 
 def named(edit: Edit) -> dict[str, float | int | str]:
     """Which edit a decision is about, for the trail: who thought of it, how, and what it does."""
-    kinds = sorted({type(op).__name__.casefold() for op in edit.ops})
+    kinds = sorted({kind_of(op) for op in edit.ops})
     return {
         "edit": edit.digest[:16],
         "proposer": edit.proposer,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.atomic import write_whole
 from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
-from regauge.refine.edits import Delete, Insert, Replace
+from regauge.refine.edits import Delete, Insert, Replace, ReplaceSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,14 +94,20 @@ def revised(
             why_version=f"it says what {stated} said when it was released",
         )
     # More lines than before are a new rule, the same number is other wording.
-    part: Part = "minor" if len(text.lines) > len(subject.text.lines) else "patch"
+    longer = len(text.lines) > len(subject.text.lines)
+    replaced = any(isinstance(op, ReplaceSection) for one in accepted for op in one.edit.ops)
+    part: Part = "minor" if longer or replaced else "patch"
     bumped = bump(written, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
         text=bumped.prompt.source,
         version=str(bumped.prompt.version),
         lock=str(bumped.lock),
         note=note,
-        why_version="a new rule" if part == "minor" else "other wording",
+        why_version="a section was replaced"
+        if replaced
+        else "a new rule"
+        if longer
+        else "other wording",
     )
 
 
@@ -207,6 +213,8 @@ def _note(accepted: Accepted) -> str:
     if known:
         return known.format(check=check)
     kinds = {type(op) for op in accepted.edit.ops}
+    if kinds == {ReplaceSection}:
+        return f"Replace {accepted.edit.ops[0].anchor.line.strip()!r} for {check}"
     verb = {Insert: "Add a rule for", Replace: "Reword a rule for", Delete: "Drop a rule against"}
     return f"{verb[kinds.pop()] if len(kinds) == 1 else 'Revise rules for'} {check}"
 

@@ -78,6 +78,7 @@ class ModelProposer:
                 **_cases(problem),
                 "critique": _critique(problem.critique),
                 "earlier": _earlier(problem),
+                "sections": _sections(problem),
                 "lessons": await self._lessons(problem, ask),
             }
             for n in range(problem.candidates):
@@ -87,7 +88,12 @@ class ModelProposer:
                 request = self._request("proposer", problem, given, trial=trial, temperature=warm)
                 try:
                     reply = text_of(await ask(request))
-                    edit = edit_in(reply, problem.text, by=f"model:{self.model}")
+                    edit = edit_in(
+                        reply,
+                        problem.text,
+                        by=f"model:{self.model}",
+                        sections=problem.replaceable,
+                    )
                     against = await self._against(edit, problem, ask) if self.verify else ""
                 except ReplyFault as fault:
                     refused.append(f"candidate {n + 1}: {fault}")
@@ -226,6 +232,22 @@ def _earlier(problem: Problem) -> str:
         if told:
             return json.dumps(told, ensure_ascii=False, indent=1)
     return "(none)"
+
+
+def _sections(problem: Problem) -> str:
+    """The sections that may be replaced, where they stand and how long they may become."""
+    if not problem.replaceable:
+        return "(none)"
+    told = [
+        {
+            "line": one.heading,
+            "message": problem.text.messages[one.message].role,
+            "its text": f"lines {one.first} to {one.last}",
+            "words at most": one.words_max,
+        }
+        for one in problem.replaceable
+    ]
+    return json.dumps(told, ensure_ascii=False, indent=1)
 
 
 def _told(entry: Tried) -> dict[str, str]:

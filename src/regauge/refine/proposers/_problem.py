@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regauge.providers import ModelId
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.evidence import Check, Cluster
+    from regauge.refine.guards import OpenSection
     from regauge.refine.loop import Critique, Interrupted, TrialsDone
     from regauge.refine.memory import Tried
 
@@ -70,6 +71,7 @@ class Problem:
         candidates: How many edits are wanted.
         model_calls: How many calls of a model may be made.
         hindering: Sentences of the prompt without which the check passes more often.
+        replaceable: The sections that an edit may replace as a whole.
         cases: The names of cases that a search may draw trials of, those that fail first.
         draw: Draws one trial of each of some cases under a text, for proposers that search. It
             chooses edits and is no evidence for them.
@@ -90,6 +92,7 @@ class Problem:
     candidates: int = 4
     model_calls: int = 40
     hindering: tuple[str, ...] = ()
+    replaceable: tuple[OpenSection, ...] = ()
     cases: tuple[str, ...] = ()
     draw: Draw | None = None
     calls: int = 0

@@ -12,8 +12,11 @@ from regauge.refine.edits import Edit, EditError, PromptText, op_from_json, ops_
 from regauge.refine.loop import REWRITE, Critique, CritiqueKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from regauge.digests import JSON
     from regauge.refine.edits import Op
+    from regauge.refine.guards import OpenSection
 
 __all__ = ["critique_in", "edit_in", "edit_of_text", "lessons_in", "numbered"]
 
@@ -69,7 +72,7 @@ def lessons_in(reply: str) -> tuple[str, ...]:
     return tuple(lesson for lesson in lessons if lesson)[:_LESSONS_MAX]
 
 
-def edit_in(reply: str, text: PromptText, *, by: str) -> Edit:
+def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSection] = ()) -> Edit:
     """The edit that a reply proposes.
 
     A reply that is a whole new prompt, in place of operations, is read as the operations that
@@ -79,6 +82,7 @@ def edit_in(reply: str, text: PromptText, *, by: str) -> Edit:
         reply: What the model wrote.
         text: The prompt as it is.
         by: Who proposes.
+        sections: Those that may be replaced as a whole; they tell which message is meant.
 
     Raises:
         ReplyFault: It proposes nothing that can be read.
@@ -101,7 +105,7 @@ def edit_in(reply: str, text: PromptText, *, by: str) -> Edit:
         raise ReplyFault(f"the reply proposes {len(given)} operations, more than {_OPS_MAX}")
     why = said.get("rationale", "")
     return Edit(
-        ops=tuple(_op(one, text) for one in given),
+        ops=tuple(_op(one, text, sections) for one in given),
         strategy=_strategy(given),
         proposer=by,
         rationale=" ".join(why.split()) if isinstance(why, str) else "",
@@ -128,11 +132,13 @@ def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") 
     return Edit(ops=ops, strategy=REWRITE, proposer=by, rationale=rationale)
 
 
-def _op(given: JSON, text: PromptText) -> Op:
+def _op(given: JSON, text: PromptText, sections: Sequence[OpenSection]) -> Op:
     document: dict[str, Any] = dict(given) if isinstance(given, dict) else {}
     line = document.get("line")
     if isinstance(line, str):
         document["line"] = _meant(line, text)
+        if document.get("op") == "replace_section":
+            document = {**document, **_section_meant(document, sections)}
     new = document.get("text")
     if isinstance(new, str) and _NUMBER.match(new) and _NUMBER.match(str(line)):
         document["text"] = _NUMBER.sub("", new, count=1)
@@ -151,11 +157,30 @@ def _meant(line: str, text: PromptText) -> str:
     return bare if line.strip() not in there and bare.strip() in there else line
 
 
+def _section_meant(document: Mapping[str, Any], sections: Sequence[OpenSection]) -> dict[str, Any]:
+    """Which message has the section, and its new text without what stays around it."""
+    heading, text = str(document["line"]).strip(), document.get("text")
+    found: dict[str, Any] = {"line": heading}
+    meant = [one.message for one in sections if one.heading == heading]
+    if len(meant) == 1:
+        found["message"] = meant[0]
+    if isinstance(text, str):
+        lines = text.strip("\n").split("\n")
+        if all(_NUMBER.match(line) for line in lines if line.strip()):
+            lines = [_NUMBER.sub("", line, count=1) for line in lines]
+        if lines[0].strip() == heading:
+            lines = lines[1:]
+        if lines and heading.startswith("<") and lines[-1].strip() == f"</{heading[1:]}":
+            lines = lines[:-1]
+        found["text"] = "\n".join(lines)
+    return found
+
+
 def _strategy(given: list[JSON]) -> str:
     kinds = {str(one.get("op")) for one in given if isinstance(one, dict)}
     if kinds <= {"insert_after", "insert_before"}:
         return "model-add"
-    return f"model-{kinds.pop()}" if len(kinds) == 1 else "model-edit"
+    return f"model-{kinds.pop().replace('_', '-')}" if len(kinds) == 1 else "model-edit"
 
 
 def _unfenced(reply: str) -> str:

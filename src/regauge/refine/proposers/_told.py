@@ -96,6 +96,7 @@ def problem_of(
         released=tuple(released),
         examples=tuple(examples),
         hindering=tuple(b.text for b in state.bearings if cluster.check in b.hinders),
+        replaceable=setting.guard.open_sections(state.text),
         cycle=state.cycle,
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),

@@ -15,6 +15,7 @@ from regauge.prompts import (
     input_text,
     load_version,
     parse_prompt,
+    replaceable_faults,
     set_contents,
     text_at,
     version_records,
@@ -191,7 +192,11 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
 
     Raises:
         UsageError: There is no case that proposers may learn of.
+        PromptError: The prompt marks a section as replaceable that it does not have.
     """
+    marked = replaceable_faults(subject.prompt)
+    if marked:
+        raise PromptError(marked)
     base = subject.text
     by_split = {
         split: tuple(name for name, member in subject.members.items() if member.case.split == split)
@@ -219,6 +224,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         policy.guard,
         frozen=options.frozen,
         released=subject.released,
+        replaceable=subject.prompt.replaceable,
     )
     setting = Setting(
         base=base,
