@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.garbage import import_for_good
@@ -26,7 +27,7 @@ __all__ = ["SETTINGS", "import_quietly", "load", "loaded"]
 
 _SETTINGS_MODULE: Final = "deepeval.config.settings"
 _BUILT_ON_IT: Final = "regauge.judges.deepeval.live._metrics"
-_LOGGER: Final = "deepeval"
+_NAME: Final = "deepeval"  # of the package, and of its logger
 SETTINGS: Final[Mapping[str, Any]] = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": True,
     "DEEPEVAL_DISABLE_DOTENV": True,
@@ -86,7 +87,7 @@ def _settle(settings: ModuleType) -> None:
     module.Settings.settings_customise_sources = _Sources()
     module._settings_singleton = None  # noqa: SLF001
     module._regauge_settled = True  # noqa: SLF001
-    logging.getLogger(_LOGGER).setLevel(logging.CRITICAL)
+    logging.getLogger(_NAME).setLevel(logging.CRITICAL)
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -109,20 +110,27 @@ class _Sources:
 
 
 class _SettingsFinder(MetaPathFinder):
-    """Finds deepeval's settings module and has it settled before anything uses it."""
+    """Finds deepeval's modules, and has its settings settled before anything uses them.
+
+    deepeval is a plugin of pytest, too, which rewrites the asserts of all its 400 modules. That is
+    for tests, and loading takes a quarter longer with it.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module as the other finders see it, with a loader around its loader."""
-        if fullname != _SETTINGS_MODULE:
+        """The module as it is on disk; the settings with a loader around its loader."""
+        if fullname.partition(".")[0] != _NAME:
             return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if fullname != _SETTINGS_MODULE:
+            return spec
         for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(fullname, path, target)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _SettlingLoader(spec.loader)
-                return spec
-        return None
+            if spec is None and finder is not self:
+                spec = finder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _SettlingLoader(spec.loader)
+        return spec
 
 
 class _SettlingLoader(Loader):
