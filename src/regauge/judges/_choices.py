@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from regauge.judges._criteria import criterion_named
+from regauge.judges._declared import Declared
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -57,7 +57,7 @@ _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundChoice:
+class UnboundChoice(Declared):
     """An evaluator that asks a model, before it is known which one.
 
     Attributes:
@@ -68,23 +68,10 @@ class UnboundChoice:
         criterion: What it is about.
     """
 
-    name: str
     prompt: Prompt
     spec: RubricSpec
     model: str | None
     criterion: Criterion = "relevance"
-
-    def named(self, name: str) -> UnboundChoice:
-        """The same evaluator under a name of your choice."""
-        return replace(self, name=name)
-
-    def judging(self, criterion: str) -> UnboundChoice:
-        """The same evaluator, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> ModelJudge:
         """The judge itself.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from regauge.criteria import CRITERIA
 from regauge.errors import UsageError
@@ -16,8 +16,8 @@ __all__ = ["criterion_named", "criterion_of"]
 
 def criterion_of(judge: object) -> Criterion:
     """What a judge says that it is about; correctness where it says nothing usable."""
-    said = getattr(judge, "criterion", "correctness")
-    return cast("Criterion", said) if said in CRITERIA else "correctness"
+    said = getattr(judge, "criterion", None)
+    return next((criterion for criterion in CRITERIA if criterion == said), "correctness")
 
 
 def criterion_named(word: str, *, judge: str) -> Criterion:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._criteria import criterion_named
+from regauge.judges._declared import Declared
 from regauge.judges._evidence import shown
 from regauge.judges._types import Verdict, failed
 from regauge.judges.rules._likeness import reference_text, similarity
@@ -76,7 +76,7 @@ class EmbeddingModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemanticJudge:
+class SemanticJudge(Declared):
     """A judge that compares the vectors of answer and reference.
 
     Attributes:
@@ -91,7 +91,6 @@ class SemanticJudge:
     at_least: float | None
     at_most: float | None
     fallback: Rule | None
-    name: str
     criterion: Criterion = "correctness"
 
     @property
@@ -108,18 +107,6 @@ class SemanticJudge:
                 "fallback": self.fallback.digest if self.fallback else None,
             }
         )
-
-    def named(self, name: str) -> SemanticJudge:
-        """The same judge under a name of your choice."""
-        return replace(self, name=name)
-
-    def judging(self, criterion: str) -> SemanticJudge:
-        """The same judge, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     async def prepare(self, completion: Completion, case: GoldenCase) -> None:
         """Have the vectors given that a verdict will ask for.

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.judges._criteria import criterion_named
+from regauge.judges._declared import Declared
 from regauge.judges.deepeval._fields import Fields
 from regauge.judges.deepeval._installed import NO_MODEL, metric_name
 from regauge.judges.deepeval._judge import DeepevalJudge
@@ -43,7 +43,7 @@ _OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeepevalDeclaration:
+class DeepevalDeclaration(Declared):
     """A judge that is known, but not its project and model.
 
     Attributes:
@@ -59,7 +59,6 @@ class DeepevalDeclaration:
 
     metric: Any
     options: Mapping[str, Any]
-    name: str
     fields: Fields
     model: str | None
     parameters: Mapping[str, JSON]
@@ -69,14 +68,6 @@ class DeepevalDeclaration:
     def named(self, name: str) -> DeepevalDeclaration:
         """The same judge under a name of your choice."""
         return replace(self, name=name, fields=replace(self.fields, judge=name))
-
-    def judging(self, criterion: str) -> DeepevalDeclaration:
-        """The same judge, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> DeepevalJudge:
         """The judge itself; deepeval is not imported for it.

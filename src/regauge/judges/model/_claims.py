@@ -7,12 +7,12 @@ pose a question for each, answer each from the source without seeing the claim, 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._criteria import criterion_named
+from regauge.judges._declared import Declared
 from regauge.judges._evidence import quote
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import ask, together
@@ -44,7 +44,7 @@ _CLAIMS_MAX: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundClaims:
+class UnboundClaims(Declared):
     """Verified claims as an eval declares them.
 
     Attributes:
@@ -59,20 +59,7 @@ class UnboundClaims:
     at_least: float
     model: str | None
     field: str
-    name: str
     criterion: Criterion = "correctness"
-
-    def named(self, name: str) -> UnboundClaims:
-        """The same judge under a name of your choice."""
-        return replace(self, name=name)
-
-    def judging(self, criterion: str) -> UnboundClaims:
-        """The same judge, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> ClaimsJudge:
         """The judge, with the prompts of its steps read.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.judges._answer import Answer, Expected
-from regauge.judges._criteria import criterion_named
+from regauge.judges._declared import Declared
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
@@ -66,7 +66,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundPair:
+class UnboundPair(Declared):
     """A comparison as an eval declares it.
 
     Attributes:
@@ -82,20 +82,7 @@ class UnboundPair:
     model: str | None
     field: str
     version: str | None
-    name: str
     criterion: Criterion = "relevance"
-
-    def named(self, name: str) -> UnboundPair:
-        """The same judge under a name of your choice."""
-        return replace(self, name=name)
-
-    def judging(self, criterion: str) -> UnboundPair:
-        """The same judge, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> PairJudge:
         """The judge, with its rubric read.

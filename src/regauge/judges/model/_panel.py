@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from regauge.errors import UsageError
 from regauge.judges._asking import ModelJudge, UnboundJudge
-from regauge.judges._criteria import criterion_named, criterion_of
+from regauge.judges._criteria import criterion_of
+from regauge.judges._declared import Declared
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import together
 from regauge.judges.model._declared import check_at_least
@@ -31,7 +32,7 @@ _MEMBERS_MIN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundPanel:
+class UnboundPanel(Declared):
     """A panel as an eval declares it.
 
     Attributes:
@@ -41,20 +42,7 @@ class UnboundPanel:
     members: tuple[UnboundJudge | ModelJudge, ...]
     reducer: Reducer
     at_least: float
-    name: str
     criterion: Criterion | None = None
-
-    def named(self, name: str) -> UnboundPanel:
-        """The same panel under a name of your choice."""
-        return replace(self, name=name)
-
-    def judging(self, criterion: str) -> UnboundPanel:
-        """The same panel, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> PanelJudge:
         """The panel, with its members bound.
@@ -80,7 +68,7 @@ class UnboundPanel:
                     " always agree\n  fix: give them different models, or one of them votes=2"
                 )
             bound.append(judge)
-        kinds = {criterion_of(member) for member in bound}
+        kinds: set[Criterion] = {criterion_of(member) for member in bound}
         return PanelJudge(
             name=self.name,
             criterion=self.criterion or (kinds.pop() if len(kinds) == 1 else "relevance"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.judges._criteria import criterion_named
+from regauge.judges._declared import Declared
 from regauge.judges._evidence import number
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
@@ -36,7 +36,7 @@ __all__ = ["RubricJudge", "UnboundRubric", "rubric"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundRubric:
+class UnboundRubric(Declared):
     """A rubric as an eval declares it.
 
     Attributes:
@@ -59,20 +59,7 @@ class UnboundRubric:
     model: str | None
     field: str
     reference: Expected | None
-    name: str
     criterion: Criterion = "relevance"
-
-    def named(self, name: str) -> UnboundRubric:
-        """The same judge under a name of your choice."""
-        return replace(self, name=name)
-
-    def judging(self, criterion: str) -> UnboundRubric:
-        """The same judge, counted under another criterion.
-
-        Raises:
-            UsageError: There is no such criterion.
-        """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
     def bind(self, context: JudgeContext) -> RubricJudge:
         """The judge, with its rubric read.
