@@ -280,6 +280,9 @@ def _run(config: pytest.Config) -> PytestRun:
     """The run of this process; made when the first eval is met."""
     run = config.stash.get(_run_key, None)
     if run is None:
+        from regauge.garbage import import_undisturbed
+
+        import_undisturbed("regauge.pytest_run")
         from regauge.pytest_run import PytestRun
 
         run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])

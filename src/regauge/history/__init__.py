@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from regauge.history._comparison import (
-    CaseChange,
-    CaseSide,
-    Change,
-    SuiteComparison,
-    compare_rows,
-)
-from regauge.history._entry import run_entry
-from regauge.history._history import History, SyncReport, add_finished_run
-from regauge.history._place import StorePlace
-from regauge.history._points import Line, Point, lines_of
-from regauge.history._types import MeasuredSuite, RunEntry, TrialEntry
+from typing import TYPE_CHECKING
+
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.history._comparison import (
+        CaseChange,
+        CaseSide,
+        Change,
+        SuiteComparison,
+        compare_rows,
+    )
+    from regauge.history._entry import run_entry
+    from regauge.history._history import History, SyncReport, add_finished_run
+    from regauge.history._place import StorePlace
+    from regauge.history._points import Line, Point, lines_of
+    from regauge.history._types import MeasuredSuite, RunEntry, TrialEntry
+else:
+    __getattr__ = names_of(
+        __name__,
+        {
+            "_comparison": "CaseChange CaseSide Change SuiteComparison compare_rows",
+            "_entry": "run_entry",
+            "_history": "History SyncReport add_finished_run",
+            "_place": "StorePlace",
+            "_points": "Line Point lines_of",
+            "_types": "MeasuredSuite RunEntry TrialEntry",
+        },
+    )
 
 __all__ = [
     "CaseChange",
@@ -33,3 +50,7 @@ __all__ = [
     "lines_of",
     "run_entry",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,92 +13,171 @@ prompt should say for a rule.
 
 from __future__ import annotations
 
-from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._asking import (
-    JudgeCalls,
-    JudgeContext,
-    Measurement,
-    MemoisedJudge,
-    ModelJudge,
-    Standing,
-    UnboundJudge,
-)
-from regauge.judges._criteria import criterion_of
-from regauge.judges._evaluators import (
-    cases_from_test_data,
-    judges_from_evaluators,
-)
-from regauge.judges._function import JudgeFunction, as_judge
-from regauge.judges._reference import JudgeDescription, describe, reference_page
-from regauge.judges._registry import judge_from_spec, judge_kinds
-from regauge.judges._rule import Check, Rule, on_answer, on_text
-from regauge.judges._rule_factory import RuleFactory, rule
-from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
-from regauge.judges._standing import standing_of
-from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
-from regauge.judges.deepeval import DeepevalJudge, deepeval
-from regauge.judges.model._claims import verified_claims
-from regauge.judges.model._pairwise import pairwise
-from regauge.judges.model._panel import panel
-from regauge.judges.model._rubric import rubric
-from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
-from regauge.judges.rules._counts import (
-    line_count,
-    max_chars,
-    max_words,
-    min_chars,
-    min_words,
-    sentence_count,
-    word_count,
-)
-from regauge.judges.rules._documents import csv_parses, in_fence, python_parses, yaml_parses
-from regauge.judges.rules._edges import ends_with, starts_with
-from regauge.judges.rules._facts import (
-    finish_reason_is,
-    max_cost_usd,
-    max_latency_s,
-    max_tokens,
-    tool_call_count,
-    tool_calls_match,
-    tools_called,
-)
-from regauge.judges.rules._fields import field, field_equals, field_in, has_keys
-from regauge.judges.rules._form import (
-    has_postscript,
-    has_title,
-    is_lower_case,
-    is_quoted,
-    is_upper_case,
-    no_comma,
-    one_of,
-)
-from regauge.judges.rules._infrastructure import kubernetes_manifests, terraform_parses
-from regauge.judges.rules._invention import no_new_names, no_new_numbers, no_new_times
-from regauge.judges.rules._json_values import contains_json, json_matches_schema, json_parses
-from regauge.judges.rules._language import is_language
-from regauge.judges.rules._leak import no_prompt_leak
-from regauge.judges.rules._likeness import edit_distance, similarity
-from regauge.judges.rules._marks import (
-    bullet_count,
-    capital_word_count,
-    highlight_count,
-    numbered_part_count,
-    placeholder_count,
-)
-from regauge.judges.rules._markup import contains_html, contains_xml, html_parses, xml_parses
-from regauge.judges.rules._meaning import near_in_meaning
-from regauge.judges.rules._meteor import meteor
-from regauge.judges.rules._occurrences import letter_count, match_count, text_count
-from regauge.judges.rules._overlap import bleu, chrf, gleu, rouge_l, rouge_n
-from regauge.judges.rules._paragraphs import paragraph_count, paragraph_starts_with, response_count
-from regauge.judges.rules._patterns import matches
-from regauge.judges.rules._personal import no_personal_data
-from regauge.judges.rules._refusal import is_refusal
-from regauge.judges.rules._secrets import no_secrets
-from regauge.judges.rules._sections import has_sections
-from regauge.judges.rules._sql import sql_parses
-from regauge.judges.rules._text import contains, contains_all, contains_any, equals, not_contains
-from regauge.judges.rules._urls import no_urls_of, urls_only_of
+from typing import TYPE_CHECKING
+
+from regauge.judges.deepeval import deepeval  # a package of this name stands beside it
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.judges._answer import Answer, Expected, expected
+    from regauge.judges._asking import (
+        JudgeCalls,
+        JudgeContext,
+        Measurement,
+        MemoisedJudge,
+        ModelJudge,
+        Standing,
+        UnboundJudge,
+    )
+    from regauge.judges._criteria import criterion_of
+    from regauge.judges._evaluators import (
+        cases_from_test_data,
+        judges_from_evaluators,
+    )
+    from regauge.judges._function import JudgeFunction, as_judge
+    from regauge.judges._reference import JudgeDescription, describe, reference_page
+    from regauge.judges._registry import judge_from_spec, judge_kinds
+    from regauge.judges._rule import Check, Rule, on_answer, on_text
+    from regauge.judges._rule_factory import RuleFactory, rule
+    from regauge.judges._semantic import Embedder, EmbeddingModel, SemanticJudge, means_like
+    from regauge.judges._standing import standing_of
+    from regauge.judges._types import Judge, Outcome, Verdict, abstained, failed, graded, passed
+    from regauge.judges.deepeval import DeepevalJudge
+    from regauge.judges.model._claims import verified_claims
+    from regauge.judges.model._pairwise import pairwise
+    from regauge.judges.model._panel import panel
+    from regauge.judges.model._rubric import rubric
+    from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
+    from regauge.judges.rules._counts import (
+        line_count,
+        max_chars,
+        max_words,
+        min_chars,
+        min_words,
+        sentence_count,
+        word_count,
+    )
+    from regauge.judges.rules._documents import csv_parses, in_fence, python_parses, yaml_parses
+    from regauge.judges.rules._edges import ends_with, starts_with
+    from regauge.judges.rules._facts import (
+        finish_reason_is,
+        max_cost_usd,
+        max_latency_s,
+        max_tokens,
+        tool_call_count,
+        tool_calls_match,
+        tools_called,
+    )
+    from regauge.judges.rules._fields import field, field_equals, field_in, has_keys
+    from regauge.judges.rules._form import (
+        has_postscript,
+        has_title,
+        is_lower_case,
+        is_quoted,
+        is_upper_case,
+        no_comma,
+        one_of,
+    )
+    from regauge.judges.rules._infrastructure import kubernetes_manifests, terraform_parses
+    from regauge.judges.rules._invention import no_new_names, no_new_numbers, no_new_times
+    from regauge.judges.rules._json_values import contains_json, json_matches_schema, json_parses
+    from regauge.judges.rules._language import is_language
+    from regauge.judges.rules._leak import no_prompt_leak
+    from regauge.judges.rules._likeness import edit_distance, similarity
+    from regauge.judges.rules._marks import (
+        bullet_count,
+        capital_word_count,
+        highlight_count,
+        numbered_part_count,
+        placeholder_count,
+    )
+    from regauge.judges.rules._markup import contains_html, contains_xml, html_parses, xml_parses
+    from regauge.judges.rules._meaning import near_in_meaning
+    from regauge.judges.rules._meteor import meteor
+    from regauge.judges.rules._occurrences import letter_count, match_count, text_count
+    from regauge.judges.rules._overlap import bleu, chrf, gleu, rouge_l, rouge_n
+    from regauge.judges.rules._paragraphs import (
+        paragraph_count,
+        paragraph_starts_with,
+        response_count,
+    )
+    from regauge.judges.rules._patterns import matches
+    from regauge.judges.rules._personal import no_personal_data
+    from regauge.judges.rules._refusal import is_refusal
+    from regauge.judges.rules._secrets import no_secrets
+    from regauge.judges.rules._sections import has_sections
+    from regauge.judges.rules._sql import sql_parses
+    from regauge.judges.rules._text import (
+        contains,
+        contains_all,
+        contains_any,
+        equals,
+        not_contains,
+    )
+    from regauge.judges.rules._urls import no_urls_of, urls_only_of
+else:
+    __getattr__ = names_of(
+        __name__,
+        {
+            "_answer": "Answer Expected expected",
+            "_asking": (
+                "JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing UnboundJudge"
+            ),
+            "_criteria": "criterion_of",
+            "_evaluators": "cases_from_test_data judges_from_evaluators",
+            "_function": "JudgeFunction as_judge",
+            "_reference": "JudgeDescription describe reference_page",
+            "_registry": "judge_from_spec judge_kinds",
+            "_rule": "Check Rule on_answer on_text",
+            "_rule_factory": "RuleFactory rule",
+            "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",
+            "_standing": "standing_of",
+            "_types": "Judge Outcome Verdict abstained failed graded passed",
+            "deepeval": "DeepevalJudge",
+            "model._claims": "verified_claims",
+            "model._pairwise": "pairwise",
+            "model._panel": "panel",
+            "model._rubric": "rubric",
+            "rules._combine": "all_of any_of at_least not_ weighted",
+            "rules._counts": (
+                "line_count max_chars max_words min_chars min_words sentence_count word_count"
+            ),
+            "rules._documents": "csv_parses in_fence python_parses yaml_parses",
+            "rules._edges": "ends_with starts_with",
+            "rules._facts": (
+                "finish_reason_is max_cost_usd max_latency_s max_tokens tool_call_count "
+                "tool_calls_match tools_called"
+            ),
+            "rules._fields": "field field_equals field_in has_keys",
+            "rules._form": (
+                "has_postscript has_title is_lower_case is_quoted is_upper_case no_comma one_of"
+            ),
+            "rules._infrastructure": "kubernetes_manifests terraform_parses",
+            "rules._invention": "no_new_names no_new_numbers no_new_times",
+            "rules._json_values": "contains_json json_matches_schema json_parses",
+            "rules._language": "is_language",
+            "rules._leak": "no_prompt_leak",
+            "rules._likeness": "edit_distance similarity",
+            "rules._marks": (
+                "bullet_count capital_word_count highlight_count numbered_part_count "
+                "placeholder_count"
+            ),
+            "rules._markup": "contains_html contains_xml html_parses xml_parses",
+            "rules._meaning": "near_in_meaning",
+            "rules._meteor": "meteor",
+            "rules._occurrences": "letter_count match_count text_count",
+            "rules._overlap": "bleu chrf gleu rouge_l rouge_n",
+            "rules._paragraphs": "paragraph_count paragraph_starts_with response_count",
+            "rules._patterns": "matches",
+            "rules._personal": "no_personal_data",
+            "rules._refusal": "is_refusal",
+            "rules._secrets": "no_secrets",
+            "rules._sections": "has_sections",
+            "rules._sql": "sql_parses",
+            "rules._text": "contains contains_all contains_any equals not_contains",
+            "rules._urls": "no_urls_of urls_only_of",
+        },
+    )
 
 __all__ = [
     "Answer",
@@ -229,3 +308,7 @@ __all__ = [
     "xml_parses",
     "yaml_parses",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,7 +30,7 @@ ENTRY_POINTS = "regauge.judges"
 def _own() -> Mapping[str, RuleFactory[...]]:
     import regauge.judges
 
-    made = vars(regauge.judges).values()
+    made = [getattr(regauge.judges, name) for name in regauge.judges.__all__]
     return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
 
 

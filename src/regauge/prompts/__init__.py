@@ -8,29 +8,55 @@ checks a whole project.
 
 from __future__ import annotations
 
-from regauge.prompts._bump import Bump, bump
-from regauge.prompts._files import find_prompt, load_prompt, prompt_files
-from regauge.prompts._git import Repository
-from regauge.prompts._history import VersionRecord, load_version, text_at, version_records
-from regauge.prompts._lint import lint_prompts, lint_warnings
-from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
-from regauge.prompts._parse import parse_prompt, prompt_name
-from regauge.prompts._prompt import Prompt
-from regauge.prompts._replaceable import Replaceable, replaceable_faults
-from regauge.prompts._rewrite import set_contents
-from regauge.prompts._rubric import RubricKind, RubricSpec
-from regauge.prompts._sections import Section, SectionError, begins_section, section_below
-from regauge.prompts._semver import Part, Semver
-from regauge.prompts._template import input_text
-from regauge.prompts._types import (
-    ChangelogEntry,
-    Evaluator,
-    InputSpec,
-    Message,
-    PromptVersion,
-    Role,
-)
+from typing import TYPE_CHECKING
+
+from regauge.on_demand import names_of
 from regauge.prompts._yaml import read_text as read_prompt_text
+
+if TYPE_CHECKING:
+    from regauge.prompts._bump import Bump, bump
+    from regauge.prompts._files import find_prompt, load_prompt, prompt_files
+    from regauge.prompts._git import Repository
+    from regauge.prompts._history import VersionRecord, load_version, text_at, version_records
+    from regauge.prompts._lint import lint_prompts, lint_warnings
+    from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
+    from regauge.prompts._parse import parse_prompt, prompt_name
+    from regauge.prompts._prompt import Prompt
+    from regauge.prompts._replaceable import Replaceable, replaceable_faults
+    from regauge.prompts._rewrite import set_contents
+    from regauge.prompts._rubric import RubricKind, RubricSpec
+    from regauge.prompts._sections import Section, SectionError, begins_section, section_below
+    from regauge.prompts._semver import Part, Semver
+    from regauge.prompts._template import input_text
+    from regauge.prompts._types import (
+        ChangelogEntry,
+        Evaluator,
+        InputSpec,
+        Message,
+        PromptVersion,
+        Role,
+    )
+else:
+    __getattr__ = names_of(
+        __name__,
+        {
+            "_bump": "Bump bump",
+            "_files": "find_prompt load_prompt prompt_files",
+            "_git": "Repository",
+            "_history": "VersionRecord load_version text_at version_records",
+            "_lint": "lint_prompts lint_warnings",
+            "_lock": "LOCK_NAME LockEntry PromptLock lock_of",
+            "_parse": "parse_prompt prompt_name",
+            "_prompt": "Prompt",
+            "_replaceable": "Replaceable replaceable_faults",
+            "_rewrite": "set_contents",
+            "_rubric": "RubricKind RubricSpec",
+            "_sections": "Section SectionError begins_section section_below",
+            "_semver": "Part Semver",
+            "_template": "input_text",
+            "_types": "ChangelogEntry Evaluator InputSpec Message PromptVersion Role",
+        },
+    )
 
 __all__ = [
     "LOCK_NAME",
@@ -72,3 +98,7 @@ __all__ = [
     "text_at",
     "version_records",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,56 +8,93 @@
 
 from __future__ import annotations
 
-from regauge.reports._annotations import decision_annotations
-from regauge.reports._answer_diff import answer_diff, answer_lines
-from regauge.reports._console import (
-    Line,
-    cause_lines,
-    duration,
-    judge_lines,
-    missing_judgement_lines,
-    missing_lines,
-    money,
-    progress_line,
-    quantity,
-    recorded_lines,
-    suite_lines,
-)
-from regauge.reports._decision import (
-    AnswerDocument,
-    CaseDocument,
-    DecisionDocument,
-    PromptDocument,
-)
-from regauge.reports._end import RunEnd
-from regauge.reports._export import trials_table, write_csv, write_parquet
-from regauge.reports._gate_console import decision_lines, gate_progress_line, verdict_words
-from regauge.reports._gate_markdown import decision_markdown
-from regauge.reports._git import git_state
-from regauge.reports._github_actions import (
-    failure_annotations,
-    gate_annotations,
-    in_github_actions,
-    write_job_summary,
-)
-from regauge.reports._junit import junit_properties
-from regauge.reports._markdown import run_markdown
-from regauge.reports._rows import rows_of
-from regauge.reports._runs import find_run, list_runs, read_record, read_rows
-from regauge.reports._schema import (
-    SCHEMA_VERSION,
-    Cause,
-    GitState,
-    JudgeName,
-    RunRecord,
-    Suggestion,
-    SuiteSummary,
-    TrialRow,
-    VerdictRow,
-)
-from regauge.reports._tally import CauseGroup, Tally
-from regauge.reports._verbatim import escape_markdown
-from regauge.reports._writer import RunWriter
+from typing import TYPE_CHECKING
+
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.reports._annotations import decision_annotations
+    from regauge.reports._answer_diff import answer_diff, answer_lines
+    from regauge.reports._console import (
+        Line,
+        cause_lines,
+        duration,
+        judge_lines,
+        missing_judgement_lines,
+        missing_lines,
+        money,
+        progress_line,
+        quantity,
+        recorded_lines,
+        suite_lines,
+    )
+    from regauge.reports._decision import (
+        AnswerDocument,
+        CaseDocument,
+        DecisionDocument,
+        PromptDocument,
+    )
+    from regauge.reports._end import RunEnd
+    from regauge.reports._export import trials_table, write_csv, write_parquet
+    from regauge.reports._gate_console import decision_lines, gate_progress_line, verdict_words
+    from regauge.reports._gate_markdown import decision_markdown
+    from regauge.reports._git import git_state
+    from regauge.reports._github_actions import (
+        failure_annotations,
+        gate_annotations,
+        in_github_actions,
+        write_job_summary,
+    )
+    from regauge.reports._junit import junit_properties
+    from regauge.reports._markdown import run_markdown
+    from regauge.reports._rows import rows_of
+    from regauge.reports._runs import find_run, list_runs, read_record, read_rows
+    from regauge.reports._schema import (
+        SCHEMA_VERSION,
+        Cause,
+        GitState,
+        JudgeName,
+        RunRecord,
+        Suggestion,
+        SuiteSummary,
+        TrialRow,
+        VerdictRow,
+    )
+    from regauge.reports._tally import CauseGroup, Tally
+    from regauge.reports._verbatim import escape_markdown
+    from regauge.reports._writer import RunWriter
+else:
+    __getattr__ = names_of(
+        __name__,
+        {
+            "_annotations": "decision_annotations",
+            "_answer_diff": "answer_diff answer_lines",
+            "_console": (
+                "Line cause_lines duration judge_lines missing_judgement_lines "
+                "missing_lines money progress_line quantity recorded_lines suite_lines"
+            ),
+            "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
+            "_end": "RunEnd",
+            "_export": "trials_table write_csv write_parquet",
+            "_gate_console": "decision_lines gate_progress_line verdict_words",
+            "_gate_markdown": "decision_markdown",
+            "_git": "git_state",
+            "_github_actions": (
+                "failure_annotations gate_annotations in_github_actions write_job_summary"
+            ),
+            "_junit": "junit_properties",
+            "_markdown": "run_markdown",
+            "_rows": "rows_of",
+            "_runs": "find_run list_runs read_record read_rows",
+            "_schema": (
+                "SCHEMA_VERSION Cause GitState JudgeName RunRecord Suggestion "
+                "SuiteSummary TrialRow VerdictRow"
+            ),
+            "_tally": "CauseGroup Tally",
+            "_verbatim": "escape_markdown",
+            "_writer": "RunWriter",
+        },
+    )
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -112,3 +149,7 @@ __all__ = [
     "write_job_summary",
     "write_parquet",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

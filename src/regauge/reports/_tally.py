@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from regauge.reports._schema import JudgeName, SuiteSummary
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from regauge.reports._schema import JudgeName, SuiteSummary
 
 __all__ = ["CauseGroup", "Tally"]
 
@@ -70,6 +70,8 @@ class _JudgeCount:
             self.latency_s += verdict["latency_s"]
 
     def named(self) -> JudgeName:
+        from regauge.reports._schema import JudgeName
+
         return JudgeName(
             name=self.first["judge"],
             digest=self.first["judge_digest"],
@@ -129,6 +131,8 @@ class _SuiteCount:
             self.latencies.append(row["latency_s"])
 
     def summary(self) -> SuiteSummary:
+        from regauge.reports._schema import SuiteSummary
+
         first = self.first
         failed = [node for node, outcome in self.outcomes.items() if outcome == "failed"]
         tracked_failed = sum(node in self.tracked for node in failed)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.recordings import map_texts
 from regauge.reports._rows import rows_of
-from regauge.reports._schema import RunRecord
 from regauge.reports._tally import Tally
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.reports._decision import DecisionDocument
-    from regauge.reports._schema import GitState, Suggestion
+    from regauge.reports._schema import GitState, RunRecord, Suggestion
     from regauge.runner import EvalResult
 
 __all__ = ["RunWriter"]
@@ -117,6 +116,8 @@ class RunWriter:
         suggestions: Sequence[Suggestion] = (),
     ) -> RunRecord:
         """Close the run with its record; `decision` is what a run that gates has come to."""
+        from regauge.reports._schema import RunRecord  # only now: pydantic takes its time for it
+
         self.close()
         record = RunRecord(
             id=self.directory.name,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import ProviderError, UsageError
-from regauge.judges import EmbeddingModel, SemanticJudge
 from regauge.providers import parse_model_id
 from regauge.recordings import VectorsFile
 from regauge.runner._opened import Opened
@@ -16,8 +15,9 @@ from regauge.runner._providers import endpoint_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import TypeGuard
 
-    from regauge.judges import Judge
+    from regauge.judges import Judge, SemanticJudge
     from regauge.project import Project, RecordMode
     from regauge.providers.embeddings import OpenAIEmbedder
 
@@ -52,18 +52,22 @@ class Embeddings:
             UsageError: The model may be asked, and nothing declares its provider.
         """
         return tuple(
-            replace(judge, embedder=self._recorded(judge.embedder.model, prompt))
-            if isinstance(judge, SemanticJudge) and isinstance(judge.embedder, EmbeddingModel)
-            else judge
-            for judge in judges
+            self._given(judge, prompt) if _is_semantic(judge) else judge for judge in judges
         )
+
+    def _given(self, judge: SemanticJudge, prompt: str) -> SemanticJudge:
+        from regauge.judges import EmbeddingModel
+
+        if not isinstance(judge.embedder, EmbeddingModel):
+            return judge
+        return replace(judge, embedder=self._recorded(judge.embedder.model, prompt))
 
     def served(self, judges: Sequence[Judge]) -> list[SemanticJudge]:
         """Those of the judges whose vectors are recorded."""
         return [
             judge
             for judge in judges
-            if isinstance(judge, SemanticJudge) and isinstance(judge.embedder, _RecordedEmbedder)
+            if _is_semantic(judge) and isinstance(judge.embedder, _RecordedEmbedder)
         ]
 
     async def vectors(
@@ -162,3 +166,12 @@ class _RecordedEmbedder:
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """The vector of each text."""
         return await self.embeddings.vectors(self.model, texts, prompt=self.prompt)
+
+
+def _is_semantic(judge: Judge) -> TypeGuard[SemanticJudge]:
+    """Whether a judge compares meanings; what does is loaded where a judge may be one of them."""
+    if not hasattr(judge, "embedder"):
+        return False
+    from regauge.judges import SemanticJudge
+
+    return isinstance(judge, SemanticJudge)

@@ -14,8 +14,6 @@ from regauge.judges import (
     RuleFactory,
     Standing,
     as_judge,
-    cases_from_test_data,
-    judges_from_evaluators,
     standing_of,
 )
 from regauge.prompts import load_prompt
@@ -142,6 +140,8 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> Su
             says which model to ask.
         UsageError: Its model is served by a provider that nothing declares.
     """
+    from regauge.judges import cases_from_test_data, judges_from_evaluators
+
     prompt = load_prompt(path, root=project.root)
     for key, given in (("testData", prompt.test_data), ("evaluators", prompt.evaluators)):
         if not given:

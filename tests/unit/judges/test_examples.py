@@ -16,7 +16,11 @@ MODULES = [
     for module in pkgutil.walk_packages(regauge.judges.__path__, "regauge.judges.")
     if not module.ispkg
 ]
-FACTORIES = [made for made in vars(regauge.judges).values() if isinstance(made, RuleFactory)]
+FACTORIES = [
+    made
+    for name in regauge.judges.__all__
+    if isinstance(made := getattr(regauge.judges, name), RuleFactory)
+]
 
 
 @pytest.mark.parametrize("name", [*MODULES, "regauge.judges"])
@@ -26,7 +30,7 @@ def test_examples_of_the_module_run(name: str):
 
 @pytest.mark.parametrize("factory", FACTORIES, ids=lambda factory: factory.kind)
 def test_every_judge_has_an_example_that_runs(factory: RuleFactory[...]):
-    names = {**vars(regauge.judges)}
+    names = {name: getattr(regauge.judges, name) for name in regauge.judges.__all__}
     test = doctest.DocTestParser().get_doctest(
         factory.build.__doc__ or "", names, factory.kind, None, None
     )

@@ -15,7 +15,9 @@ from tests.unit.judges.samples import CASE, ODD_TEXTS, RULES, completion
 
 SHARED = {"json_invalid", "missing_field", "null_field", "no_text", "refused", "ok"}
 FACTORIES = {
-    made.kind: made for made in vars(regauge.judges).values() if isinstance(made, RuleFactory)
+    made.kind: made
+    for name in regauge.judges.__all__
+    if isinstance(made := getattr(regauge.judges, name), RuleFactory)
 }
 relaxed = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 texts = st.one_of(

@@ -12,7 +12,6 @@ from regauge.errors import UsageError
 from regauge.judges._declared import Declared
 from regauge.judges.deepeval._fields import Fields
 from regauge.judges.deepeval._installed import NO_MODEL, metric_name
-from regauge.judges.deepeval._judge import DeepevalJudge
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeContext
+    from regauge.judges.deepeval._judge import DeepevalJudge
 
 __all__ = ["DeepevalDeclaration", "deepeval"]
 
@@ -75,6 +75,8 @@ class DeepevalDeclaration(Declared):
         Raises:
             UsageError: deepeval is not installed, has no such metric, or no model is named.
         """
+        from regauge.judges.deepeval._judge import DeepevalJudge
+
         metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
         name = self.model or context.model
         if name is None and metric not in NO_MODEL:

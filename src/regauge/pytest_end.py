@@ -1,0 +1,232 @@
+"""The end of a pytest run that has evals in it: recordings, run record, summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.errors import RegaugeError
+from regauge.history import add_finished_run
+from regauge.reports import (
+    RunEnd,
+    cause_lines,
+    failure_annotations,
+    gate_annotations,
+    git_state,
+    in_github_actions,
+    judge_lines,
+    missing_judgement_lines,
+    missing_lines,
+    read_rows,
+    recorded_lines,
+    suite_lines,
+    write_job_summary,
+)
+from regauge.runner import missing_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from regauge.project import Project
+    from regauge.pytest_gate import PytestGate
+    from regauge.pytest_suggest import Suggesting
+    from regauge.reports import Line, RunRecord, RunWriter, Suggestion
+    from regauge.runner import EvalSession
+
+__all__ = ["PytestEnd"]
+
+_MARKUP: dict[str, dict[str, bool]] = {
+    "plain": {},
+    "quiet": {"light": True},
+    "good": {"green": True},
+    "bad": {"red": True},
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class PytestEnd:
+    """What is left to do when the last case is judged.
+
+    Attributes:
+        config: Of pytest.
+        evals: What was judged.
+        gate: The gate, where the run is to compare with a base version.
+        suggesting: What looks for repairs, where the run is to suggest some.
+        collected: How many cases were collected, selected or not.
+        worker: Whether this process is a worker of xdist.
+        say: Writes a line on the terminal.
+    """
+
+    config: pytest.Config
+    project: Project
+    evals: EvalSession
+    writer: RunWriter
+    gate: PytestGate | None
+    suggesting: Suggesting | None
+    started_at: datetime
+    collected: int
+    worker: bool
+    say: Callable[[str], None]
+    _record: RunRecord | None = field(default=None, init=False)
+    _end: RunEnd = field(default_factory=RunEnd, init=False)
+    _trouble: list[str] = field(default_factory=list[str], init=False)
+    _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
+
+    def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
+        """Publish recordings and close the run record, as `PytestRun.finish` says."""
+        interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED or bool(session.shouldstop)
+        complete = not (interrupted or session.shouldfail)
+        try:
+            self._end = self._ended(workers, complete=complete)
+        except RegaugeError as error:
+            self._trouble.append(str(error))
+            session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
+        self.writer.close()
+        if self.worker:
+            return self._end.to_text()
+        self.writer.gather()
+        decision = self.gate.document if self.gate is not None else None
+        if self.gate is not None and not self.gate.accepts:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if self.writer.empty and decision is None:
+            return None
+        if self.suggesting is not None and complete:
+            # `regauge gate` shows no item its result.
+            for result in self.gate.results if self.gate is not None else ():
+                self.suggesting.note(result)
+            self._suggestions = self.suggesting.made(self.say)
+        self._record = self.writer.finish(
+            started_at=self.started_at,
+            interrupted=interrupted,
+            command=_typed(),
+            options=asdict(self.evals.options),
+            git=git_state(self.project.root, written=self.project.recordings_dir),
+            decision=decision,
+            suggestions=self._suggestions,
+        )
+        self._tell(self._record)
+        target = self.config.getoption("--report")
+        if target:
+            try:
+                self.writer.export(Path(target))
+            except OSError as error:
+                self._trouble.append(f"--report {target}: {error.strerror or error}")
+                session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
+        return None
+
+    def _tell(self, record: RunRecord) -> None:
+        """Let others know of the record: a workflow's job, the team's history, and plugins."""
+        directory = self.writer.directory
+        for trouble in (
+            write_job_summary(record, read_rows(directory), os.environ),
+            add_finished_run(self.project, os.environ, directory),
+        ):
+            if trouble:
+                self._trouble.append(trouble)
+        self.config.hook.pytest_regauge_recorded(
+            config=self.config, record=record, directory=directory
+        )
+
+    def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
+        """Publish this process's recordings, and join what workers said of theirs."""
+        answers = self.evals.answers
+        missing = (
+            missing_answers(
+                self.evals.plan,
+                answers,
+                self.project.settings,
+                options=self.evals.options,
+            )
+            if self.evals.options.record == "none" and self.gate is None
+            else []
+        )
+        end = RunEnd(
+            collected=self.collected,
+            planned=len(self.evals.plan.cases),
+            missing=missing,
+            missing_judgements=self.evals.misses.summary(
+                answers, self.project.settings, options=self.evals.options
+            ),
+            session=answers.session,
+        )
+        for text in workers:
+            end = end.joined(RunEnd.from_text(text))
+        if workers and complete and end.session is not None:
+            answers.end_session(end.session)
+        published = self.evals.finish(
+            complete=complete,
+            trials_below=self.gate.trials_below if self.gate is not None else None,
+        )
+        return end.with_written(
+            {str(self.project.relative(path)): n for path, n in published.written.items()}
+        )
+
+    def summarise(self, terminal: pytest.TerminalReporter) -> None:
+        """Show the table, what is unmeasured and why, and the command that fixes it."""
+        if self._end.collected and not self._end.planned:
+            terminal.section("regauge", sep="=")
+            terminal.write_line(
+                f"nothing was measured: none of the {self._end.collected} collected cases was"
+                " selected",
+                red=True,
+            )
+        if self.gate is not None and self.gate.cut_off:
+            terminal.write_line(
+                "gate: interrupted before it decided; what was answered is kept, and the same"
+                " command goes on from there",
+                red=True,
+            )
+        if self._record is None:
+            return
+        terminal.section("regauge", sep="=")
+        lines = [
+            *(self.gate.lines() if self.gate is not None else suite_lines(self._record.suites)),
+            *judge_lines(self._record.suites),
+            *cause_lines(self.writer.tally.causes()),
+            *missing_lines(self._end.missing),
+            *missing_judgement_lines(self._end.missing_judgements),
+            *recorded_lines(self._end.written),
+            *self._suggestion_lines(),
+        ]
+        for line in lines:
+            terminal.write_line(line.text, **_MARKUP[line.tone])
+        for text in self._trouble:
+            terminal.write_line(text, red=True)
+        if in_github_actions(os.environ):
+            for command in self._annotations(terminal):
+                terminal.write_line(command)
+        terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
+
+    def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:
+        """Marks on lines of prompts and cases, for whoever reads the pull request."""
+        root = self.project.root
+        reports = [*terminal.stats.get("failed", ()), *terminal.stats.get("unmeasured", ())]
+        failures = [
+            (str(report.regauge_at), report.nodeid, str(report.regauge_short))
+            for report in reports
+            if hasattr(report, "regauge_at")
+        ]
+        marks = failure_annotations(failures, root, os.environ)
+        if self.gate is not None and self.gate.document is not None:
+            marks += gate_annotations(self.gate.document, root, os.environ)
+        return marks
+
+    def _suggestion_lines(self) -> list[Line]:
+        if not self._suggestions:
+            return []
+        from regauge.pytest_suggest import suggestion_lines
+
+        return suggestion_lines(self._suggestions)
+
+
+def _typed() -> list[str]:
+    """The command line that this process was started with, by the name of its program."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.stem
+    return ["regauge" if name == "regauge" else "pytest", *sys.argv[1:]]

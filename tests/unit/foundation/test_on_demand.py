@@ -1,0 +1,54 @@
+"""Packages of many names load the module of a name when the name is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGES = ["regauge.history", "regauge.judges", "regauge.prompts", "regauge.reports"]
+_LOADED = """\
+import sys
+from regauge.judges import max_words
+print(*[name for name in sys.modules if name.startswith("regauge.judges.")])
+"""
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_name_of_a_package_can_be_had_and_is_listed(name: str):
+    package = importlib.import_module(name)
+    for offered in package.__all__:
+        assert getattr(package, offered) is not None, offered
+    assert set(package.__all__) <= set(dir(package))
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_name_that_a_package_does_not_have_is_an_error_as_ever(name: str):
+    package = importlib.import_module(name)
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'max_wrods'"):
+        _ = package.max_wrods
+    assert not hasattr(package, "__wrapped__")
+
+
+def test_a_judge_does_not_load_the_others(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "regauge.judges.rules._counts" in loaded
+    assert not {name for name in loaded if ".model." in name or name.endswith("._sql")}
+
+
+def test_deepeval_is_the_judge_and_not_the_package_of_the_same_name():
+    """Whoever imports the package first, as its own modules do, must not put it in the way."""
+    from regauge.judges.deepeval import _judge
+    from regauge.judges import deepeval  # isort: skip
+
+    assert deepeval("Faithfulness").name == "Faithfulness"
+    assert _judge.DeepevalJudge is importlib.import_module("regauge.judges").DeepevalJudge
