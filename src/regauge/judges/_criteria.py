@@ -17,7 +17,10 @@ __all__ = ["criterion_named", "criterion_of"]
 def criterion_of(judge: object) -> Criterion:
     """What a judge says that it is about; correctness where it says nothing usable."""
     said = getattr(judge, "criterion", None)
-    return next((criterion for criterion in CRITERIA if criterion == said), "correctness")
+    for criterion in CRITERIA:
+        if said == criterion:
+            return criterion
+    return "correctness"
 
 
 def criterion_named(word: str, *, judge: str) -> Criterion:
