@@ -6,49 +6,42 @@ import dataclasses
 import json
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from regauge.cli._calibration.record import calibration_of, usual_labels, write_record
 from regauge.cli._calibration.standings import standings
-from regauge.cli._calibration.text import calibration_lines, disagreement_lines
+from regauge.cli._calibration.text import (
+    calibration_document,
+    calibration_lines,
+    disagreement_lines,
+    heading,
+    used_text,
+)
 from regauge.cli._evals.collected import end_interrupted
 from regauge.cli._evals.judges import find_judge, judges_of_evals
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.datasets import find_dataset, load_dataset
-from regauge.errors import FaultyFileError, UnmeasuredError, UsageError
+from regauge.errors import UnmeasuredError, UsageError
 from regauge.judges.calibration import (
-    Calibration,
-    CalibrationFile,
     Labels,
-    LabelsSummary,
-    agreement_of,
-    calibration_path,
     cases_of_labels,
-    disagrees,
-    labels_path,
-    load_calibrations,
     load_labels,
     shortfall,
-    write_calibrations,
 )
 from regauge.project import Project
-from regauge.reports import money, progress_line, quantity
+from regauge.reports import progress_line
 from regauge.runner import resolve_options
 from regauge.runner.calibrating import LabelRun
-from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from regauge.cli._evals.judges import UsedJudge
     from regauge.datasets import GoldenCase
-    from regauge.digests import JSON
-    from regauge.judges import ModelJudge
-    from regauge.judges.calibration import Judged
     from regauge.project import RecordMode
 
 __all__ = ["command"]
@@ -138,33 +131,37 @@ def command(
         judge_model=model,
     )
     used = find_judge(judge, project, evals, model)
-    labels_of = labels_of or _usual_labels(used.judge, project)
+    labels_of = labels_of or usual_labels(used.judge, project)
     labels = _of_split(load_labels(labels_of, project), split)
     run = LabelRun(project, options, used.judge, environ=os.environ)
     cases = cases_of_labels(labels, _cases(project, used, dataset))
     if not as_json:
-        echo(_heading(used.judge, labels, project), bold=True)
+        echo(heading(used.judge, labels, project), bold=True)
     try:
         with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
             judged = run.judge_all(labels.labels, cases, repeats=repeats)
     except KeyboardInterrupt:
         end_interrupted()
-    calibration = _calibration(used.judge, labels, judged, repeats)
+    calibration = calibration_of(used.judge, labels, judged, repeats)
     if not calibration.agreement.judged:
         raise UnmeasuredError(
             f"judge {used.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
             f"  {judged[0].label.id}: {judged[0].first.reason}"
         )
-    written = None if split else _write(project, used.judge, calibration)
+    written = None if split else write_record(project, used.judge, calibration)
     removed = run.prune() if prune else None
     missing = shortfall(calibration, project.settings.calibration)
     if as_json:
-        document = _document(used.judge, calibration, judged, missing)
+        document = calibration_document(used.judge, calibration, judged, missing)
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        _print(calibration, judged)
+        for line in [
+            *calibration_lines(calibration),
+            *disagreement_lines(calibration.labels.kind, judged),
+        ]:
+            echo(line)
         echo()
-        echo(_used(run))
+        echo(used_text(run.totals))
         if removed is not None:
             echo(f"removed {removed[0]} of {removed[1]} recordings")
         if written is not None:
@@ -174,23 +171,6 @@ def command(
         )
     if missing:
         sys.exit(1)
-
-
-def _usual_labels(judge: ModelJudge, project: Project) -> str:
-    """Whose labels a judge is compared with: its own, else those of the record there is."""
-    known = _known(judge, project)
-    if labels_path(judge.name, project).exists() or known is None:
-        return judge.name
-    return next((one.labels.of for one in known.calibrations if one.labels.of), judge.name)
-
-
-def _known(judge: ModelJudge, project: Project) -> CalibrationFile | None:
-    """The record there is of a judge; one that cannot be read is made anew."""
-    try:
-        file = load_calibrations(calibration_path(judge.name, project))
-    except FaultyFileError:
-        return None
-    return file if file is not None and file.judge == judge.name else None
 
 
 def _of_split(labels: Labels, split: str | None) -> Labels:
@@ -210,84 +190,6 @@ def _cases(project: Project, used: UsedJudge, dataset: str | None) -> Mapping[st
     fixtures = project.fixtures_dir
     loaded = load_dataset(find_dataset(dataset, fixtures_dir=fixtures), fixtures_dir=fixtures)
     return {case.id: case for case in loaded}
-
-
-def _calibration(
-    judge: ModelJudge, labels: Labels, judged: Sequence[Judged], repeats: int
-) -> Calibration:
-    return Calibration(
-        models=tuple(judge.models),
-        digest=judge.digest,
-        date=datetime.now(UTC).date().isoformat(),
-        repeats=repeats,
-        labels=LabelsSummary(
-            of=None if labels.judge == judge.name else labels.judge,
-            kind=labels.kind,
-            count=len(labels),
-            digest=labels.digest,
-        ),
-        agreement=agreement_of(labels.kind, judged),
-    )
-
-
-def _write(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
-    """Write the record; returns what came of it."""
-    path = calibration_path(judge.name, project)
-    known = _known(judge, project)
-    if known is None:
-        file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
-    else:
-        file = known.with_calibration(calibration)
-    word = "written" if write_calibrations(path, file) else "unchanged"
-    return f"{word}: {project.relative(path).as_posix()}"
-
-
-def _heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
-    models = ", ".join(judge.models)
-    simulated = " (simulated)" if any(one.startswith("sim:") for one in judge.models) else ""
-    where = project.relative(labels.path).as_posix()
-    return f"{judge.name}: {models}{simulated} and {where}"
-
-
-def _print(calibration: Calibration, judged: Sequence[Judged]) -> None:
-    for line in [
-        *calibration_lines(calibration),
-        *disagreement_lines(calibration.labels.kind, judged),
-    ]:
-        echo(line)
-
-
-def _used(run: LabelRun) -> str:
-    totals = run.totals
-    return (
-        f"{plural(totals.calls, 'call')}, {totals.live} of them made now;"
-        f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"
-    )
-
-
-def _document(
-    judge: ModelJudge, calibration: Calibration, judged: Sequence[Judged], missing: str
-) -> dict[str, JSON]:
-    differing = {one.label.id for one in disagrees(calibration.labels.kind, judged)}
-    return {
-        "judge": judge.name,
-        **calibration.model_dump(mode="json"),
-        "gates": not missing,
-        "reason": missing,
-        "judged": [
-            {
-                "id": one.label.id,
-                "case": one.label.case,
-                "at": one.label.at,
-                "label": one.label.says,
-                "why": one.label.why,
-                "by": one.label.by,
-                "agrees": one.first.readable and one.label.id not in differing,
-                "judgements": [dataclasses.asdict(judgement) for judgement in one.judgements],
-            }
-            for one in judged
-        ],
-    }
 
 
 def _list(project: Project, evals: Path, model: str | None, *, as_json: bool) -> None:

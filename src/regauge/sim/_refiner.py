@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.sim._keys import schema_of
+from regauge.sim._refiner_desk import RULE, Desk, json_list
 from regauge.sim._refiner_sections import section_anew
 from regauge.sim._shapes import is_list, is_object
 from regauge.sim._words import stems
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["refine"]
 
-_TEXT: Final = re.compile(
-    r"<(?P<name>[a-z]+)-(?P<nonce>[0-9a-f]{12})>\n(?P<text>.*?)\n</(?P=name)-(?P=nonce)>", re.DOTALL
-)
-_NUMBERED: Final = re.compile(r"^\s*\d+\| ?", re.MULTILINE)
-_RULE: Final = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
 _ORDER: Final = re.compile(
     r"[^.\n\"]*\b(?:add|put|append|write|insert)\b[^.\n\"]*\b(?:prompt|instructions?|rules?)\b[^.\n\"]*"
     r"|[^.\n\"]*\b(?:ignore|disregard|forget|override)\b[^.\n\"]*\b(?:instructions?|rules?|prompt)\b[^.\n\"]*",
@@ -62,6 +57,9 @@ _NEAR: Final = 0.3
 _SAME_LETTERS: Final = 0.85
 _PHRASE: Final = 5
 _LEAK_WORDS: Final = 10
+_TEXT: Final = re.compile(
+    r"<(?P<name>[a-z]+)-(?P<nonce>[0-9a-f]{12})>\n(?P<text>.*?)\n</(?P=name)-(?P=nonce)>", re.DOTALL
+)
 
 
 def refine(request: CompletionRequest, dice: Dice) -> str | None:
@@ -75,69 +73,12 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     texts = {found["name"]: found["text"] for found in _TEXT.finditer(asked)}
     told = "\x1f".join(texts.get(name, "") for name in ("prompt", "check", "lines", "lessons"))
     identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
-    desk = _Desk(texts=texts, dice=replace(dice, document=identity))
+    desk = Desk(texts=texts, dice=replace(dice, document=identity))
     said = part(desk)
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
-@dataclass(frozen=True)
-class _Desk:
-    """What lies before the refiner."""
-
-    texts: Mapping[str, str]
-    dice: Dice
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """The lines of the prompt, without numbers and roles."""
-        text = re.sub(
-            r"^\[(?:system|developer|user|assistant)\]\n",
-            "",
-            self.texts.get("prompt", ""),
-            flags=re.MULTILINE,
-        )
-        return [_NUMBERED.sub("", line, count=1) for line in text.split("\n")]
-
-    @cached_property
-    def rules(self) -> list[str]:
-        """Those that are rules, each once."""
-        counted = Counter(self.lines)
-        return [line for line in self.lines if _RULE.match(line) and counted[line] == 1]
-
-    def check(self, key: str) -> str:
-        """A line of what is said of the check."""
-        found = re.search(rf"^{re.escape(key)}: (.*)$", self.texts.get("check", ""), re.MULTILINE)
-        return found[1].strip() if found else ""
-
-    @cached_property
-    def about(self) -> frozenset[str]:
-        """The words of the check."""
-        keys = ("name", "what it looks at", "what a prompt should say for it")
-        return frozenset(stems(" ".join(self.check(key).replace("_", " ") for key in keys)))
-
-    @cached_property
-    def inputs(self) -> list[str]:
-        """The inputs of failing cases, as texts."""
-        return [
-            str(value)
-            for case in _json_list(self.texts.get("failing") or self.texts.get("cases", ""))
-            for value in _values(case.get("inputs", case))
-        ]
-
-    @property
-    def advice(self) -> str:
-        """What its author says a prompt should say for the check."""
-        return self.check("what a prompt should say for it")
-
-    def near(self, text: str) -> str | None:
-        """The rule that shares most words with a text; None where none shares any."""
-        words = set(stems(text))
-        ranked = [(len(words & set(stems(rule))), -n, rule) for n, rule in enumerate(self.rules)]
-        best = max(ranked, default=(0, 0, ""))
-        return best[2] if best[0] else None
-
-
-def _criticise(desk: _Desk) -> JSON:
+def _criticise(desk: Desk) -> JSON:
     if desk.dice.throw("critic") < _MISTAKEN:
         why = "The answers look right; the check may be too strict."
         return {"hypothesis": why, "kind": "judge-wrong", "quotes": []}
@@ -153,7 +94,7 @@ def _criticise(desk: _Desk) -> JSON:
     return {"hypothesis": why, "kind": kind, "quotes": [near]}
 
 
-def _propose(desk: _Desk) -> JSON | str:
+def _propose(desk: Desk) -> JSON | str:
     dice = desk.dice
     orders = [found[0].strip() for text in desk.inputs for found in _ORDER.finditer(text)]
     if orders and dice.throw("obeys") < _OBEYS:
@@ -171,15 +112,15 @@ def _propose(desk: _Desk) -> JSON | str:
     return _edit("It says what the check looks at.", *_in_a_section(desk, useful))
 
 
-def _in_a_section(desk: _Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+def _in_a_section(desk: Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """What would help; at times as a section anew, where that is allowed."""
-    sections = _json_list(desk.texts.get("sections", ""))
+    sections = json_list(desk.texts.get("sections", ""))
     if not sections or desk.dice.throw("section") >= _SECTION:
         return useful
     return [section_anew(desk.texts.get("prompt", ""), sections, useful, desk.dice)]
 
 
-def _harmful(desk: _Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
+def _harmful(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
     """A rule that gives a case away; or a useful edit that drops a rule besides."""
     if leaks:
         words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:_LEAK_WORDS]
@@ -190,9 +131,9 @@ def _harmful(desk: _Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON
     return _edit("Shorter is clearer.", drop, *useful)
 
 
-def _useful(desk: _Desk) -> list[dict[str, JSON]]:
+def _useful(desk: Desk) -> list[dict[str, JSON]]:
     """What would help: what an earlier version said, else the advice in the place of a rival."""
-    places = _json_list(desk.texts.get("earlier", ""))
+    places = json_list(desk.texts.get("earlier", ""))
     if places:
         scores = [
             (len(desk.about & set(stems(json.dumps(place)))), -n) for n, place in enumerate(places)
@@ -209,7 +150,7 @@ def _useful(desk: _Desk) -> list[dict[str, JSON]]:
         wanted = f"Make sure of this: {described}" if described else ""
     if not wanted:
         return []
-    new = wanted if _RULE.match(wanted) else f"- {wanted}"
+    new = wanted if RULE.match(wanted) else f"- {wanted}"
     garbled = next((rule for rule in desk.rules if _same_letters(rule, new)), None)
     near = garbled or desk.near(wanted)
     rival = near is not None and (
@@ -237,7 +178,7 @@ def _restored(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
     return []
 
 
-def _rewritten(desk: _Desk, useful: list[dict[str, JSON]]) -> str:
+def _rewritten(desk: Desk, useful: list[dict[str, JSON]]) -> str:
     """The whole prompt anew: with what would help, and without a rule that was overlooked."""
     lines = list(desk.lines)
     for op in useful:
@@ -250,8 +191,8 @@ def _rewritten(desk: _Desk, useful: list[dict[str, JSON]]) -> str:
     return "\n".join(lines)
 
 
-def _reflect(desk: _Desk) -> JSON:
-    tried = _json_list(desk.texts.get("tried", ""))
+def _reflect(desk: Desk) -> JSON:
+    tried = json_list(desk.texts.get("tried", ""))
     lessons = [
         f"Adding {str(entry['added'])[:80]!r} did not help: {entry.get('outcome')}."
         for entry in tried
@@ -260,7 +201,7 @@ def _reflect(desk: _Desk) -> JSON:
     return {"lessons": cast("JSON", lessons[-3:] or ["Nothing was learned yet."])}
 
 
-def _verify(desk: _Desk) -> JSON:
+def _verify(desk: Desk) -> JSON:
     lines = desk.texts.get("lines", "")
     words = lines.casefold().split()
     phrases = {" ".join(words[n : n + _PHRASE]) for n in range(len(words) - _PHRASE + 1)}
@@ -278,7 +219,7 @@ def _verify(desk: _Desk) -> JSON:
     }
 
 
-_PARTS: Final[Mapping[frozenset[str], Callable[[_Desk], JSON | str]]] = {
+_PARTS: Final[Mapping[frozenset[str], Callable[[Desk], JSON | str]]] = {
     frozenset({"hypothesis", "kind", "quotes"}): _criticise,
     frozenset({"rationale", "ops"}): _propose,
     frozenset({"lessons"}): _reflect,
@@ -299,7 +240,7 @@ def _clash(rule: str, wanted: str) -> bool:
     return bool(_NEGATED.search(rule)) != bool(_NEGATED.search(wanted))
 
 
-def _added(desk: _Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
+def _added(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
     """A rule below another one, the last where none is named."""
     said = [line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line]
     line = below or (desk.rules[-1] if desk.rules else said[-1] if said else "")
@@ -317,15 +258,3 @@ def _same_letters(one: str, other: str) -> bool:
         return False
     mine, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (one, other))
     return 2 * (mine & its).total() >= _SAME_LETTERS * max(1, mine.total() + its.total())
-
-
-def _json_list(text: str) -> list[dict[str, Any]]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return []
-    return [entry for entry in found if is_object(entry)] if is_list(found) else []
-
-
-def _values(given: object) -> list[object]:
-    return list(cast("dict[str, object]", given).values()) if isinstance(given, dict) else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.sim._refiner_desk import RULE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -16,7 +18,6 @@ __all__ = ["section_anew"]
 _ROLE: Final = re.compile(r"^\[(system|developer|user|assistant)\]\n", re.MULTILINE)
 _NUMBERED: Final = re.compile(r"^\s*\d+\| ?")
 _PLACE: Final = re.compile(r"lines (\d+) to (\d+)")
-_RULE: Final = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
 _FORGETS: Final = 0.3
 
 
@@ -40,7 +41,7 @@ def section_anew(
     homes = [number for number, lines in enumerate(texts) if useful[0]["line"] in lines]
     home = homes[0] if homes else dice.pick("section", len(sections))
     lines = texts[home]
-    rules = [line for line in lines if _RULE.match(line)]
+    rules = [line for line in lines if RULE.match(line)]
     if len(rules) > 1 and dice.throw("forgets") < _FORGETS:
         lines.remove(rules[dice.pick("forgets", len(rules))])
     for op in useful:

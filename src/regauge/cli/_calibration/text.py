@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from regauge.judges.calibration import disagrees
+from regauge.reports import money, quantity
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.digests import JSON
+    from regauge.judges import ModelJudge
     from regauge.judges.calibration import (
         Agreement,
         Calibration,
@@ -16,9 +21,18 @@ if TYPE_CHECKING:
         Estimate,
         Judged,
         LabelKind,
+        Labels,
     )
+    from regauge.project import Project
+    from regauge.runner import CallTotals
 
-__all__ = ["calibration_lines", "disagreement_lines"]
+__all__ = [
+    "calibration_document",
+    "calibration_lines",
+    "disagreement_lines",
+    "heading",
+    "used_text",
+]
 
 _NUMBERS = (
     ("accuracy", "accuracy"),
@@ -31,6 +45,14 @@ _SHARES = {"outcomes": "pass", "scores": "mean score", "pairs": "prefer a"}
 _WIDTH = 18
 _SHOWN_MAX = 20
 _LINE_MAX = 300
+
+
+def heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
+    """Which judge is compared with which labels."""
+    models = ", ".join(judge.models)
+    simulated = " (simulated)" if any(one.startswith("sim:") for one in judge.models) else ""
+    where = project.relative(labels.path).as_posix()
+    return f"{judge.name}: {models}{simulated} and {where}"
 
 
 def calibration_lines(calibration: Calibration) -> list[str]:
@@ -88,6 +110,40 @@ def disagreement_lines(kind: LabelKind, judged: Sequence[Judged]) -> list[str]:
         lines += ["", f"no verdict on {len(unreadable)} of {len(judged)}:"]
         lines += [f"  {one.label.id}: {_first_line(one.first.reason)}" for one in unreadable]
     return lines
+
+
+def used_text(totals: CallTotals) -> str:
+    """What its model calls came to, in one line."""
+    return (
+        f"{plural(totals.calls, 'call')}, {totals.live} of them made now;"
+        f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"
+    )
+
+
+def calibration_document(
+    judge: ModelJudge, calibration: Calibration, judged: Sequence[Judged], missing: str
+) -> dict[str, JSON]:
+    """Numbers and judgements as one document, for programs."""
+    differing = {one.label.id for one in disagrees(calibration.labels.kind, judged)}
+    return {
+        "judge": judge.name,
+        **calibration.model_dump(mode="json"),
+        "gates": not missing,
+        "reason": missing,
+        "judged": [
+            {
+                "id": one.label.id,
+                "case": one.label.case,
+                "at": one.label.at,
+                "label": one.label.says,
+                "why": one.label.why,
+                "by": one.label.by,
+                "agrees": one.first.readable and one.label.id not in differing,
+                "judgements": [dataclasses.asdict(judgement) for judgement in one.judgements],
+            }
+            for one in judged
+        ],
+    }
 
 
 def _left_out(agreement: Agreement) -> str:
