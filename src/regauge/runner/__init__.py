@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
-from regauge.runner._judge_calls import CallTotals
+from regauge.runner._call_totals import CallTotals
 from regauge.runner._missing import MissingAnswers, missing_answers
 from regauge.runner._missing_judgements import Misses, MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options

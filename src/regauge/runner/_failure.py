@@ -5,22 +5,38 @@ from __future__ import annotations
 import json
 import shlex
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from regauge.printable import printable
 
 if TYPE_CHECKING:
+    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.runner._result import EvalResult
+    from regauge.prompts import Prompt
     from regauge.runner._trial import JudgedVerdict, Trial
 
-__all__ = ["describe_failure", "one_line"]
+__all__ = ["FailedCase", "describe_failure", "one_line"]
 
 _ANSWER_CHARS_MAX = 1200
 _VALUE_CHARS_MAX = 300
 
 
-def describe_failure(result: EvalResult) -> str:
+class FailedCase(Protocol):
+    """What the words need of a case's result."""
+
+    case: GoldenCase
+    trials: tuple[Trial, ...]
+    where: str
+    passed: int
+
+    @property
+    def prompt(self) -> Prompt: ...
+
+    @property
+    def needed(self) -> int: ...
+
+
+def describe_failure(result: FailedCase) -> str:
     """Everything a person needs to see why a case failed, in the order it is read."""
     prompt = result.prompt
     lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
@@ -63,13 +79,13 @@ def one_line(text: str, limit: int = _VALUE_CHARS_MAX) -> str:
     return folded if len(folded) <= limit else f"{folded[: limit - 1]}…"
 
 
-def _count(result: EvalResult) -> str:
+def _count(result: FailedCase) -> str:
     if len(result.trials) == 1:
         return "failed"
     return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
 
 
-def _informing(result: EvalResult) -> list[str]:
+def _informing(result: FailedCase) -> list[str]:
     """What judges without a say say, one line each, on the first trial they judged."""
     said: dict[str, JudgedVerdict] = {}
     for trial in result.trials:
@@ -83,7 +99,7 @@ def _informing(result: EvalResult) -> list[str]:
     ]
 
 
-def _by_judge(result: EvalResult) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
+def _by_judge(result: FailedCase) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
     failed: dict[str, list[tuple[Trial, JudgedVerdict]]] = defaultdict(list)
     for trial in result.trials:
         for judged in trial.failures:

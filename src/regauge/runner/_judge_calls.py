@@ -1,4 +1,4 @@
-"""The model calls of one judgement in a run, and what they used."""
+"""The model calls of one judgement in a run."""
 
 from __future__ import annotations
 
@@ -6,90 +6,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import UnmeasuredError
+from regauge.runner._call_totals import CallTotals
 from regauge.runner._question import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from regauge.digests import JSON
     from regauge.judges import ModelJudge
     from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
     from regauge.runner._plan import Draw
     from regauge.runner._trial import SourcedCompletion
 
-__all__ = ["CallTotals", "RunCalls"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTotals:
-    """What the model calls of a judgement, or of many, used.
-
-    Attributes:
-        calls: How many there were; one that judgements of a run share counts for the first.
-        live: Those of them that this run paid for.
-        retries: How many attempts came to nothing.
-        cost_usd: Of all of them, at what they cost when they were made; None where a price is
-            not known.
-        latency_s: Of all of them, one after the other, in seconds.
-    """
-
-    calls: int = 0
-    live: int = 0
-    retries: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = 0.0
-    spent_usd: float | None = 0.0
-    latency_s: float = 0.0
-
-    def plus(self, answer: SourcedCompletion) -> CallTotals:
-        """With one more call."""
-        completion = answer.completion
-        live = answer.source == "live"
-        cost_usd = completion.cost_usd
-        return CallTotals(
-            calls=self.calls + 1,
-            live=self.live + live,
-            retries=self.retries + (completion.attempts - 1 if live else 0),
-            input_tokens=self.input_tokens + completion.usage.input_tokens,
-            output_tokens=self.output_tokens + completion.usage.output_tokens,
-            cost_usd=_sum(self.cost_usd, cost_usd),
-            spent_usd=_sum(self.spent_usd, cost_usd) if live else self.spent_usd,
-            latency_s=round(self.latency_s + completion.latency_s, 6),
-        )
-
-    def to_json(self) -> dict[str, JSON]:
-        """What holds for a replay, too."""
-        return {
-            "calls": self.calls,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_usd": self.cost_usd,
-            "latency_s": self.latency_s,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, JSON]) -> CallTotals:
-        """The totals that `to_json` wrote; what is missing or no number counts as nothing."""
-
-        def number(name: str) -> float:
-            value = document.get(name)
-            return value if isinstance(value, (int, float)) else 0
-
-        cost_usd = document.get("cost_usd", 0.0)
-        return cls(
-            calls=int(number("calls")),
-            input_tokens=int(number("input_tokens")),
-            output_tokens=int(number("output_tokens")),
-            cost_usd=cost_usd if isinstance(cost_usd, (int, float)) else None,
-            latency_s=number("latency_s"),
-        )
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else round(one + other, 9)
+__all__ = ["RunCalls"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,5 +74,5 @@ class RunCalls:
             raise
         if question.key not in self.counted:
             self.counted.add(question.key)
-            self.totals = self.totals.plus(answer)
+            self.totals = self.totals.plus(answer.completion, live=answer.source == "live")
         return answer.completion

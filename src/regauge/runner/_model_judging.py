@@ -20,7 +20,8 @@ from regauge.errors import (
 )
 from regauge.judges import Measurement, MemoisedJudge
 from regauge.recordings import MeasurementLine
-from regauge.runner._judge_calls import CallTotals, RunCalls
+from regauge.runner._call_totals import CallTotals
+from regauge.runner._judge_calls import RunCalls
 from regauge.runner._measurements import measurement_key
 from regauge.runner._trial import JudgedVerdict
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from regauge.errors import UnmeasuredError
     from regauge.judges import Verdict
     from regauge.providers import Completion
-    from regauge.runner._judge_calls import CallTotals
+    from regauge.runner._call_totals import CallTotals
 
 __all__ = ["AnswerSource", "JudgedVerdict", "SourcedCompletion", "Trial", "TrialOutcome"]
 

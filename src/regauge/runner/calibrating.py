@@ -12,8 +12,8 @@ from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers
 from regauge.runner._budget import Budget
+from regauge.runner._call_totals import CallTotals
 from regauge.runner._drawing import Drawing
-from regauge.runner._judge_calls import CallTotals
 from regauge.runner._progress import Progress
 from regauge.runner._question import Question
 
@@ -160,7 +160,7 @@ class LabelRun:
             answer = await self._drawing.ask(question)
         if question.key not in self._asked:
             self._asked[question.key] = None
-            self.totals = self.totals.plus(answer)
+            self.totals = self.totals.plus(answer.completion, live=answer.source == "live")
         self._begun.add((label.id, repeat))
         self.progress.landed = len(self._begun)
         return answer.completion

@@ -34,7 +34,7 @@ def replies(draw: st.DrawFn) -> SourcedCompletion:
 def test_totals_are_sums_and_what_is_not_priced_is_not_known(given: list[SourcedCompletion]):
     totals = CallTotals()
     for reply in given:
-        totals = totals.plus(reply)
+        totals = totals.plus(reply.completion, live=reply.source == "live")
     live = [reply for reply in given if reply.source == "live"]
     assert totals.calls == len(given)
     assert totals.live == len(live)
@@ -54,7 +54,7 @@ def test_totals_are_sums_and_what_is_not_priced_is_not_known(given: list[Sourced
 def test_a_replay_finds_the_totals_less_what_the_run_paid(given: list[SourcedCompletion]):
     totals = CallTotals()
     for reply in given:
-        totals = totals.plus(reply)
+        totals = totals.plus(reply.completion, live=reply.source == "live")
     found = CallTotals.from_json(totals.to_json())
     assert (found.calls, found.cost_usd, found.latency_s) == (
         totals.calls,
