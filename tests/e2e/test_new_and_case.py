@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.place import Place
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+OWN = Path(__file__).parents[2] / ".github/workflows"
 PROMPT = "prompts/shout.prompt.yml"
 GOLDEN = "fixtures/golden/shout.jsonl"
 SETTINGS = """\
@@ -162,3 +161,27 @@ def test_an_editor_has_the_last_word(place: Place):
     )
     assert done.returncode == 0, done.stderr
     assert cases(place)[1]["id"] == "edited"
+
+
+def test_new_workflow_writes_what_may_run_with_rights_to_write(place: Place):
+    """zizmor looks for what GitHub's own documents warn of."""
+    for name in ("baseline", "refine"):
+        out = place.regauge("new", "workflow", name)
+        assert f"wrote .github/workflows/{name}.yml" in out
+        assert "OPENAI_API_KEY" in out
+    again = place.regauge("new", "workflow", "refine", code=2)
+    assert "refine.yml is there already" in again
+    assert "baseline" in place.regauge("new", "workflow", "evals", code=2)
+    zizmor = Path(sys.executable).with_name("zizmor")
+    done = subprocess.run(
+        [zizmor, "--offline", "--no-progress", str(place.root / ".github")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    own = "".join(path.read_text() for path in OWN.glob("*.yml"))
+    for path in (place.root / ".github/workflows").iterdir():
+        written = path.read_text(encoding="utf-8")
+        assert "permissions: {}" in written
+        assert all(use in own for use in re.findall(r"uses: (.*)", written))

@@ -15,7 +15,14 @@ from regauge.cli._terminal.text import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
-from regauge.scaffold import new_eval, new_judge, new_prompt, refuse_blocked
+from regauge.scaffold import (
+    WORKFLOWS,
+    new_eval,
+    new_judge,
+    new_prompt,
+    new_workflow,
+    refuse_blocked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +39,7 @@ Examples:
   regauge new eval alert-severity
   regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
   regauge new judge tone
+  regauge new workflow baseline
 
 Exit codes: 0 written, 2 wrong use, or it is there already.
 """
@@ -40,7 +48,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.
 
 @click.group(name="new", cls=Group, epilog=_EPILOG)
 def command() -> None:
-    """Write a prompt, a case, an eval or a judge to fill in; nothing is overwritten."""
+    """Write a prompt, a case, an eval, a judge or a workflow; nothing is overwritten."""
 
 
 @command.command(name="prompt", epilog=_EPILOG)
@@ -75,6 +83,23 @@ def eval_command(name: str, *, as_json: bool) -> None:
     _write(project, [new_eval(prompt)], as_json=as_json)
     if not as_json:
         echo("  next: choose judges (regauge judges lists them), then pytest evals")
+
+
+@command.command(name="workflow", epilog=_EPILOG)
+@click.argument("name", type=click.Choice(WORKFLOWS))
+@_json
+def workflow_command(name: str, *, as_json: bool) -> None:
+    """Write a workflow of GitHub Actions beside those of `regauge init`.
+
+    baseline draws fresh trials of main every night, for the gate to compare with. refine proposes
+    a revision, as a pull request, of each prompt whose cases fail on main. Both open pull
+    requests.
+    """
+    project = Project.find()
+    _write(project, [new_workflow(name)], as_json=as_json, fix="move it away, or change it by hand")
+    if not as_json:
+        echo("  next: in the settings of the repository, let Actions create pull requests;")
+        echo("  and put the key of your model into its secrets, as OPENAI_API_KEY")
 
 
 @command.command(name="case", epilog=_EPILOG)
@@ -124,11 +149,17 @@ def _value(text: str) -> JSON:
     return value
 
 
-def _write(project: Project, pieces: Sequence[Piece], *, as_json: bool) -> None:
+def _write(
+    project: Project,
+    pieces: Sequence[Piece],
+    *,
+    as_json: bool,
+    fix: str = "choose another name",
+) -> None:
     paths = [project.root / piece.path for piece in pieces]
     for path in paths:
         if path.exists() or path.is_symlink():
-            raise UsageError(f"{short(path)} is there already\n  fix: choose another name")
+            raise UsageError(f"{short(path)} is there already\n  fix: {fix}")
     for piece in pieces:
         refuse_blocked(project.root, piece.path)
     for path, piece in zip(paths, pieces, strict=True):
