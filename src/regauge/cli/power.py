@@ -12,7 +12,7 @@ import click
 from regauge.cli._baseline.text import no_baseline
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
-from regauge.gate import cases_needed, first_draws_needed, operating_line, policy_of
+from regauge.gate import Target, cases_needed, first_draws_needed, operating_line, policy_of
 from regauge.gate.baselines import baseline_path, load_baseline
 from regauge.project import Project
 
@@ -85,7 +85,8 @@ def command(
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)
-    asked = _Asked(policy=policy, cases=cases, drop=drop, power=wanted, seed=seed)
+    target = None if drop is None else Target(drop=drop, power=wanted, seed=seed)
+    asked = _Asked(policy=policy, cases=cases, target=target, seed=seed)
     found = [_Power.of(baseline, asked) for baseline in _baselines(project, prompts, file)]
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=2))
@@ -103,8 +104,7 @@ class _Asked:
 
     policy: GatePolicy
     cases: int | None
-    drop: float | None
-    power: float
+    target: Target | None
     seed: int
 
 
@@ -134,19 +134,10 @@ class _Power:
         kept = [case for history in baseline.histories for case in history.cases.values()]
         counts: list[Count] = [case.whole for case in kept if case.drawn]
         needed_cases = needed_draws = None
-        if asked.drop is not None:
-            needed = cases_needed(
-                counts,
-                asked.policy,
-                drop=asked.drop,
-                power=asked.power,
-                seed=asked.seed,
-                at_most=_MOST_CASES,
-            )
+        if asked.target is not None:
+            needed = cases_needed(counts, asked.policy, asked.target, at_most=_MOST_CASES)
             needed_cases = None if needed is None else needed.cases
-            needed_draws = first_draws_needed(
-                counts, asked.policy, drop=asked.drop, power=asked.power, seed=asked.seed
-            )
+            needed_draws = first_draws_needed(counts, asked.policy, asked.target)
         return cls(
             prompt=baseline.prompt,
             asked=asked,
@@ -180,8 +171,8 @@ class _Power:
                 f"  The history is not complete: {self.trials} of {full} trials; "
                 f"regauge baseline update {self.prompt}"
             )
-        if self.asked.drop is not None:
-            yield f"  {self._needs()}"
+        if self.asked.target is not None:
+            yield f"  {self._needs(self.asked.target)}"
 
     def to_json(self) -> dict[str, object]:
         """The same for programs; rates between 0 and 1."""
@@ -199,17 +190,18 @@ class _Power:
                 "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.drops],
                 "calls_per_case": round(line.calls_per_case, 4),
             }
-        if self.asked.drop is not None:
+        target = self.asked.target
+        if target is not None:
             document["needed"] = {
-                "drop": self.asked.drop,
-                "power": self.asked.power,
+                "drop": target.drop,
+                "power": target.power,
                 "cases": self.needed_cases,
                 "first_draws": self.needed_draws,
             }
         return document
 
-    def _needs(self) -> str:
-        drop, power = f"{100 * (self.asked.drop or 0):g}-point drop", f"{100 * self.asked.power:g}"
+    def _needs(self, target: Target) -> str:
+        drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
         cases = (
             f"more than {_MOST_CASES:,} cases"
             if self.needed_cases is None

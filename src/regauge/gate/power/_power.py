@@ -56,6 +56,25 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A drop of every case's pass rate that is to be found, and how often.
+
+    Attributes:
+        drop: How much lower every pass rate is, between 0 and 1.
+        power: How often it is to be found, between 0 and 1.
+        seed: Of the runs that are simulated.
+    """
+
+    drop: float
+    power: float
+    seed: int = 0
+
+    def found_in(self, suite: SimulatedSuite) -> Rate:
+        """How often the drop is found in a suite."""
+        return _rate(suite.play(self.seed, lowered(self.drop), runs=_SEARCH_RUNS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingLine:
     """What a gate finds and what it gets wrong, with the cases it has.
 
@@ -176,19 +195,12 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
 
 
 def cases_needed(
-    histories: Sequence[Count],
-    policy: GatePolicy,
-    *,
-    drop: float,
-    power: float,
-    seed: int = 0,
-    at_most: int = 3_000,
+    histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3_000
 ) -> Needed | None:
-    """How many cases like these find a drop of every case's pass rate so often.
+    """How many cases like these find a drop of every case's pass rate as often as wanted.
 
     Args:
-        drop: How much lower every pass rate is, between 0 and 1.
-        power: How often it is to be found, between 0 and 1.
+        target: What is to be found.
         at_most: Where to stop looking.
 
     Returns:
@@ -198,11 +210,11 @@ def cases_needed(
 
     def found(cases: int) -> Rate | None:
         suite = SimulatedSuite.of(histories, policy, cases=cases)
-        return None if suite is None else _rate(suite.play(seed, lowered(drop), runs=_SEARCH_RUNS))
+        return None if suite is None else target.found_in(suite)
 
     low, high = 0, 10
     reached = found(high)
-    while reached is not None and reached.value < power:
+    while reached is not None and reached.value < target.power:
         if high >= at_most:
             return None
         low, high = high, min(2 * high, at_most)
@@ -212,7 +224,7 @@ def cases_needed(
     while high - low > max(5, high // 10):
         middle = (low + high) // 2
         tried = found(middle)
-        if tried is not None and tried.value >= power:
+        if tried is not None and tried.value >= target.power:
             high, reached = middle, tried
         else:
             low = middle
@@ -220,19 +232,12 @@ def cases_needed(
 
 
 def first_draws_needed(
-    histories: Sequence[Count],
-    policy: GatePolicy,
-    *,
-    drop: float,
-    power: float,
-    seed: int = 0,
-    at_most: int = 3,
+    histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3
 ) -> int | None:
-    """How many first trials of each of these cases find a drop so often.
+    """How many first trials of each of these cases find a drop as often as wanted.
 
     Args:
-        drop: How much lower every pass rate is, between 0 and 1.
-        power: How often it is to be found, between 0 and 1.
+        target: What is to be found.
         at_most: Where to stop looking.
 
     Returns:
@@ -242,7 +247,7 @@ def first_draws_needed(
         suite = SimulatedSuite.of(histories, replace(policy, first_draws=first_draws))
         if suite is None:
             return None
-        if _rate(suite.play(seed, lowered(drop), runs=_SEARCH_RUNS)).value >= power:
+        if target.found_in(suite).value >= target.power:
             return first_draws
     return None
 
