@@ -461,6 +461,29 @@ def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
     assert "## What failed" not in said
 
 
+def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(repo: GateRepo):
+    said = repo.regauge("refine", NAME, "--max-calls=180")
+    assert f"{NAME}: no change proposed (calls: " in said
+    assert "## Not verified" in said
+    found = result(repo)
+    (edit,) = found["unverified"]["edits"]
+    assert (edit["strategy"], edit["check"]) == ("restore", "field_equals(severity)")
+    command = found["unverified"]["command"]
+    assert f"  go on: {command}\n" in said
+    assert "not-verified" in repo.regauge("refine", "list")
+
+    repo.regauge(*command.split()[1:])
+    after = result(repo)
+    assert after["stop"]["proposal"]
+    assert after["unverified"] is None
+    assert after["spent"]["calls"] <= found["spent"]["calls"] + found["unverified"]["calls"]
+    said = repo.regauge("refine", "verify", "latest", "--recompute")
+    assert "all the same" in said
+    assert "more-calls: a person lets it go on" in repo.regauge("refine", "show", "--trail")
+    said = repo.regauge("refine", "resume", "latest", "--max-calls=9", code=2)
+    assert "and not for want of calls\n  fix: begin a new run: regauge refine" in said
+
+
 def test_a_run_does_not_go_on_with_another_prompt(repo: GateRepo, refiner: Endpoint):
     told = by_refiner(repo, refiner, "")
     refiner.object_to_each = 1

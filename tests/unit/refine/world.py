@@ -72,6 +72,7 @@ class World:
         passes: Whether a check passes, by the prompt's text, the case and the check.
         propose: What a proposer comes with.
         says: What the gate says instead of deciding.
+        refuses: Whether the gate refuses a text, whatever its trials say.
         told: What to answer instead at the n-th action, such as an interruption.
     """
 
@@ -82,6 +83,7 @@ class World:
         critique=None, spent=Spent(model_calls=1)
     )
     says: SuiteSaid | None = None
+    refuses: Callable[[str], bool] = lambda _: False
     told: dict[int, Interrupted] = field(default_factory=dict)
     usd: float = 0.0
     seconds: float = 0.0
@@ -114,6 +116,8 @@ class World:
     async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
         if self.says is not None:
             return self.says
+        if self.refuses(action.text.whole):
+            return SuiteSaid(decision="reject", reasons=("refused",), outcomes=(), spent=Spent())
         return await verify_by_gate(self.setting, state, action, self)  # type: ignore[arg-type]
 
     def add(self, observation: object, state: State) -> None:

@@ -94,6 +94,8 @@ def ended(
             done = taking.take(run, result)
             if not (taking.anything or shown or as_json):
                 echo(f"  apply it: regauge refine apply {run.id}")
+        elif result["unverified"] and not as_json:
+            echo(f"  go on: {result['unverified']['command']}")
     except KeyboardInterrupt:
         end_interrupted(left_at(run))
     finally:

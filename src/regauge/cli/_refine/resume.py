@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,12 @@ __all__ = ["resume_command"]
 @click.command(name="resume", epilog=EPILOG)
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
+@click.option("--max-calls", type=click.IntRange(min=1), help="Calls it may make from here on.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
-def resume_command(name: str, *, budget_usd: float | None, as_json: bool) -> None:
-    """Go on where a run was cut off; nothing it paid for is paid again."""
+def resume_command(
+    name: str, *, budget_usd: float | None, max_calls: int | None, as_json: bool
+) -> None:
+    """Go on where a run was cut off, or out of calls; nothing it paid for is paid again."""
     project = Project.find()
     run = find_refinement(project, name)
     facts = run.facts()
@@ -47,7 +51,8 @@ def resume_command(name: str, *, budget_usd: float | None, as_json: bool) -> Non
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
         refinement = Refinement(evals, evals.plan.cases, options)
         refinement.check_key(os.environ)
-        finished.append(conducted(evals, refinement, run, refinement.resume, as_json=as_json))
+        go_on = partial(refinement.resume, more_calls=max_calls)
+        finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))
 
     with only_one(project, prompt, run.id):
         with_evals(

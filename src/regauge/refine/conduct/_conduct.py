@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
+from regauge.errors import UsageError
 from regauge.gate import policy_of
 from regauge.prompts import parse_prompt
 from regauge.providers import estimate_requests, parse_model_id
@@ -16,7 +17,7 @@ from regauge.refine.conduct._about import about, changes
 from regauge.refine.conduct._again import as_it_was, keep_released
 from regauge.refine.conduct._driver import drive
 from regauge.refine.conduct._key import check_key
-from regauge.refine.loop import Interrupted, advance, begin, floor_calls
+from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls
 from regauge.refine.memory import (
     LookLedger,
     Memory,
@@ -169,16 +170,36 @@ class Refinement:
         trail = TrailFile.begin(run.trail, self._about())
         return self._drive(begin(self.setting, self.memory), trail, listen)
 
-    def resume(self, run: Run, listen: Callable[[Note], None]) -> State:
+    def resume(
+        self, run: Run, listen: Callable[[Note], None], *, more_calls: int | None = None
+    ) -> State:
         """Go on where a run was cut off; what it paid for is not paid again.
+
+        Args:
+            run: Where everything is written.
+            listen: Told every decision.
+            more_calls: How many calls it may make from here on; None is what it may anyway.
 
         Raises:
             TrailError: The trail cannot be read, or the prompt, its cases or its judges are no
                 longer what they were.
+            UsageError: The run is over, and calls are not what it lacked.
         """
         cut_back(run.trail)
         events = read_trail(run.trail)
-        return self._drive(self._retold(run, events), TrailFile(run.trail, events), listen)
+        state, trail = self._retold(run, events), TrailFile(run.trail, events)
+        if more_calls is not None:
+            if state.stop is not None and state.stop.reason != "calls":
+                raise UsageError(
+                    f"run {run.id} is over ({state.stop.reason}), and not for want of calls\n"
+                    f"  fix: begin a new run: regauge refine {self.subject.prompt.name}"
+                )
+            told = MoreCalls(calls=more_calls)
+            state = advance(self.setting, state, told)
+            trail.add(told, state)
+            for note in state.notes:
+                listen(note)
+        return self._drive(state, trail, listen)
 
     def verify(self, run: Run) -> int:
         """Decide everything in a trail once more, from what was observed; nobody is asked.

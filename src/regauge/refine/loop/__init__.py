@@ -1,16 +1,17 @@
 """The loop without I/O: `wanted` says what a state asks for, `advance` what follows.
 
 `_state.py` holds its values, `_steps.py` what follows while edits are sought, `_course.py` what
-comes next when one is found or given up, `_verification.py` what follows once they were accepted,
-and `_plan.py` which trials are asked for. `_candidates.py` takes proposals apart and ranks them,
+comes next when one is found or given up, `_verification.py` what follows once they were accepted
+and `_stack.py` which of several the gate refuses. `_plan.py` says which trials are asked for,
+`_budget.py` whether they can be paid. `_candidates.py` takes proposals apart and ranks them,
 `_localise.py` finds out which sentence carries which check.
 """
 
 from __future__ import annotations
 
+from regauge.refine.loop._budget import calls_max, calls_wanted, floor_calls
 from regauge.refine.loop._candidates import REWRITE
 from regauge.refine.loop._loop import advance, begin, wanted
-from regauge.refine.loop._plan import floor_calls
 from regauge.refine.loop._state import (
     Accepted,
     Action,
@@ -21,6 +22,7 @@ from regauge.refine.loop._state import (
     CritiqueKind,
     Draws,
     Interrupted,
+    MoreCalls,
     Note,
     Observation,
     Proposed,
@@ -44,6 +46,7 @@ __all__ = [
     "Critiqued",
     "Draws",
     "Interrupted",
+    "MoreCalls",
     "Note",
     "Observation",
     "Proposed",
@@ -56,6 +59,8 @@ __all__ = [
     "TrialsDone",
     "advance",
     "begin",
+    "calls_max",
+    "calls_wanted",
     "floor_calls",
     "wanted",
 ]

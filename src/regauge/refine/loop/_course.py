@@ -32,7 +32,7 @@ def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False)
     """The end."""
     note = Note(event="stopped", subject=state.text.digest, text=f"{reason}: {text}")
     ending = Stop(reason=reason, proposal=proposal, text=text)
-    return state.noting(note, phase="stopped", stop=ending)
+    return state.noting(note, phase="stopped", left=state.phase, stop=ending)
 
 
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.edits import PromptText, content_words
 from regauge.refine.evidence import better_p, diagnose, worse_p
+from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls
 from regauge.refine.loop._course import diagnosed
-from regauge.refine.loop._plan import draws, floor_calls, repair_calls
+from regauge.refine.loop._plan import draws
 from regauge.refine.loop._state import Bearing, Note, RunTrials
 from regauge.refine.loop._steps import baseline_drawn
 
@@ -103,7 +104,7 @@ def _next(setting: Setting, state: State) -> RunTrials | None:
     calls = _budget(setting)
     trials = min(_TRIALS_MAX, max(1, calls // max(1, len(left_out) * len(cases))))
     action = RunTrials(draws=(draws(setting, state, leaner, cases, trials),))
-    affordable = setting.policy.limits.calls - state.spent.calls - repair_calls(setting)
+    affordable = calls_left(setting, state) - repair_calls(setting)
     return action if action.calls <= affordable else None
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine.loop import _localise, _plan, _steps, _verification
+from regauge.refine.loop import _budget, _localise, _plan, _steps, _verification
 from regauge.refine.loop._course import stop
 from regauge.refine.loop._state import (
     Action,
@@ -21,6 +21,8 @@ from regauge.refine.loop._state import (
     AskProposals,
     Critiqued,
     Interrupted,
+    MoreCalls,
+    Note,
     Observation,
     Proposed,
     RunSuite,
@@ -53,7 +55,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
     if memory is not None:
         state = replace(state, memory=memory)
     state = replace(state, memory=state.memory.with_incumbent(setting.base))
-    floor = _plan.floor_calls(setting)
+    floor = _budget.floor_calls(setting)
     if setting.policy.limits.calls < floor:
         return stop(
             state,
@@ -79,6 +81,8 @@ def advance(setting: Setting, state: State, observation: Observation) -> State:
         if state.phase == "stopped":
             raise IllegalTransitionError("a run that is over cannot be interrupted")
         return _steps.interrupted(state, observation)
+    if isinstance(observation, MoreCalls):
+        return _within_limits(setting, _given(setting, state, observation))
     kind, follow = _FOLLOWING.get(state.phase, (None, None))
     if follow is None or kind is not type(observation):
         raise IllegalTransitionError(
@@ -88,10 +92,25 @@ def advance(setting: Setting, state: State, observation: Observation) -> State:
     return _within_limits(setting, follow(setting, state, observation))
 
 
+def _given(setting: Setting, state: State, told: MoreCalls) -> State:
+    """Where a run goes on that stopped for want of calls, or was cut off."""
+    if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
+        raise IllegalTransitionError("a run that is over can do nothing with more calls")
+    note = Note(
+        event="more-calls",
+        subject=state.text.digest,
+        text=f"a person lets it go on with {told.calls} calls from here on",
+        numbers={"calls": told.calls},
+    )
+    granted = state.spent.calls + told.calls - setting.policy.limits.calls
+    phase = state.phase if state.stop is None else state.left
+    return state.noting(note, granted=granted, phase=phase, stop=None, left=None)
+
+
 def _within_limits(setting: Setting, state: State) -> State:
     """The state, or where it leads when what it asks for cannot be paid."""
     while state.stop is None:
-        exceeded = _plan.exceeded(setting, state, wanted(setting, state))
+        exceeded = _budget.exceeded(setting, state, wanted(setting, state))
         if exceeded is None:
             return state
         state = _verification.out_of(setting, state, exceeded)
@@ -109,7 +128,7 @@ def _ask_proposals(setting: Setting, state: State) -> Action:
 
 
 def _run_suite(setting: Setting, state: State) -> Action:
-    return RunSuite(text=state.text, calls_max=setting.policy.limits.calls - state.spent.calls)
+    return RunSuite(text=state.text, calls_max=_budget.calls_left(setting, state))
 
 
 _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {

@@ -1,18 +1,11 @@
-"""Which trials a phase asks for, and whether they can still be paid."""
+"""Which trials a phase asks for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from regauge.refine.evidence import diagnose
-from regauge.refine.loop._state import (
-    Action,
-    AskCritique,
-    AskProposals,
-    Draws,
-    RunTrials,
-    StopReason,
-)
+from regauge.refine.loop._state import Draws, RunTrials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,25 +18,15 @@ __all__ = [
     "baseline",
     "confirm",
     "draws",
-    "exceeded",
-    "floor_calls",
     "fresh",
     "holdout",
     "holdout_cases_of",
-    "repair_calls",
     "screen",
     "simplify",
     "unclear_cases",
     "verification_phase",
     "without",
 ]
-
-# The gate re-draws what fails first; this is set aside for it.
-_REDRAWS = 20
-# And so much for the fresh trials of every accepted edit.
-_FRESH_CALLS = 40
-_BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
-_BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
 
 
 def baseline(setting: Setting, state: State) -> RunTrials:
@@ -244,52 +227,6 @@ def draws(
             )
         ),
     )
-
-
-def floor_calls(setting: Setting) -> int:
-    """The fewest calls that can find a fault, repair it and verify the repair."""
-    return setting.policy.test.baseline_trials * len(setting.train) + repair_calls(setting)
-
-
-def repair_calls(setting: Setting) -> int:
-    """The fewest calls that can repair a fault that is found, and verify the repair."""
-    test = setting.policy.test
-    look = test.screen_cases + test.look_trials * len(setting.train)
-    return look + _verification_calls(setting)
-
-
-def exceeded(setting: Setting, state: State, action: Action | None) -> StopReason | None:
-    """The limit that an action would pass; None when it can be paid.
-
-    What verifies accepted edits is set aside as soon as there may be one, so their verification
-    is held to the number of calls alone.
-    """
-    limits, spent = setting.policy.limits, state.spent
-    looks_left = limits.holdout_looks - len(state.looked)
-    if setting.holdout and looks_left <= 0 and state.phase in _BEFORE_A_LOOK:
-        return "holdout-looks"  # nothing is sought that could not be verified
-    if isinstance(action, RunTrials):
-        aside = 0
-        if state.phase in _BEFORE_VERIFICATION:
-            aside = _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
-        if spent.calls + action.calls + aside > limits.calls:
-            return "calls"
-    if action is None or state.phase in {"holdout", "suite", "fresh"}:
-        return None
-    asks = isinstance(action, (AskCritique, AskProposals)) and action.proposer in setting.critics
-    reached: dict[StopReason, bool] = {
-        "model-calls": asks and spent.model_calls >= limits.model_calls,
-        "usd": limits.usd is not None and spent.usd >= limits.usd,
-        "seconds": limits.seconds is not None and spent.seconds >= limits.seconds,
-        "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
-    }
-    return next((reason for reason, is_reached in reached.items() if is_reached), None)
-
-
-def _verification_calls(setting: Setting) -> int:
-    test = setting.policy.test
-    cases = len(setting.train) + len(setting.holdout)
-    return cases + test.baseline_trials * len(setting.holdout) + _REDRAWS
 
 
 def _numbers(first: int, count: int) -> range:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.evidence import Check, Cluster, Outcome
     from regauge.refine.guards import Guard
+    from regauge.refine.memory import Finding
 
 __all__ = [
     "Accepted",
@@ -31,6 +32,7 @@ __all__ = [
     "Critiqued",
     "Draws",
     "Interrupted",
+    "MoreCalls",
     "Note",
     "NoteEvent",
     "Observation",
@@ -40,6 +42,7 @@ __all__ = [
     "RunTrials",
     "Setting",
     "Spent",
+    "Stack",
     "State",
     "Stop",
     "StopReason",
@@ -90,9 +93,12 @@ NoteEvent = Literal[
     "suite-reject",
     "suite-undecided",
     "suite-unmeasured",
+    "bisected",  # of edits the suite refused together, fewer are tried
     "rolled-back",
+    "set-aside",  # an edit was accepted, and no calls are left to verify it
     "accepted",
     "limit",
+    "more-calls",  # a person lets it go on
     "stopped",
 ]
 
@@ -148,6 +154,37 @@ class Accepted:
     after: Count
     p: float
     effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """Accepted edits that the gate refuses together; which one it is about is being found out.
+
+    Attributes:
+        edits: In their order, each with the text that it and those before it make.
+        refused: The fewest of the first that the gate refuses; all of them to begin with.
+        passed: The most of the first that it accepts; 0 is the prompt as it was.
+        finding: What the refusal says against an edit.
+        detail: Why it refuses, in words.
+    """
+
+    edits: tuple[Accepted, ...]
+    refused: int
+    passed: int = 0
+    finding: Finding
+    detail: str
+
+    @property
+    def tried(self) -> int:
+        """How many of the first are tried next: all but the newest, and then half."""
+        if self.refused == len(self.edits):
+            return self.refused - 1
+        return (self.passed + self.refused) // 2
+
+    @property
+    def settled(self) -> bool:
+        """Whether one edit more or less decides."""
+        return self.refused - self.passed == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,11 +306,14 @@ class State:
         idle: Cycles in a row that accepted nothing.
         waiting: The cases that the last verification needs more trials of.
         doubtful: The texts of accepted edits that these trials are about.
+        stack: The accepted edits of which the gate refuses some, while it is asked which.
         taken_back: Why the last accepted edit was taken back; empty where none was.
         left_out: The sentences that were left out in turn, and `bearings` what that told.
         looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
             they decided about.
         ending: Why no further edit is sought; what is accepted is verified all the same.
+        granted: The calls it may make on top of the policy's limit.
+        left: The phase it stopped in.
         notes: What the last step decided.
     """
 
@@ -298,11 +338,14 @@ class State:
     idle: int = 0
     waiting: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()
+    stack: Stack | None = None
     taken_back: str = ""
     looked: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
     bearings: tuple[Bearing, ...] = ()
     ending: StopReason | None = None
+    granted: int = 0
+    left: Phase | None = None
     stop: Stop | None = None
     notes: tuple[Note, ...] = ()
 
@@ -395,12 +438,17 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSaid:
-    """What the gate decided, with the trials it drew."""
+    """What the gate decided, with the trials it drew.
+
+    Attributes:
+        short: Whether it decided nothing because it wants more calls than are left.
+    """
 
     decision: Literal["accept", "reject", "undecided", "unmeasured"]
     reasons: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     spent: Spent
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,4 +459,11 @@ class Interrupted:
     text: str = ""
 
 
-Observation: TypeAlias = TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreCalls:
+    """A person lets a run go on that used its calls, with so many from here on."""
+
+    calls: int
+
+
+Observation: TypeAlias = TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted | MoreCalls

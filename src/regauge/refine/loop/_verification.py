@@ -7,12 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.edits import EditError, apply
+from regauge.refine.loop._budget import (
+    FRESH_LOOKS,
+    calls_left,
+    calls_wanted,
+    look_at,
+    suite_calls,
+)
 from regauge.refine.loop._course import search_again, stop, tried
 from regauge.refine.loop._generality import compared, either_side, fresh_p, generalises
 from regauge.refine.loop._plan import verification_phase, without
-from regauge.refine.loop._state import Note
+from regauge.refine.loop._stack import passed, passed_part, refused, trying
+from regauge.refine.loop._state import Note, Stack
 from regauge.refine.loop._steps import accept_best
 from regauge.refine.memory import named
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
 
+_VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # An edit whose removal costs a check this much is needed.
 _NEEDED = 0.12
-_FRESH_LOOKS = 6
 # More cases than these, seen or unseen, are not drawn for one edit at one look.
 _FRESH_CASES = 6
 # Fewer trials of the holdout say nothing for an edit or against it.
@@ -41,23 +50,42 @@ _HOLDOUT_TRIALS = 4
 
 def out_of(setting: Setting, state: State, reason: StopReason) -> State:
     """A limit is reached: verify what is accepted, or stop."""
+    state = state.noting(Note(event="limit", subject=state.text.digest, text=_LIMITS[reason]))
+    if state.stack is not None and state.stack.passed:
+        return _judge_fresh(setting, replace(passed_part(state, reason), look=1))
+    match state.phase:
+        case "simplify" if reason != "holdout-looks":
+            known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+            return replace(state, phase="suite" if known else "holdout")
+        case "fresh" if _can_do_without(setting, state):
+            why = "too few trials are left"
+            return _roll_back(setting, state, "undecided", why, state.doubtful)
+        case "confirm" if state.confirmed:
+            state = accept_best(setting, replace(state, candidates=()))
+            return state if state.stop else _resumed(setting, replace(state, ending=reason))
+        case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
+            return _resumed(setting, replace(state, ending=reason))
+        case _:
+            return _not_settled(setting, state, reason)
+
+
+def _can_do_without(setting: Setting, state: State) -> bool:
+    """Whether edits are left that nothing speaks against, and calls to verify them."""
+    others = any(edit.text.digest not in state.doubtful for edit in state.accepted)
+    return others and calls_left(setting, state) >= suite_calls(setting)
+
+
+def _not_settled(setting: Setting, state: State, reason: StopReason) -> State:
+    """Stop; what was accepted and not verified is kept, so that a person may let it go on."""
+    edits = state.accepted if state.stack is None else state.stack.edits
     text = _LIMITS[reason]
-    note = Note(event="limit", subject=state.text.digest, text=text)
-    if state.phase == "simplify" and reason != "holdout-looks":
-        known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
-        return state.noting(note, phase="suite" if known else "holdout")
-    if state.phase == "fresh":
-        return _roll_back(
-            setting, state.noting(note), "undecided", "too few trials are left", state.doubtful
+    if edits and reason == "calls":
+        wanted = calls_wanted(setting, replace(state, left=state.phase))
+        text += (
+            f" before {plural(len(edits), 'accepted edit')} could be verified;"
+            f" about {wanted} calls more would settle it"
         )
-    if state.confirmed and state.phase == "confirm":
-        state = accept_best(setting, state.noting(note, candidates=()))
-        return state if state.stop else _resumed(setting, replace(state, ending=reason))
-    if reason == "holdout-looks":
-        return stop(state.noting(note), reason, text)
-    if state.accepted and state.phase not in {"holdout", "suite"}:
-        return _resumed(setting, state.noting(note, ending=reason))
-    return stop(state.noting(note), reason, text)
+    return stop(state, reason, text)
 
 
 def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -94,9 +122,8 @@ def after_holdout(setting: Setting, state: State, told: TrialsDone) -> State:
 
 
 def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
-    """Go on with the gate's acceptance; take the newest edit back when it refuses."""
-    # The same trials of the same text tell nothing new.
-    look = {f"{state.text.digest[:16]}@{setting.first_trial}"} if setting.holdout else set[str]()
+    """Go on with the gate's acceptance; find the edit that it refuses, and take that back."""
+    look = {look_at(setting, state)} if setting.holdout and not told.short else set[str]()
     state = replace(
         state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
     )
@@ -112,13 +139,34 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
     state = state.noting(note)
     match told.decision:
         case "accept":
+            if state.stack is not None:
+                return _of_stack(setting, state, passed(state.stack, len(state.accepted)))
             return _judge_fresh(setting, replace(state, look=1))
+        case "undecided" if told.short:
+            return out_of(setting, state, "calls")
         case "unmeasured":
             return stop(state, "provider-outage", "the gate could not measure the revision")
         case "reject" | "undecided":
             reason = told.reasons[0] if told.reasons else told.decision
             finding: Finding = "suite-refused" if told.decision == "reject" else "undecided"
-            return _roll_back(setting, state, finding, reason)
+            if state.stack is None and len(state.accepted) == 1:
+                return _roll_back(setting, state, finding, reason)
+            known = state.stack or Stack(
+                edits=state.accepted,
+                refused=len(state.accepted),
+                finding=finding,
+                detail=reason,
+            )
+            return _of_stack(setting, state, refused(known, len(state.accepted)))
+
+
+def _of_stack(setting: Setting, state: State, stack: Stack) -> State:
+    """Ask the gate about fewer edits, or take the one back that it refuses."""
+    if not stack.settled:
+        return trying(state, stack)
+    culprit = stack.edits[stack.refused - 1]
+    whole = replace(state, accepted=stack.edits, text=stack.edits[-1].text, stack=None)
+    return _roll_back(setting, whole, stack.finding, stack.detail, (culprit.text.digest,))
 
 
 def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -143,12 +191,12 @@ def _judge_fresh(setting: Setting, state: State) -> State:
         if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
             waiting += unseen[:_FRESH_CASES]
             doubtful[edit.text.digest] = compared(state, edit, seen, unseen)
-        if fresh_p(setting, state, edit, unseen) > test.fresh_p / _FRESH_LOOKS:
+        if fresh_p(setting, state, edit, unseen) > test.fresh_p / FRESH_LOOKS:
             waiting += (*edit.cluster.failing[:_FRESH_CASES], *unseen[:_FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
         return _accepted(setting, state)
-    if state.look < _FRESH_LOOKS:
+    if state.look < FRESH_LOOKS:
         return replace(
             state,
             phase="fresh",

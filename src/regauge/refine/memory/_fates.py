@@ -131,6 +131,8 @@ def _fate(event: str, numbers: Mapping[str, Any]) -> Fate | None:
             return "not-tested" if numbers.get("better") else "screened-out"
         case "confirmed":
             return "outdone"
+        case "set-aside":
+            return "not-verified"
         case "guarded" | "refuted" | "undecided" | "rolled-back" | "simplified":
             return event
         case _:

@@ -37,6 +37,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         *evidence(result),
         *_variance(result),
         *_sentences(result),
+        *_unverified(result),
         *_rejected(result),
         *_left(result),
         *_took(result),
@@ -118,6 +119,23 @@ def _checks(found: Mapping[str, float]) -> str:
     return ", ".join(f"`{code(check)}` (p = {p:.2g})" for check, p in found.items())
 
 
+def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
+    """Edits that passed their test, where no calls were left for the gate to have its say."""
+    left = result.get("unverified")
+    if not left or not left["edits"]:
+        return
+    yield "## Not verified"
+    yield "\n".join(
+        f"- `{code(one['strategy'])}`, for `{code(one['check'])}`: failed {_failed(one['before'])}"
+        f" trials before, {_failed(one['after'])} with it, p = {one['p']:.2g}{_words_of(one)}"
+        for one in left["edits"]
+    )
+    yield (
+        "They passed a test of their own, and neither the held-out cases nor the gate had their"
+        f" say. About {left['calls']} calls more would settle it: `{code(left['command'])}`."
+    )
+
+
 def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
     rejected, unreadable = result["rejected"], result["unreadable"]
     if not rejected and not unreadable:
@@ -167,6 +185,10 @@ def _took(result: Mapping[str, Any]) -> Iterator[str]:
             f" {looks['max']}, `split_salt` in `[tool.regauge]` has to deal the cases anew."
         )
     yield f"Stopped: {stop['reason']}, {plain(stop['text'])}. Run `{code(result['run'])}`."
+    left = result.get("unverified")
+    if left and not left["edits"]:
+        how = f"`{code(left['command'])}`"
+        yield f"With about {left['calls']} calls more it can go on where it stopped: {how}."
 
 
 def _failing(one: Mapping[str, Any]) -> str:
@@ -176,6 +198,10 @@ def _failing(one: Mapping[str, Any]) -> str:
         f"- `{code(one['check'])}` failed {one['failures']} of {one['trials']} trials: {cases}"
         f"{f' and {more} more' if more > 0 else ''}"
     )
+
+
+def _failed(count: Mapping[str, int]) -> str:
+    return f"{count['trials'] - count['passed']} of {count['trials']}"
 
 
 def _unmoved(one: Mapping[str, Any]) -> str:

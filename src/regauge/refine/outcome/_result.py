@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.gate import NONE_DRAWN, Count
 from regauge.refine.evidence import better_p, gain_of, variance_of
+from regauge.refine.loop import calls_max, calls_wanted
 from regauge.refine.memory import changed_lines, fates_of
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def result_of(
         "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
         "warnings": began.get("warnings", []),
         "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
+        "unverified": _unverified(run, setting, state),
         "open": [{**_failing(cluster), **_moved(state, cluster)} for cluster in state.open],
         "flaky": [_failing(cluster) for cluster in state.flaky],
         "questions": [
@@ -118,7 +120,7 @@ def result_of(
         ],
         "spent": {
             "calls": state.spent.calls,
-            "calls_max": setting.policy.limits.calls,
+            "calls_max": calls_max(setting, state),
             "model_calls": state.spent.model_calls,
             "usd": round(state.spent.usd, 6),
             "cycles": state.cycle,
@@ -132,6 +134,29 @@ def diff_of(result: Mapping[str, JSON]) -> str:
     """What a result's revision changes of the file; empty where it proposes none."""
     revision = result["revision"]
     return str(revision["diff"]) if isinstance(revision, dict) else ""
+
+
+def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
+    """What is left to do of a run that used its calls, and how it can go on."""
+    if state.stop is None or state.stop.reason != "calls":
+        return None
+    calls = calls_wanted(setting, state)
+    edits = state.accepted if state.stack is None else state.stack.edits
+    return {
+        "calls": calls,
+        "command": f"regauge refine resume {run} --max-calls {calls}",
+        "edits": [
+            {
+                "check": one.cluster.check,
+                "strategy": one.edit.strategy,
+                "added": one.edit.added,
+                "before": _counted(one.before),
+                "after": _counted(one.after),
+                "p": one.p,
+            }
+            for one in edits
+        ],
+    }
 
 
 def _moved(state: State, cluster: Cluster) -> dict[str, Any]:

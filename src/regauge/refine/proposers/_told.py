@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from regauge.refine.loop import Draws, floor_calls
+from regauge.refine.loop import Draws, calls_max, floor_calls
 from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._problem import Problem, Shown
 
@@ -101,7 +101,7 @@ def problem_of(
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
         draw=None if draw is None else search,
-        calls=max(0, setting.policy.limits.calls - state.spent.calls - floor_calls(setting)),
+        calls=max(0, calls_max(setting, state) - state.spent.calls - floor_calls(setting)),
     )
 
 

@@ -12,6 +12,7 @@ from regauge.refine.loop import (
     Critique,
     Critiqued,
     Interrupted,
+    MoreCalls,
     Observation,
     Proposed,
     Spent,
@@ -51,9 +52,12 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
                 "decision": observation.decision,
                 "reasons": list(observation.reasons),
                 "outcomes": [_outcome_json(o) for o in observation.outcomes],
+                **({"short": True} if observation.short else {}),
             }
         case Interrupted():
             return {"kind": kind, "reason": observation.reason, "text": observation.text}
+        case MoreCalls():
+            return {"kind": kind, "calls": observation.calls}
     return {"kind": kind, **told, "spent": _plain(asdict(observation.spent))}
 
 
@@ -85,6 +89,8 @@ def _observation(document: Mapping[str, Any]) -> Observation:
     kind = document["kind"]
     if kind == "Interrupted":
         return Interrupted(reason=document["reason"], text=document["text"])
+    if kind == "MoreCalls":
+        return MoreCalls(calls=int(document["calls"]))
     spent = Spent(**document["spent"])
     match kind:
         case "TrialsDone":
@@ -112,6 +118,7 @@ def _observation(document: Mapping[str, Any]) -> Observation:
                 reasons=tuple(document["reasons"]),
                 outcomes=_outcomes(document),
                 spent=spent,
+                short=bool(document.get("short", False)),
             )
         case _:
             raise ValueError(f"a run cannot be told {kind!r}")

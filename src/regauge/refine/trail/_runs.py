@@ -39,7 +39,9 @@ __all__ = [
     "remember_status",
 ]
 
-RunStatus = Literal["running", "interrupted", "no-change", "proposed", "applied", "rolled-back"]
+RunStatus = Literal[
+    "running", "interrupted", "no-change", "not-verified", "proposed", "applied", "rolled-back"
+]
 
 _SCHEMA_VERSION = 1
 
@@ -250,8 +252,13 @@ def remember_status(run: Run, state: State) -> None:
     stop = state.stop
     if stop is None:
         return
-    cut_off = stop.reason in CUT_OFF
-    status: RunStatus = "proposed" if stop.proposal else "interrupted" if cut_off else "no-change"
+    status: RunStatus = "no-change"
+    if stop.proposal:
+        status = "proposed"
+    elif stop.reason in CUT_OFF:
+        status = "interrupted"
+    elif stop.reason == "calls" and state.accepted:
+        status = "not-verified"
     run.note(status=status, stop=stop.reason, finished=now())
 
 

@@ -17,7 +17,7 @@ from regauge.gate import (
 from regauge.refine.loop import Draws, Spent, SuiteSaid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from regauge.gate import Arm, CaseTier, GateOutcome
     from regauge.refine.edits import PromptText
@@ -49,6 +49,7 @@ async def verify_by_gate(
     """Compare the revision with the base, on fresh trials of train and holdout alike.
 
     The base's trials chose what was to be repaired and not how, so they may serve as history.
+    Fresh trials that are known from an earlier comparison are not drawn again.
 
     Args:
         setting: What the run is about.
@@ -72,32 +73,27 @@ async def verify_by_gate(
     gate = Gate(cases, _without_repairs(policy or GatePolicy()))
     spent = Spent()
     outcomes: list[Outcome] = []
+    found = {(o.text, o.case, o.trial): o for known in state.fresh.seen.values() for o in known}
     texts: dict[Arm, PromptText] = {"candidate": action.text, "main": setting.base}
     while wanted := gate.wanted():
         trials: list[tuple[str, Arm, int]] = [
             (want.case, want.arm, number) for want in wanted for number in want.trials
         ]
-        if spent.calls + len(trials) > action.calls_max:
+        draws = [_unknown(arm, text, trials, found) for arm, text in texts.items()]
+        missing = sum(len(one.trials) for one in draws)
+        if spent.calls + missing > action.calls_max:
             return SuiteSaid(
                 decision="undecided",
                 reasons=(f"{action.calls_max} calls were left, and the gate wants more",),
                 outcomes=tuple(outcomes),
                 spent=spent,
+                short=True,
             )
-        done = await drawer.draw(
-            [
-                Draws(
-                    text=text,
-                    trials=tuple(
-                        (case, stored_number(arm, n)) for case, asked, n in trials if asked == arm
-                    ),
-                )
-                for arm, text in texts.items()
-            ]
-        )
-        spent += done.spent
-        outcomes += done.outcomes
-        found = {(o.text, o.case, o.trial): o for o in done.outcomes}
+        if missing:
+            done = await drawer.draw(draws)
+            spent += done.spent
+            outcomes += done.outcomes
+            found |= {(o.text, o.case, o.trial): o for o in done.outcomes}
         for case, arm, number in trials:
             outcome = found.get((texts[arm].digest, case, stored_number(arm, number)))
             gate.observe(_PROMPT, case, arm, number, _facts(outcome))
@@ -107,6 +103,20 @@ async def verify_by_gate(
         reasons=_words(said),
         outcomes=tuple(outcomes),
         spent=spent,
+    )
+
+
+def _unknown(
+    arm: Arm,
+    text: PromptText,
+    trials: Sequence[tuple[str, Arm, int]],
+    found: Container[tuple[str, str, int]],
+) -> Draws:
+    """What of the trials that the gate wants of one arm was not drawn yet."""
+    wanted = [(case, stored_number(asked, n)) for case, asked, n in trials if asked == arm]
+    return Draws(
+        text=text,
+        trials=tuple((case, n) for case, n in wanted if (text.digest, case, n) not in found),
     )
 
 

@@ -72,4 +72,4 @@ def test_the_last_look_is_taken_and_what_it_refuses_is_not_proposed():
     assert state.stop.reason == "holdout-looks"
     assert not state.stop.proposal
     assert here.events.count("suite-reject") == 1
-    assert here.events.count("rolled-back") == 1
+    assert here.events.count("bisected") == 1, "it cannot be asked which of them it is"

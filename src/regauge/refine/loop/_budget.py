@@ -1,0 +1,120 @@
+"""What a run may still spend, and what the next steps take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.refine.loop._plan import fresh, holdout
+from regauge.refine.loop._state import Action, AskCritique, AskProposals, RunTrials, StopReason
+
+if TYPE_CHECKING:
+    from regauge.refine.loop._state import Setting, State
+
+__all__ = [
+    "FRESH_LOOKS",
+    "calls_left",
+    "calls_max",
+    "calls_wanted",
+    "exceeded",
+    "floor_calls",
+    "look_at",
+    "repair_calls",
+    "suite_calls",
+]
+
+FRESH_LOOKS = 6
+"""How often fresh trials of accepted edits are looked at, at the most."""
+
+# The gate re-draws what fails first; this is set aside for it.
+_REDRAWS = 20
+# And so much for the fresh trials of every accepted edit.
+_FRESH_CALLS = 40
+_BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
+_BEFORE_VERIFICATION = frozenset({"screen", "confirm", "simplify"})
+
+
+def calls_max(setting: Setting, state: State) -> int:
+    """The most calls, with those that a person gave on top."""
+    return setting.policy.limits.calls + state.granted
+
+
+def calls_left(setting: Setting, state: State) -> int:
+    """How many calls may still be made."""
+    return calls_max(setting, state) - state.spent.calls
+
+
+def floor_calls(setting: Setting) -> int:
+    """The fewest calls that can find a fault, repair it and verify the repair."""
+    return setting.policy.test.baseline_trials * len(setting.train) + repair_calls(setting)
+
+
+def repair_calls(setting: Setting) -> int:
+    """The fewest calls that can repair a fault that is found, and verify the repair."""
+    test = setting.policy.test
+    look = test.screen_cases + test.look_trials * len(setting.train)
+    return look + _verification_calls(setting)
+
+
+def calls_wanted(setting: Setting, state: State) -> int:
+    """About how many calls more a run would take that stopped for want of them.
+
+    That is to verify what it accepted, or to finish what it was about.
+    """
+    drawn = sum(
+        state.fresh.trials(state.text.digest, case) > 0
+        for case in (*setting.train, *setting.holdout)
+    )
+    suite = suite_calls(setting) - drawn
+    later = _FRESH_CALLS * max(1, len(state.accepted))
+    match state.left:
+        case "fresh":
+            return max(later, fresh(setting, state).calls)
+        case "suite":
+            return suite + later
+        case "holdout":
+            return holdout(setting, state).calls + suite + later
+        case _:
+            return repair_calls(setting) + later
+
+
+def suite_calls(setting: Setting) -> int:
+    """About how many calls the gate takes."""
+    return len(setting.train) + len(setting.holdout) + _REDRAWS
+
+
+def look_at(setting: Setting, state: State) -> str:
+    """What the held-out cases decide about: the same trials of the same text tell nothing new."""
+    return f"{state.text.digest[:16]}@{setting.first_trial}"
+
+
+def exceeded(setting: Setting, state: State, action: Action | None) -> StopReason | None:
+    """The limit that an action would pass; None when it can be paid.
+
+    What verifies accepted edits is set aside as soon as there may be one, so their verification
+    is held to the number of calls alone.
+    """
+    limits, spent = setting.policy.limits, state.spent
+    worn = setting.holdout and len(state.looked) >= limits.holdout_looks
+    known = state.phase == "suite" and look_at(setting, state) in state.looked
+    if worn and not known and state.phase in _BEFORE_A_LOOK:
+        return "holdout-looks"  # nothing is sought that could not be verified
+    if isinstance(action, RunTrials):
+        aside = 0
+        if state.phase in _BEFORE_VERIFICATION:
+            aside = _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
+        if action.calls + aside > calls_left(setting, state):
+            return "calls"
+    if action is None or state.phase in {"holdout", "suite", "fresh"}:
+        return None
+    asks = isinstance(action, (AskCritique, AskProposals)) and action.proposer in setting.critics
+    reached: dict[StopReason, bool] = {
+        "model-calls": asks and spent.model_calls >= limits.model_calls,
+        "usd": limits.usd is not None and spent.usd >= limits.usd,
+        "seconds": limits.seconds is not None and spent.seconds >= limits.seconds,
+        "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
+    }
+    return next((reason for reason, is_reached in reached.items() if is_reached), None)
+
+
+def _verification_calls(setting: Setting) -> int:
+    return suite_calls(setting) + setting.policy.test.baseline_trials * len(setting.holdout)

@@ -1,0 +1,129 @@
+"""Nothing is lost when a run's calls are used: it says what is left, and goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.loop._budget import calls_max, calls_wanted
+from regauge.refine.loop._loop import IllegalTransitionError, advance, begin
+from regauge.refine.loop._state import MoreCalls
+from regauge.refine.trail._trail import TrailFile, cut_back, read_trail, retell
+from tests.unit.refine.world import LINES, TRAIN, without, world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from regauge.refine.loop._state import State
+    from tests.unit.refine.world import World
+
+ALL = without("json", "short", "utc")
+
+
+def stingy(calls: int) -> World:
+    """Three faults, of whose repairs two do not go together, and cases that fail now and then."""
+
+    def ok(text: str, case: str, check: str) -> bool:
+        return LINES[check] in text
+
+    return world(
+        ALL,
+        RefinePolicy(limits=Limits(calls=calls)),
+        passes=ok,
+        refuses=lambda text: LINES["json"] in text and LINES["utc"] in text,
+    )
+
+
+def to_the_end(here: World, state: State, more: int | None = None) -> tuple[State, int]:
+    """Go on until calls are not what is lacking; also how often a person was asked for more."""
+    asked = 0
+    while state.stop is not None and state.stop.reason == "calls":
+        asked += 1
+        calls = more or calls_wanted(here.setting, state)
+        before = state.spent.calls
+        state = advance(here.setting, state, MoreCalls(calls=calls))
+        here.add(None, state)
+        state = here.run(state)
+        assert state.spent.calls <= before + calls
+        assert asked < 40
+    return state, asked
+
+
+def test_whatever_the_budget_is_more_calls_lead_to_the_same_end():
+    enough = stingy(600)
+    end = enough.run()
+    assert end.stop is not None
+    assert end.stop.proposal
+    went_on = 0
+    for calls in range(92, end.spent.calls, 9):
+        here = stingy(calls)
+        first = here.run()
+        assert first.spent.calls <= calls
+        state, asked = to_the_end(here, first)
+
+        went_on += asked > 0
+        assert state.stop is not None
+        assert state.stop.proposal, calls
+        assert len(here.drawn) == len(set(here.drawn)), "nothing is paid twice"
+    assert went_on, "some budget was too small"
+
+
+def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
+    here = stingy(600)
+    here.run()
+    suite = next(state for state in here.states if state.phase == "suite")
+    used = replace(suite, granted=suite.spent.calls - 600)
+
+    state = here.run(used)
+
+    assert state.stop is not None
+    assert (state.stop.reason, state.stop.proposal, state.left) == ("calls", False, "suite")
+    assert state.stack is not None
+    assert len(state.stack.edits) == 3, "all that were stacked, whichever were tried last"
+    assert "before 3 accepted edits could be verified; about" in state.stop.text
+    assert calls_max(here.setting, state) == state.spent.calls
+
+
+def test_more_calls_are_for_runs_that_lack_them():
+    here = world(without("json"))
+    over = here.run()
+    with pytest.raises(IllegalTransitionError, match="nothing with more calls"):
+        advance(here.setting, over, MoreCalls(calls=9))
+    # One that was cut off may spend less than it was told at first.
+    going = advance(here.setting, begin(here.setting), MoreCalls(calls=2 * len(TRAIN)))
+    assert calls_max(here.setting, going) == 2 * len(TRAIN)
+
+
+def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: Path):
+    path = tmp_path / "trail.jsonl"
+    here = stingy(98)
+    trail = TrailFile.begin(path, {"prompt": "p"})
+    state = here.run(trail=trail)
+    while state.stop is not None and state.stop.reason == "calls":
+        told = MoreCalls(calls=calls_wanted(here.setting, state))
+        state = advance(here.setting, state, told)
+        trail.add(told, state)
+        state = here.run(state, trail=trail)
+    assert state.stop is not None
+    assert state.stop.proposal
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    asked = [n for n, line in enumerate(lines) if b"MoreCalls" in line]
+    assert asked
+
+    for kept in (*asked, *(n + 1 for n in asked), len(lines) - 2):
+        cut = tmp_path / f"cut-{kept}.jsonl"
+        cut.write_bytes(b"".join(lines[:kept]) + lines[kept][:40])
+        cut_back(cut)
+        again = stingy(98)
+        events = read_trail(cut)
+        half = retell(again.setting, begin(again.setting), events, cut)
+        if kept in asked:
+            assert half.stop is not None, "it waits for more calls"
+            continue
+        again.run(half, trail=TrailFile(cut, events))
+        assert whole.startswith(cut.read_bytes())
+    assert retell(here.setting, begin(here.setting), read_trail(path), path) == replace(state)

@@ -1,0 +1,99 @@
+"""What becomes of several accepted edits when the gate refuses them together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.refine.loop._stack import passed, refused
+from regauge.refine.loop._state import Stack
+from regauge.refine.loop._verification import out_of
+from tests.unit.refine.world import LINES, without, world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.refine.world import World
+
+ALL = without("json", "short", "utc")
+
+# Which lines the gate refuses, what it is asked about, and what is proposed in the end.
+REFUSALS = {
+    "the newest": (("utc",), [("json", "short")], ["json", "short"]),
+    "the one between": (("short",), [("json", "short"), ("json",)], ["json", "utc"]),
+    "the first": (("json",), [("json", "short"), ("json",)], ["short", "utc"]),
+    "two that do not go together": ((("json", "utc"),), [("json", "short")], ["json", "short"]),
+    "the first and the newest": (
+        ("json", "utc"),
+        [("json", "short"), ("json",), ("short",)],
+        ["short"],
+    ),
+}
+
+
+def refusing(bad: tuple[str | tuple[str, str], ...]) -> Callable[[str], bool]:
+    def refuses(text: str) -> bool:
+        groups = [(name,) if isinstance(name, str) else name for name in bad]
+        return any(all(LINES[name] in text for name in group) for group in groups)
+
+    return refuses
+
+
+def tried(here: World) -> list[tuple[str, ...]]:
+    """The edits that fewer and fewer were tried of."""
+    return [
+        tuple(one.cluster.check for one in state.accepted)
+        for state in here.states
+        for note in state.notes
+        if note.event == "bisected"
+    ]
+
+
+@pytest.mark.parametrize(("bad", "asked", "kept"), REFUSALS.values(), ids=REFUSALS)
+def test_the_edit_that_the_gate_refuses_is_found_and_the_others_stay(bad, asked, kept):
+    here = world(ALL, refuses=refusing(bad))
+
+    state = here.run()
+
+    assert tried(here) == asked
+    assert state.stop is not None
+    assert state.stop.proposal
+    assert [edit.cluster.check for edit in state.accepted] == kept
+    assert {name for name, line in LINES.items() if line in state.text.whole} == set(kept)
+    assert here.events.count("rolled-back") == 3 - len(kept)
+    assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
+
+
+@pytest.mark.parametrize("edits", range(2, 10))
+def test_any_one_of_many_is_found_in_few_steps(edits: int):
+    for culprit in range(1, edits + 1):
+        stack = Stack(edits=(None,) * edits, refused=edits, finding="undecided", detail="")  # type: ignore[arg-type]
+        steps = 0
+        while not stack.settled:
+            step = refused if stack.tried >= culprit else passed
+            stack = step(stack, stack.tried)
+            steps += 1
+        assert stack.refused == culprit
+        assert steps <= 1 + (edits - 1).bit_length()
+
+
+def test_where_a_limit_forbids_to_ask_on_the_most_that_the_gate_accepted_is_verified():
+    here = world(ALL, refuses=refusing(("utc",)))
+    here.run()
+    asking = next(state for state in here.states if state.stack is not None)
+    assert asking.stack is not None
+    known = replace(asking, stack=replace(asking.stack, passed=1), notes=())
+
+    state = out_of(here.setting, known, "calls")
+
+    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert state.text == state.accepted[0].text
+    assert state.stack is None
+    assert [note.event for note in state.notes] == ["limit", "set-aside", "set-aside"]
+    assert state.phase == "fresh", "its fresh trials have their say"
+    nothing = out_of(here.setting, asking, "calls")
+    assert nothing.stop is not None
+    assert nothing.stop.reason == "calls"
+    assert nothing.stack == asking.stack, "it can go on from there"
