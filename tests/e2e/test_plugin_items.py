@@ -45,6 +45,29 @@ def test_stopping_at_the_first_failure_stops_spending(live: EvalProject, endpoin
     assert len(live.recordings()) >= 18
 
 
+def test_a_replay_that_stops_reports_what_had_its_turn(live: EvalProject):
+    """Rules judge replayed answers some cases ahead, of which nothing is to be seen."""
+    live.golden(
+        live.case(number, expected={"severity": "none" if number == 3 else "critical"})
+        for number in range(9)
+    )
+    live.judged_by(
+        "field_equals('severity'), max_words(40)", body="print('turn'); result.check()"
+    )
+    live.run()
+    result = live.run("--record=none", "-x")
+    assert result.ret == 1
+    result.assert_outcomes(passed=3, failed=1)
+    assert [(row["case"], row["outcome"]) for row in live.rows()] == [
+        ("disk-000", "passed"),
+        ("disk-001", "passed"),
+        ("disk-002", "passed"),
+        ("disk-003", "failed"),
+    ]
+    assert live.rows()[3]["node"] == "evals/test_triage.py::test_triage[disk-003]"
+    assert result.outlines.count("turn") == 1  # as captured of the case that failed
+
+
 def test_failed_cases_run_again_alone(project: EvalProject):
     project.golden(project.case(number, ok=number != 3) for number in range(5))
     project.run().assert_outcomes(passed=4, failed=1)

@@ -44,6 +44,8 @@ class Rule:
         description: What it looks at, in a sentence; no part of the digest.
         parts: The rules it is made of.
         instruction: What a prompt should say for it, in its author's words; no part of the digest.
+        own: Whether all of it comes with regauge, so that it is known to do nothing but judge;
+            what others wrote may print, wait or count.
         about: The criterion its author counts it under; None for that of its kind. No part of the
             digest.
     """
@@ -56,6 +58,7 @@ class Rule:
     description: str = ""
     parts: tuple[Rule, ...] = ()
     instruction: str = ""
+    own: bool = False
     about: Criterion | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
@@ -209,4 +212,5 @@ def negated(judge: Rule) -> Rule:
         examine=check,
         description=described,
         parts=(judge,),
+        own=judge.own,
     )

@@ -71,6 +71,7 @@ class RuleFactory(Generic[P]):
             digest = digest_of({"kind": self.kind, "version": self._version, "params": params})
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
+        parts = tuple(rules_in(tuple(bound.arguments.values())))
         return Rule(
             kind=self.kind,
             params=params,
@@ -78,7 +79,8 @@ class RuleFactory(Generic[P]):
             digest=digest,
             examine=examine,
             description=first_sentence(self.build.__doc__),
-            parts=tuple(rules_in(tuple(bound.arguments.values()))),
+            parts=parts,
+            own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
         )
 
     @functools.cached_property

@@ -27,6 +27,7 @@ __all__ = ["RunWriter"]
 
 _ROWS = "trials.jsonl"
 _TEXTS_MAX = 512
+_WAIT_MAX = 64  # rows written one after the other take half as long as rows here and there
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -50,11 +51,12 @@ class RunWriter:
         self._shared = worker is not None
         self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
         self._file: TextIOWrapper | None = None
+        self._waiting: list[tuple[EvalResult, str | None]] = []
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to report."""
-        return not self.tally.suites()
+        return not (self._waiting or self.tally.suites())
 
     def add(self, result: EvalResult, *, arm: str | None = None) -> None:
         """Write the trials of one case; in a run that gates, `arm` says whose they are."""
@@ -67,10 +69,27 @@ class RunWriter:
                 encoding="utf-8",
                 errors="backslashreplace",
             )
-        for row in rows_of(result, arm=arm):
+        if self._shared or not result.suite.judged_by_own_rules:
+            # What others say may not be fit to be written; then it is this case that breaks.
+            self._write(self._waiting)
+            self._write([(result, arm)])
+            return
+        self._waiting.append((result, arm))
+        if len(self._waiting) == _WAIT_MAX:
+            self._write(self._waiting)
+
+    def _write(self, results: Sequence[tuple[EvalResult, str | None]]) -> None:
+        """Write results, all that wait or one of its own; none is lost to who interrupts this."""
+        if self._file is None:
+            return
+        rows = [row for result, arm in results for row in rows_of(result, arm=arm)]
+        for row in rows:
             self._clean_row(row)
+        lines = [f"{_ENCODE(row)}\n" for row in rows]
+        self._waiting = []
+        self._file.writelines(lines)
+        for row in rows:
             self.tally.add(row)
-            self._file.write(f"{_ENCODE(row)}\n")
 
     def _clean_row(self, row: dict[str, Any]) -> None:
         """Take secrets out of what models, judges and providers said; the rest is our own."""
@@ -83,6 +102,7 @@ class RunWriter:
 
     def close(self) -> None:
         """Flush what was written."""
+        self._write(self._waiting)
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -102,9 +102,13 @@ class Answers:
 
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
         """Whether `find` would find an answer."""
-        if self._mode != "all" and key in self.file(planned.suite.prompt.name):
+        if self.committed(planned.suite.prompt.name, key):
             return True
         return (self._mode != "all" or self._session is not None) and (key in self._local())
+
+    def committed(self, file: str, key: RecordingKey) -> bool:
+        """Whether `find` would find an answer that is in the committed recordings."""
+        return self._mode != "all" and key in self.file(file)
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import RegaugeError
+from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
@@ -19,6 +20,7 @@ from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._progress import Progress
 from regauge.runner._result import EvalResult
 from regauge.runner._stale import recorded_draws
+from regauge.runner._stretches import Stretches
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 from regauge.runner._window import Window
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["EvalSession"]
 
 _PROGRESS_EVERY_S = 10.0
+
+
+def _not_waiting(progress: Progress) -> None:
+    """What is done while an answer is awaited that is recorded."""
 
 
 class EvalSession:
@@ -79,6 +85,7 @@ class EvalSession:
         )
         self.progress = Progress()
         self.plan = Plan(cases=())
+        self._stretches = self._stretches_of(self.plan)
         self._environ = environ
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
@@ -111,7 +118,11 @@ class EvalSession:
                     draw.planned.error = error
             # A run that was cut off left answers that count.
             self.plan = plan_cases(cases, answered=self.answers.has)
+        self._stretches = self._stretches_of(self.plan)
         return self.plan
+
+    def _stretches_of(self, plan: Plan) -> Stretches:
+        return Stretches(plan.cases, make=self._result, ready=self._recorded)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -158,10 +169,13 @@ class EvalSession:
             where: The pytest item.
             waiting: Called now and then while the answer is awaited.
         """
-        trials = tuple(
-            self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)
-        )
-        return EvalResult(suite=planned.suite, case=planned.case, trials=trials, where=where)
+        result = self._stretches.take(planned)
+        if result is None:
+            result = self._result(planned, waiting)
+            if self._lookahead is None and self._workers == 1:
+                self._stretches.go_on_from(planned)
+        result.where = where
+        return result
 
     def finish(self, *, complete: bool, trials_below: int | None = None) -> Published:
         """Write what was drawn and measured to the committed recordings.
@@ -236,6 +250,22 @@ class EvalSession:
         if draw.planned.suite.model_judges:
             return asyncio.run(self._trials.ask(draw))
         return AskedTrial(answer=self._trials.find(draw), said={})
+
+    def _result(
+        self, planned: PlannedCase, waiting: Callable[[Progress], None] = _not_waiting
+    ) -> EvalResult:
+        trials = tuple(
+            [self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)]
+        )
+        return EvalResult(suite=planned.suite, case=planned.case, trials=trials)
+
+    def _recorded(self, planned: PlannedCase) -> bool:
+        """Whether the answers to all trials of a case are committed."""
+        name = planned.suite.prompt.name
+        return planned.error is None and all(
+            self.answers.committed(name, RecordingKey(planned.digest, number))
+            for number in range(planned.suite.trials)
+        )
 
     def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
         try:

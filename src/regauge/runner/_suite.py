@@ -11,6 +11,7 @@ from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges import (
     JudgeContext,
+    Rule,
     RuleFactory,
     Standing,
     as_judge,
@@ -65,6 +66,11 @@ class Suite:
             return ()
         asking = [judge for judge in self.judges if judge.name in self.standings]
         return tuple(cast("list[ModelJudge]", asking))
+
+    @property
+    def judged_by_own_rules(self) -> bool:
+        """Whether nobody judges but rules of regauge: pure, quick and silent."""
+        return all(isinstance(judge, Rule) and judge.own for judge in self.judges)
 
     def standing(self, judge: Judge) -> Standing:
         """What the verdicts of a judge count for; those of rules decide."""
