@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from typing import NoReturn, cast
+from typing import cast
 
 from regauge.datasets._record import Record, Source, decode_lines
+from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
 
 __all__ = ["parse_json", "read_jsonl"]
 
@@ -23,22 +24,6 @@ class _NotJSONError(ValueError):
         super().__init__(message)
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) == len(pairs):
-        return values
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise _NotJSONError(f"the key {key!r} is given twice", "keep one of the two")
-        seen.add(key)
-    raise AssertionError
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise _NotJSONError(f"{word} is no JSON number", "write a number, or null for none")
-
-
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
@@ -47,7 +32,7 @@ def _finite(digits: str) -> float:
 
 
 _decoder = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+    object_pairs_hook=unique, parse_constant=no_constant, parse_float=_finite
 )
 
 
@@ -71,6 +56,10 @@ def parse_json(text: str) -> object:
         ) from error
     except RecursionError as error:
         raise _NotJSONError("nested too deeply", "give it as a text") from error
+    except TwiceError as error:
+        raise _NotJSONError(str(error), "keep one of the two") from error
+    except NoNumberError as error:
+        raise _NotJSONError(str(error), "write a number, or null for none") from error
     except _NotJSONError:
         raise
     except ValueError as error:

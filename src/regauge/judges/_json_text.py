@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+from regauge.strict_json import no_constant
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -30,11 +32,7 @@ class JsonFault:
         self.message = message
 
 
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+_decoder = json.JSONDecoder(parse_constant=no_constant)
 
 
 def parse_json(text: str) -> JSON | JsonFault:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.prompts._yaml import is_scalar, scalar_tag
+from regauge.strict_json import no_constant, unique
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     if is_scalar(node) and scalar_tag(node) == "str":
         try:
             value: Any = json.loads(
-                node.value, object_pairs_hook=_without_twins, parse_constant=_refuse_constant
+                node.value, object_pairs_hook=unique, parse_constant=no_constant
             )
         except json.JSONDecodeError as error:
             at = f"line {error.lineno}, column {error.colno} of the text"
@@ -111,16 +112,3 @@ def _wrapped(schema: dict[str, JSON]) -> dict[str, JSON]:
     if isinstance(schema.get("schema"), dict) and "properties" not in schema:
         return {"name": _SCHEMA_NAME} | schema
     return {"name": _SCHEMA_NAME, "schema": schema}
-
-
-def _without_twins(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    result: dict[str, JSON] = {}
-    for name, value in pairs:
-        if name in result:
-            raise ValueError(f"it gives {name!r} twice")
-        result[name] = value
-    return result
-
-
-def _refuse_constant(word: str) -> JSON:
-    raise ValueError(f"JSON has no {word}")

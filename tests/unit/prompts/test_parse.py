@@ -110,7 +110,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ),
         (
             f'responseFormat: json_schema\njsonSchema: \'{{"a": 1, "a": 2}}\'\n{MESSAGES}',
-            ":2: jsonSchema is not JSON: it gives 'a' twice",
+            ":2: jsonSchema is not JSON: the key 'a' is given twice",
         ),
         (
             f"responseFormat: json_schema\njsonSchema: '[1'\n{MESSAGES}",
@@ -153,7 +153,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"responseFormat: json_schema\njsonSchema: [x]\n{MESSAGES}", ":2: jsonSchema must be"),
         (
             f"responseFormat: json_schema\njsonSchema: '{{\"a\": NaN}}'\n{MESSAGES}",
-            "jsonSchema is not JSON: JSON has no NaN",
+            "jsonSchema is not JSON: NaN is no JSON number",
         ),
         (
             (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError
 
@@ -14,6 +13,7 @@ from regauge.atomic import write_whole
 from regauge.errors import Fault, FaultyFileError
 from regauge.gate.baselines._document import BaselineDocument
 from regauge.gate.baselines._text import SCHEMA_VERSION, baseline_text
+from regauge.strict_json import TwiceError, unique
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,29 +138,15 @@ def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
     except UnicodeDecodeError as error:
         raise _broken(shown, None, f"not UTF-8: {error.reason}") from error
     try:
-        return cast("JSON", json.loads(text, object_pairs_hook=_unique)), text
+        return cast("JSON", json.loads(text, object_pairs_hook=unique)), text
     except json.JSONDecodeError as error:
         conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
         message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
         raise _broken(shown, line, message) from error
-    except _TwiceError as error:
+    except TwiceError as error:
         named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
         raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
-
-
-class _TwiceError(Exception):
-    """A key that an object has twice."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-    if twice:
-        raise _TwiceError(twice[0])
-    return dict(pairs)
 
 
 def _broken(path: Path, line: int | None, message: str) -> BaselineError:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from regauge.judges._evidence import listed, quote
 from regauge.judges.model._numbers import ReplyFault, share_of, value_of
 from regauge.judges.model._prose import stated_in
 from regauge.judges.model._repeated import Repeated
+from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -169,24 +170,15 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
                 raise ReplyFault(f"the reply {why}: {quote(text)}") from None
             failed_chars += fault.pos - start + _ATTEMPT_CHARS
             at = start + 1
+        except TwiceError as fault:
+            raise ReplyFault(f"the reply gives {fault.key!r} twice") from None
+        except NoNumberError as fault:
+            raise ReplyFault(f"the reply holds {fault.word}, which is no number") from None
         except RecursionError:
             raise ReplyFault("the reply is nested too deeply") from None
         else:
             yield start, end, value
             at = end
-
-
-def _once(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    made: dict[str, JSON] = {}
-    for name, value in pairs:
-        if name in made:
-            raise ReplyFault(f"the reply gives {name!r} twice")
-        made[name] = value
-    return made
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ReplyFault(f"the reply holds {word}, which is no number")
 
 
 def _whole_number(digits: str) -> int | float:
@@ -195,7 +187,7 @@ def _whole_number(digits: str) -> int | float:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_once, parse_constant=_no_constant, parse_int=_whole_number
+    object_pairs_hook=unique, parse_constant=no_constant, parse_int=_whole_number
 )
 
 
