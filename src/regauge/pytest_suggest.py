@@ -12,6 +12,7 @@ from regauge.refine import (
     Refinement,
     RunOptions,
     begin_run,
+    declared_goals,
     evidence_lines,
     headline,
     only_one,
@@ -91,7 +92,7 @@ class Suggesting:
             refinement = Refinement(
                 evals,
                 [PlannedCase(again, case) for case in again.dataset],
-                _options(evals, self._cycles, left),
+                _options(evals, name, self._cycles, left),
                 lambda key: recall(project, name, key),
             )
             facts: dict[str, Any] = {
@@ -134,7 +135,7 @@ def _tone(line: str) -> Any:
     return {"+": "good", "-": "bad"}.get(line[:1], "quiet")
 
 
-def _options(evals: EvalSession, cycles: int, usd: float | None) -> RunOptions:
+def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) -> RunOptions:
     """The cheapest proposer alone, and few cycles."""
     settings = evals.project.settings.refine
     return RunOptions(
@@ -143,6 +144,7 @@ def _options(evals: EvalSession, cycles: int, usd: float | None) -> RunOptions:
         calls=settings.max_calls,
         usd=usd,
         frozen=tuple(settings.frozen),
+        goals=declared_goals(evals.project, prompt),
     )
 
 

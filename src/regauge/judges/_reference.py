@@ -154,6 +154,7 @@ for what a model wrote: an answer they cannot read fails with a reason.
 - Every judge counts under one criterion: `correctness`, `completeness`, `format` or `relevance`.
   A rule has that of its kind, a combination that of its parts where they agree, and a function
   of yours `correctness`; `.judging("completeness")` counts any judge under another one.
+  A refinement reports every criterion, and [goals](../refinement.md) can be set for one.
 - In YAML a judge is its name, or its name with parameters: `max_words: 40`,
   `max_words: {n: 40, field: reason}`, `not: {contains: TODO}`.
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from regauge.errors import ConfigError, Fault, UsageError
+from regauge.project._lines import line_of
 from regauge.project._settings import SETTING_NAMES, Settings
 from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["Project"]
 
@@ -146,17 +149,28 @@ class Project:
             ]
             raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
 
+    def setting_fault(self, where: Sequence[int | str], message: str, *, fix: str = "") -> Fault:
+        """A fault of a setting that only shows when it is used, with its line.
 
-def _setting_fault(path: Path, text: str, where: tuple[int | str, ...], problem: str) -> Fault:
+        Args:
+            where: Its path below `[tool.regauge]`, such as `("refine", "goals", 0, "judge")`.
+            message: What is wrong with it.
+            fix: What to do about it.
+        """
+        try:
+            text = self.pyproject.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ""
+        problem = f"{message}\n  fix: {fix}" if fix else message
+        return _setting_fault(self.pyproject, text, where, problem)
+
+
+def _setting_fault(path: Path, text: str, where: Sequence[int | str], problem: str) -> Fault:
     """The fault of one setting, with the line its key stands on where that can be found."""
     key = next(str(part) for part in reversed(where) if isinstance(part, str))
-    begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
-    line = next((n for n, found in enumerate(text.splitlines(), 1) if begins.match(found)), None)
-    fix = ""
+    problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":
         problem = "no such setting"
         fix = did_you_mean(key, SETTING_NAMES) or "remove it"
     name = ".".join(str(part) for part in ("tool", "regauge", *where))
-    return Fault(
-        path=path, line=line, message=f"{name}: {problem.removeprefix('Value error, ')}", fix=fix
-    )
+    return Fault(path=path, line=line_of(text, where), message=f"{name}: {problem}", fix=fix)

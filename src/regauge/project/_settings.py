@@ -6,13 +6,17 @@ import re
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from regauge.criteria import CRITERIA, Criterion
+from regauge.wording import did_you_mean
 
 __all__ = [
     "SETTING_NAMES",
     "CalibrationSettings",
     "EndpointSettings",
     "GateSettings",
+    "GoalSettings",
     "PriceSettings",
     "RecordMode",
     "RefineSettings",
@@ -28,6 +32,13 @@ def _compilable(pattern: str) -> str:
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return pattern
+
+
+def _criterion(word: object) -> object:
+    if isinstance(word, str) and word not in CRITERIA:
+        hint = did_you_mean(word, CRITERIA) or f"there are {', '.join(CRITERIA)}"
+        raise ValueError(f"there is no criterion {word!r}\n  fix: {hint}")
+    return word
 
 
 def _rising(looks: list[int]) -> list[int]:
@@ -126,6 +137,25 @@ class GateSettings(_Table):
     new_case_passes: int = Field(default=3, ge=1, le=100)
 
 
+class GoalSettings(_Table):
+    """What a refinement is to reach: `[[tool.regauge.refine.goals]]`.
+
+    Attributes:
+        pass_rate: The share of trials that has to pass, above 0 and below 1; it is met when the
+            lower bound of its 95 % interval reaches it.
+        prompt: Only of the prompt of this name; None counts for every prompt that is refined.
+        judge: Only by this judge: its name, or its kind, such as `max_words`.
+        criterion: Only by judges that count under this one.
+        tag: Only on cases with this tag.
+    """
+
+    pass_rate: float = Field(gt=0, lt=1)
+    prompt: str | None = None
+    judge: str | None = None
+    criterion: Annotated[Criterion | None, BeforeValidator(_criterion)] = None
+    tag: str | None = None
+
+
 class RefineSettings(_Table):
     """What `regauge refine` may do: `[tool.regauge.refine]`.
 
@@ -139,6 +169,7 @@ class RefineSettings(_Table):
         budget_usd: What one run may spend, in US dollars.
         frozen: Lines of prompts that must stay as they are.
         show_goldens: Whether proposers may see what is expected of train cases.
+        goals: What is to be reached; without any, that nothing fails reproducibly.
     """
 
     model: str | None = None
@@ -150,6 +181,7 @@ class RefineSettings(_Table):
     budget_usd: float | None = Field(default=None, ge=0)
     frozen: list[str] = []
     show_goldens: bool = False
+    goals: list[GoalSettings] = []
 
 
 class Settings(_Table):
@@ -198,6 +230,7 @@ SETTING_NAMES = sorted(
             CalibrationSettings,
             EndpointSettings,
             GateSettings,
+            GoalSettings,
             PriceSettings,
             RefineSettings,
         )

@@ -49,7 +49,7 @@ from regauge.refine.trail import (
     remember,
     remember_status,
 )
-from regauge.refine.workbench import RunOptions, outcomes_of
+from regauge.refine.workbench import RunOptions, declared_goals, outcomes_of
 
 __all__ = [
     "CUT_OFF",
@@ -72,6 +72,7 @@ __all__ = [
     "check_not_committed",
     "commit_on_branch",
     "current_branch",
+    "declared_goals",
     "edits_of_runs",
     "evidence_lines",
     "find_refinement",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.refine._policy import RefinePolicy
 from regauge.refine.conduct._driver import drive
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
-from regauge.refine.evidence import Check, CheckOutcome, Outcome
+from regauge.refine.evidence import Check, CheckOutcome, Goal, Outcome
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import (
     Critiqued,
@@ -57,6 +57,16 @@ def replacing(line: str, text: str) -> Edit:
 def repairs(state: State, action: AskProposals) -> Sequence[Edit]:
     """The line that is missing."""
     return [adding(LINES[action.cluster.check])]
+
+
+def goal(checks: str, pass_rate: float, cases: Sequence[str] = (*TRAIN, *HOLDOUT)) -> Goal:
+    """What is to be reached; several checks with spaces between them."""
+    return Goal(
+        name=f"{checks} at {pass_rate}",
+        checks=tuple(checks.split()),
+        cases=tuple(cases),
+        pass_rate=pass_rate,
+    )
 
 
 def passes(text: str, case: str, check: str) -> bool:

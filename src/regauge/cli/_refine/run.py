@@ -23,6 +23,7 @@ from regauge.refine import (
     Refinement,
     RunOptions,
     begin_run,
+    declared_goals,
     only_one,
     recall,
 )
@@ -94,7 +95,7 @@ def run_command(
 ) -> None:
     """Refine the prompt NAME."""
     project = Project.find()
-    asked = _options(project, options)
+    asked = _options(project, prompt, options)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if dry_run:
         begin(asked, forget=forget, dry_run=True)
@@ -174,7 +175,7 @@ def _begun(
     return finished[0] if finished else {}
 
 
-def _options(project: Project, given: Mapping[str, Any]) -> RunOptions:
+def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOptions:
     """What the command line says, else the project."""
     settings = project.settings.refine
     proposers = given["proposers"]
@@ -195,6 +196,7 @@ def _options(project: Project, given: Mapping[str, Any]) -> RunOptions:
         show_goldens=given["show_goldens"] or settings.show_goldens,
         strategies=given["strategies"],
         tracked=given["tracked"],
+        goals=declared_goals(project, prompt),
     )
 
 
@@ -231,3 +233,5 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
     calls = f"first look {about.first_look} calls, one repair {about.one_repair}"
     echo(f"{name}: {about.train} cases to learn of, {about.holdout} held out", err=not alone)
     echo(f"{calls}, at most {about.most}: {cost(about.most)}", err=not alone)
+    for goal, trials in about.goals:
+        echo(f"goal {goal}: {trials} trials meet it when all of them pass", err=not alone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from regauge.refine.conduct._conduct import Estimate, Refinement
+from regauge.refine.conduct._conduct import Refinement
+from regauge.refine.conduct._estimate import Estimate
 
 __all__ = ["Estimate", "Refinement"]

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
+from regauge.refine.loop import goals_digest
 from regauge.refine.trail import text_to_json
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ def about(
     subject: Subject, setting: Setting, options: RunOptions, memory: Memory
 ) -> dict[str, JSON]:
     """What the first line of an audit trail says: everything that decides how a run goes."""
+    goals: dict[str, JSON] = {
+        "digest": goals_digest(setting),
+        "goals": [goal.to_json() for goal in setting.goals],
+    }
     suites = {id(member.suite): member.suite for member in subject.members.values()}
     cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
     judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
@@ -48,6 +53,7 @@ def about(
             "guard": asdict(setting.policy.guard),
             "checks": {name: check.criterion for name, check in setting.checks.items()},
         },
+        **({"goals": goals} if setting.goals else {}),
         "options": options.to_json(),
         "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
         "replaceable": [

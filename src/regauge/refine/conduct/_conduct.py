@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
@@ -16,7 +16,9 @@ from regauge.providers import estimate_requests, parse_model_id
 from regauge.refine.conduct._about import about, changes
 from regauge.refine.conduct._again import as_it_was, keep_released
 from regauge.refine.conduct._driver import drive
+from regauge.refine.conduct._estimate import Estimate
 from regauge.refine.conduct._key import check_key
+from regauge.refine.evidence import least_trials
 from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls
 from regauge.refine.memory import (
     LookLedger,
@@ -37,7 +39,7 @@ from regauge.refine.trail import (
     remember,
     retell,
 )
-from regauge.refine.workbench import RunOptions, SuiteBench, setting_of, subject_of
+from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
 from regauge.runner import price_for
 
 if TYPE_CHECKING:
@@ -50,37 +52,7 @@ if TYPE_CHECKING:
     from regauge.refine.workbench import Subject
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["Estimate", "Refinement"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What a run takes, before anything is spent.
-
-    Attributes:
-        first_look: Calls that say whether anything fails.
-        one_repair: Calls that find a fault, repair it and verify the repair, at the least.
-        most: Calls that are never exceeded.
-        call_usd: What one call of the prompt costs on average; None without a price.
-    """
-
-    train: int
-    holdout: int
-    first_look: int
-    one_repair: int
-    most: int
-    call_usd: float | None
-
-    def to_json(self) -> dict[str, JSON]:
-        """A plain document."""
-        return {
-            "train": self.train,
-            "holdout": self.holdout,
-            "first_look_calls": self.first_look,
-            "one_repair_calls": self.one_repair,
-            "calls_max": self.most,
-            "call_usd": self.call_usd,
-        }
+__all__ = ["Refinement"]
 
 
 class Refinement:
@@ -120,6 +92,7 @@ class Refinement:
         self.setting: Setting = replace(
             setting,
             looked_before=self._ledger.read(),
+            goals=bound_goals(options.goals, self.subject, evals.project),
             prior=strategy_prior(earlier_edits),
         )
         said = memory(self.memory_key) if callable(memory) else memory
@@ -144,6 +117,7 @@ class Refinement:
             first_look=setting.policy.test.baseline_trials * len(setting.train),
             one_repair=floor_calls(setting),
             most=setting.policy.limits.calls,
+            goals=tuple((goal.name, least_trials(goal.pass_rate)) for goal in setting.goals),
             call_usd=None if usd is None else usd / len(requests),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import comb
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN, Count
@@ -20,6 +21,8 @@ __all__ = ["Check", "Cluster", "Diagnosis", "diagnose", "tail"]
 
 # Structure first, then content, then wording: an answer of the wrong form hides what it says.
 _ORDER: dict[Criterion, int] = {"format": 0, "completeness": 1, "correctness": 2, "relevance": 3}
+
+_TOLERATED: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,8 @@ def diagnose(
     cases: Sequence[str],
     checks: Mapping[str, Check],
     policy: TestPolicy,
+    *,
+    tolerated: Mapping[str, float] = _TOLERATED,
 ) -> Diagnosis:
     """Group the failures of a prompt.
 
@@ -90,11 +95,13 @@ def diagnose(
         cases: The train cases.
         checks: By name; one that is not among them counts as correctness.
         policy: What counts as flaky.
+        tolerated: How often a check may fail and be flaky only, where it is not `flaky_rate`.
     """
     clusters: list[Cluster] = []
     flaky: list[Cluster] = []
     for name in tally.checks(texts("")[-1], cases):
-        cluster = _cluster(tally, texts(name), cases, name, policy)
+        rate = tolerated.get(name, policy.flaky_rate)
+        cluster = _cluster(tally, texts(name), cases, name, policy, rate=rate)
         if cluster is not None:
             is_known = cluster.p_flaky < policy.flaky_p or cluster.p_again <= policy.again_p
             (clusters if is_known else flaky).append(cluster)
@@ -118,7 +125,13 @@ def tail(trials: int, failures: int, rate: float) -> float:
 
 
 def _cluster(
-    tally: Tally, texts: Sequence[str], cases: Sequence[str], check: str, policy: TestPolicy
+    tally: Tally,
+    texts: Sequence[str],
+    cases: Sequence[str],
+    check: str,
+    policy: TestPolicy,
+    *,
+    rate: float,
 ) -> Cluster | None:
     counts = {
         case: sum((tally.check(text, case, check) for text in texts), NONE_DRAWN) for case in cases
@@ -138,9 +151,9 @@ def _cluster(
     )
     ranked = sorted(counts, key=lambda case: (counts[case].rate, case))
     failing = tuple(case for case in ranked if counts[case].failed)
-    p_flaky = tail(trials, failures, policy.flaky_rate)
+    p_flaky = tail(trials, failures, rate)
     again, repeated = _again(tally, texts, failing, check)
-    p_again = tail(again.trials, again.failed, policy.flaky_rate)
+    p_again = tail(again.trials, again.failed, rate)
     if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
         # A few cases fail every time, among many that do not: they are what is to be repaired.
         ranked = repeated

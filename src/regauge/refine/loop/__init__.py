@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from regauge.refine.loop._budget import calls_max, calls_wanted, floor_calls
 from regauge.refine.loop._candidates import REWRITE
+from regauge.refine.loop._goals import goals_digest, standings
 from regauge.refine.loop._loop import advance, begin, wanted
 from regauge.refine.loop._state import (
     Accepted,
@@ -62,5 +63,7 @@ __all__ = [
     "calls_max",
     "calls_wanted",
     "floor_calls",
+    "goals_digest",
+    "standings",
     "wanted",
 ]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import diagnose
+from regauge.refine.evidence import diagnose, tolerated
+from regauge.refine.loop._goals import (
+    all_met,
+    can_settle,
+    counted,
+    goals_note,
+    spared,
+    standings,
+)
 from regauge.refine.loop._plan import verification_phase
 from regauge.refine.loop._state import Accepted, Note, Stop
 from regauge.refine.memory import Tried, changed_lines, changed_places
@@ -67,6 +75,7 @@ def diagnosed(setting: Setting, state: State) -> State:
         setting.train,
         setting.checks,
         setting.policy.test,
+        tolerated=tolerated(setting.goals, setting.policy.test.flaky_rate),
     )
     asked = {cluster.key for cluster, _ in state.questions}
     clusters = tuple(
@@ -74,22 +83,40 @@ def diagnosed(setting: Setting, state: State) -> State:
         for cluster in found.clusters
         if cluster.key not in asked and not _is_cured(setting, state, cluster)
     )
+    left = spared(setting, state, clusters)
+    clusters = tuple(cluster for cluster in clusters if cluster not in left)
+    nothing = "nothing fails more often than goals allow" if left else "nothing fails reproducibly"
     note = Note(
         event="diagnosed",
         subject=state.text.digest,
-        text="; ".join(f"{c.key} failed {c.failures} of {c.trials}" for c in clusters)
-        or "nothing fails reproducibly",
+        text="; ".join(f"{c.key} failed {c.failures} of {c.trials}" for c in clusters) or nothing,
         numbers={"clusters": len(clusters), "flaky": len(found.flaky)},
     )
-    state = state.noting(note, open=clusters, flaky=found.flaky, tier=0, novel=False)
+    state = state.noting(note, open=clusters, spared=left, flaky=found.flaky, tier=0, novel=False)
+    if clusters and not state.accepted and can_settle(setting, state):
+        return replace(state, phase="settle")
     if clusters:
         return _enter_tier(setting, state)
     if state.accepted:
         return _verify(setting, state, "goal-met")
+    return _as_it_is(setting, state)
+
+
+def _as_it_is(setting: Setting, state: State) -> State:
+    """Nothing is left to repair in the prompt as it is; without goals, that is the end."""
+    goals = standings(setting, state, revised=False)
+    if goals and not all_met(goals) and can_settle(setting, state):
+        return replace(state, phase="settle")
+    if goals:
+        state = state.noting(goals_note(setting, goals))
+    if all_met(goals):
+        return stop(state, "goal-met", "every goal is met by the prompt as it is")
     if state.questions:
         return stop(state, "questions", "what fails is for a person to answer")
     if state.taken_back:
         return stop(state, "suite-refused", state.taken_back)
+    if goals:
+        return stop(state, "goal-open", f"{counted(goals)}; no train case fails reproducibly")
     return stop(state, "nothing-to-refine", "no check of a train case fails reproducibly")
 
 

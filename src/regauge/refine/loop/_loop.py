@@ -2,7 +2,8 @@
 
     baseline -> (localise) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next cluster
-    no cluster is left -> simplify -> holdout -> suite -> fresh -> stopped
+    no cluster is left -> simplify -> holdout -> suite -> fresh -> (settle) -> stopped
+    no goal asks for more -> (settle) -> stopped
 
 What a state asks for is a function of the state alone, so a run that was cut off goes on from its
 last state and asks for the same again.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine.loop import _budget, _localise, _plan, _steps, _verification
+from regauge.refine.loop import _budget, _goals, _localise, _plan, _steps, _verification
 from regauge.refine.loop._course import stop
 from regauge.refine.loop._state import (
     Action,
@@ -142,6 +143,7 @@ _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
     "holdout": _plan.holdout,
     "suite": _run_suite,
     "fresh": _plan.fresh,
+    "settle": _goals.settle,
 }
 
 _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
@@ -155,4 +157,5 @@ _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], S
     "holdout": (TrialsDone, _verification.after_holdout),
     "suite": (SuiteSaid, _verification.after_suite),
     "fresh": (TrialsDone, _verification.after_fresh),
+    "settle": (TrialsDone, _verification.after_settle),
 }

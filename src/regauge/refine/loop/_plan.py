@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import diagnose
+from regauge.refine.evidence import diagnose, tolerated
 from regauge.refine.loop._state import Draws, RunTrials
 
 if TYPE_CHECKING:
@@ -49,7 +49,14 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
     test = setting.policy.test
     digest = setting.base.digest
     drawn = sum(state.tally.trials(digest, case) for case in setting.train)
-    found = diagnose(state.tally, lambda _: (digest,), setting.train, setting.checks, test)
+    found = diagnose(
+        state.tally,
+        lambda _: (digest,),
+        setting.train,
+        setting.checks,
+        test,
+        tolerated=tolerated(setting.goals, test.flaky_rate),
+    )
     known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in found.flaky if c.p_flaky < test.unclear_p]
     ranked = sorted((*known, *unclear), key=lambda c: (c.p_flaky, c.check))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regauge.gate import Count
     from regauge.refine._policy import RefinePolicy
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.evidence import Check, Cluster, Outcome
+    from regauge.refine.evidence import Check, Cluster, Goal, Outcome
     from regauge.refine.guards import Guard
     from regauge.refine.memory import Finding
 
@@ -52,11 +52,13 @@ __all__ = [
 
 Phase = Literal[
     "baseline", "localise", "critique", "propose", "screen", "confirm", "simplify", "holdout",
-    "suite", "fresh", "stopped",
+    "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 StopReason = Literal[
-    "goal-met",  # nothing fails reproducibly any more, and the suite accepts the revision
+    "goal-met",  # nothing fails reproducibly any more, and the suite accepts the revision;
+    # or every goal that was set is met, with a revision or without one
+    "goal-open",  # a goal is missed or not settled, and nothing fails reproducibly
     "improved",  # the suite accepts the revision; something else still fails
     "nothing-to-refine",  # nothing failed reproducibly to begin with
     "no-acceptable-edit",  # cycles in a row accepted nothing
@@ -80,6 +82,7 @@ NoteEvent = Literal[
     "preflight",  # the prompt says something twice, or may contradict itself
     "localised",  # what a sentence carries, or stands in the way of
     "diagnosed",
+    "goals",  # which of the goals that were set are met
     "criticised",
     "unreadable",  # what a proposer said is no edit of this prompt
     "guarded",
@@ -274,6 +277,7 @@ class Setting:
             candidates that look alike.
         strategies: Only edits thought of in these ways; all when empty.
         looked_before: The looks at the held-out cases that earlier runs took.
+        goals: What is to be reached; without any, that nothing fails reproducibly.
     """
 
     base: PromptText
@@ -288,6 +292,7 @@ class Setting:
     prior: Mapping[str, float] = field(default_factory=dict[str, float])
     strategies: tuple[str, ...] = ()
     looked_before: frozenset[str] = frozenset()
+    goals: tuple[Goal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +316,8 @@ class State:
         left_out: The sentences that were left out in turn, and `bearings` what that told.
         looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
             they decided about.
+        spared: Clusters that are left alone because no goal asks for more.
+        settled: What more trials were drawn for to settle goals, each of it once.
         ending: Why no further edit is sought; what is accepted is verified all the same.
         granted: The calls it may make on top of the policy's limit.
         left: The phase it stopped in.
@@ -343,6 +350,8 @@ class State:
     looked: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
     bearings: tuple[Bearing, ...] = ()
+    spared: tuple[Cluster, ...] = ()
+    settled: frozenset[str] = frozenset()
     ending: StopReason | None = None
     granted: int = 0
     left: Phase | None = None

@@ -19,6 +19,7 @@ from regauge.refine.evidence import better_p, mean_effect, tail, worse_p
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from regauge.refine.loop._course import accept, next_cluster, next_tier, stop, texts_for, tried
+from regauge.refine.loop._goals import out_of_reach
 from regauge.refine.loop._plan import screen_cases, unclear_cases
 from regauge.refine.loop._state import Confirmed, Note
 from regauge.refine.memory import named
@@ -73,7 +74,7 @@ def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
         return again
     notes = [
         Note(event="preflight", subject=setting.base.digest, text=text)
-        for text in faults_in(setting.base)
+        for text in (*faults_in(setting.base), *out_of_reach(setting))
     ]
     return state.noting(*notes, look=0, phase="localise")
 

@@ -14,8 +14,9 @@ from regauge.refine.loop._budget import (
     look_at,
     suite_calls,
 )
-from regauge.refine.loop._course import search_again, stop, tried
+from regauge.refine.loop._course import diagnosed, search_again, stop, tried
 from regauge.refine.loop._generality import compared, either_side, fresh_p, generalises
+from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, settling, standings
 from regauge.refine.loop._plan import verification_phase, without
 from regauge.refine.loop._stack import passed, passed_part, refused, trying
 from regauge.refine.loop._state import Note, Stack
@@ -37,7 +38,14 @@ if TYPE_CHECKING:
     )
     from regauge.refine.memory import Finding
 
-__all__ = ["after_fresh", "after_holdout", "after_simplify", "after_suite", "out_of"]
+__all__ = [
+    "after_fresh",
+    "after_holdout",
+    "after_settle",
+    "after_simplify",
+    "after_suite",
+    "out_of",
+]
 
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # An edit whose removal costs a check this much is needed.
@@ -53,6 +61,12 @@ def out_of(setting: Setting, state: State, reason: StopReason) -> State:
     state = state.noting(Note(event="limit", subject=state.text.digest, text=_LIMITS[reason]))
     if state.stack is not None and state.stack.passed:
         return _judge_fresh(setting, replace(passed_part(state, reason), look=1))
+    if state.phase == "settle":
+        return _settled(setting, state)
+    return _out_of(setting, state, reason)
+
+
+def _out_of(setting: Setting, state: State, reason: StopReason) -> State:
     match state.phase:
         case "simplify" if reason != "holdout-looks":
             known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
@@ -175,6 +189,20 @@ def after_fresh(setting: Setting, state: State, told: TrialsDone) -> State:
     return _judge_fresh(setting, replace(state, fresh=fresh, look=state.look + 1))
 
 
+def after_settle(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Say again how far goals are reached; of the prompt as it was, look again what fails."""
+    tally = state.fresh if state.accepted else state.tally
+    tally = tally.with_outcomes(told.outcomes)
+    if state.accepted:
+        return _settled(setting, replace(state, fresh=tally))
+    return _settled(setting, replace(state, tally=tally))
+
+
+def _settled(setting: Setting, state: State) -> State:
+    state = replace(state, settled=state.settled | {settling(state)})
+    return _accepted(setting, state) if state.accepted else diagnosed(setting, state)
+
+
 def _judge_fresh(setting: Setting, state: State) -> State:
     """Whether every accepted edit helps on trials that chose nothing, on the holdout as well."""
     test = setting.policy.test
@@ -210,9 +238,15 @@ def _judge_fresh(setting: Setting, state: State) -> State:
 def _accepted(setting: Setting, state: State) -> State:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
-    del setting
     text = "the gate accepts it"
-    if reason == "improved" and ending != "improved":
+    goals = standings(setting, state, revised=True)
+    if goals:
+        if not all_met(goals) and can_settle(setting, state):
+            return replace(state, phase="settle")
+        state = state.noting(goals_note(setting, goals))
+        reason = "goal-met" if all_met(goals) else "improved"
+        text += f"; {counted(goals)}"
+    if reason == "improved" and ending not in {"improved", "goal-met"}:
         text += f"; nothing more was sought: {_LIMITS.get(ending, ending)}"
     note = Note(event="accepted", subject=state.text.digest, text=text)
     return stop(state.noting(note), reason, text, proposal=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from regauge.refine.outcome._goals import goal_lines
 from regauge.refine.outcome._words import code, plain
 from regauge.wording import plural
 
@@ -26,6 +27,13 @@ def evidence(result: Mapping[str, Any]) -> Iterator[str]:
             for name, said in _compared(change)
         ]
     suite = result["suite"]
+    criteria = [one for one in result.get("criteria", []) if one["after"] is not None]
+    if len(criteria) > 1:
+        rows += [
+            f"| {one['criterion']} ({plural(len(one['checks']), 'check')}) | all"
+            f" | {_counts(one['before'])} | {_counts(one['after'])} |"
+            for one in criteria
+        ]
     if suite is not None:
         rows.append(
             f"| every check | all | {_counts(suite['before'])} | {_counts(suite['after'])} |"
@@ -60,7 +68,7 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
             f"every check, all cases: failed {_failed(suite['before'])} trials before,"
             f" {_failed(suite['after'])} after; the gate: {suite['decision']}"
         )
-    return lines
+    return [*lines, *goal_lines(result)]
 
 
 def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.refine.evidence import shown
 from regauge.refine.outcome._evidence_report import evidence
+from regauge.refine.outcome._goals import goals
 from regauge.refine.outcome._words import code, fenced, plain
 from regauge.wording import plural
 
@@ -34,6 +35,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         f"# {plain(headline(result))}",
         *_what_failed(result),
         *_what_changes(result),
+        *goals(result),
         *evidence(result),
         *_variance(result),
         *_sentences(result),
@@ -157,6 +159,9 @@ def _left(result: Mapping[str, Any]) -> Iterator[str]:
     if result["open"]:
         yield "## Still failing"
         yield "\n".join(f"{_failing(one)}{_unmoved(one)}" for one in result["open"])
+    if result.get("spared"):
+        yield "## Left alone, for no goal asks for more"
+        yield "\n".join(_failing(one) for one in result["spared"])
     if result["flaky"]:
         yield "## Flaky, and left alone"
         yield "\n".join(_failing(one) for one in result["flaky"])

@@ -9,6 +9,7 @@ from regauge.gate import NONE_DRAWN, Count
 from regauge.refine.evidence import better_p, gain_of, variance_of
 from regauge.refine.loop import calls_max, calls_wanted
 from regauge.refine.memory import changed_lines, fates_of
+from regauge.refine.outcome._goals import criteria_of, goals_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +84,8 @@ def result_of(
         "revision": _revision(subject, state, revision),
         "suite": _suite(setting, state, decisions) if state.accepted else None,
         "variance": _variances(setting, state),
+        "goals": goals_of(setting, state, revised=revision is not None),
+        "criteria": criteria_of(setting, state, revised=revision is not None),
         "rejected": [
             {
                 "finding": entry.finding,
@@ -113,6 +116,7 @@ def result_of(
         "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
         "unverified": _unverified(run, setting, state),
         "open": [{**_failing(cluster), **_moved(state, cluster)} for cluster in state.open],
+        "spared": [_failing(cluster) for cluster in state.spared],
         "flaky": [_failing(cluster) for cluster in state.flaky],
         "questions": [
             {**_failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}

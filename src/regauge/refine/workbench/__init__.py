@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from regauge.refine.workbench._goals import DeclaredGoal, bound_goals, declared_goals
 from regauge.refine.workbench._setting import RunOptions, Subject, setting_of, subject_of
 from regauge.refine.workbench._workbench import SuiteBench, outcomes_of
 
-__all__ = ["RunOptions", "Subject", "SuiteBench", "outcomes_of", "setting_of", "subject_of"]
+__all__ = [
+    "DeclaredGoal",
+    "RunOptions",
+    "Subject",
+    "SuiteBench",
+    "bound_goals",
+    "declared_goals",
+    "outcomes_of",
+    "setting_of",
+    "subject_of",
+]

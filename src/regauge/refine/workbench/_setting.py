@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import GitError, PromptError, UsageError
 from regauge.gate import REVISION_FIRST
@@ -26,6 +26,7 @@ from regauge.refine.evidence import Check
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Setting, floor_calls
 from regauge.refine.proposers import load_examples
+from regauge.refine.workbench._goals import DeclaredGoal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,6 +66,7 @@ class RunOptions:
         seed: Another one draws other trials.
         strategies: Only edits thought of in these ways; all when empty.
         localise: Calls that may tell which sentence carries which check.
+        goals: What is to be reached; without any, that nothing fails reproducibly.
     """
 
     proposers: tuple[str, ...] = ("rules", "model")
@@ -79,10 +81,14 @@ class RunOptions:
     strategies: tuple[str, ...] = ()
     tracked: bool = False
     localise: int = 0
+    goals: tuple[DeclaredGoal, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document."""
-        return cast("dict[str, JSON]", json.loads(json.dumps(asdict(self))))
+        """A plain document; runs without goals say nothing of them."""
+        document: dict[str, JSON] = json.loads(json.dumps(asdict(self)))
+        if not self.goals:
+            del document["goals"]
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
@@ -90,6 +96,7 @@ class RunOptions:
         given: dict[str, Any] = dict(document)
         for key in ("proposers", "frozen", "strategies"):
             given[key] = tuple(given[key])
+        given["goals"] = tuple(map(DeclaredGoal.from_json, given.get("goals", ())))
         return cls(**given)
 
 

@@ -1,0 +1,45 @@
+"""What a refinement takes, said before anything is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = ["Estimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run takes, before anything is spent.
+
+    Attributes:
+        first_look: Calls that say whether anything fails.
+        one_repair: Calls that find a fault, repair it and verify the repair, at the least.
+        most: Calls that are never exceeded.
+        goals: What each goal takes that was set: its name, and the fewest trials that meet it.
+        call_usd: What one call of the prompt costs on average; None without a price.
+    """
+
+    train: int
+    holdout: int
+    first_look: int
+    one_repair: int
+    most: int
+    goals: tuple[tuple[str, int], ...]
+    call_usd: float | None
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        goals: dict[str, JSON] = {"goals": [{"name": n, "trials": t} for n, t in self.goals]}
+        return {
+            "train": self.train,
+            "holdout": self.holdout,
+            "first_look_calls": self.first_look,
+            "one_repair_calls": self.one_repair,
+            "calls_max": self.most,
+            "call_usd": self.call_usd,
+            **(goals if self.goals else {}),
+        }

@@ -1,0 +1,166 @@
+"""Which goals a run has reached, which failures they leave alone, and what would settle them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.digests import digest_of
+from regauge.refine.evidence import least_trials, reached, trials_to_settle
+from regauge.refine.loop._budget import calls_left, repair_calls
+from regauge.refine.loop._state import Draws, Note, RunTrials
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from regauge.refine.evidence import Cluster, Goal, Outcome, Reached, Standing
+    from regauge.refine.loop._state import Setting, State
+
+__all__ = [
+    "all_met",
+    "can_settle",
+    "counted",
+    "goals_digest",
+    "goals_note",
+    "out_of_reach",
+    "settle",
+    "settling",
+    "spared",
+    "standings",
+]
+
+# A goal that takes more trials of each case than this is left unsettled.
+_TRIALS_OF_A_CASE = 12
+
+
+def spared(setting: Setting, state: State, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
+    """The failures that no goal wants repaired: those it speaks of are met, or none does."""
+    if not setting.goals:
+        return ()
+    open_goals = [
+        goal for goal in setting.goals if _while_searching(setting, state, goal).standing != "met"
+    ]
+    return tuple(one for one in clusters if not any(_speaks_of(goal, one) for goal in open_goals))
+
+
+def standings(setting: Setting, state: State, *, revised: bool) -> tuple[Reached, ...]:
+    """How far each goal is reached, over train and held-out cases.
+
+    Args:
+        setting: With the goals.
+        state: With the trials.
+        revised: Of the revision, on trials that chose nothing; else of the prompt as it was.
+    """
+    text = state.text if revised else setting.base
+    tally = state.fresh if revised else state.tally
+    return tuple(
+        reached(goal, lambda case: tally.since(text.digest, case, 0), goal.cases)
+        for goal in setting.goals
+    )
+
+
+def all_met(found: Sequence[Reached]) -> bool:
+    """Whether there are goals, and each of them is met."""
+    return bool(found) and all(one.standing == "met" for one in found)
+
+
+def counted(found: Sequence[Reached]) -> str:
+    """How many goals are met, missed and not settled, in words."""
+    number = _numbers(found)
+    others = [f", {number[kind]} {kind}" for kind in ("missed", "unsettled") if number[kind]]
+    return f"{number['met']} of {plural(len(found), 'goal')} met{''.join(others)}"
+
+
+def goals_note(setting: Setting, found: Sequence[Reached]) -> Note:
+    """What is said of goals in the trail; its subject is what they were when the run began."""
+    text = "; ".join(map(str, found))
+    return Note(event="goals", subject=goals_digest(setting), text=text, numbers=_numbers(found))
+
+
+def goals_digest(setting: Setting) -> str:
+    """Over every goal with its checks and cases: the same digest, the same question."""
+    return digest_of([{**goal.to_json(), "cases": list(goal.cases)} for goal in setting.goals])
+
+
+def out_of_reach(setting: Setting) -> tuple[str, ...]:
+    """What to say of goals that no number of passing trials can settle in this run."""
+    said: list[str] = []
+    for goal in setting.goals:
+        least = least_trials(goal.pass_rate)
+        each = -(-least // max(1, len(goal.cases)))
+        if each > _TRIALS_OF_A_CASE or least > setting.policy.limits.calls:
+            said.append(
+                f"the goal {goal.name} takes {least} trials that pass, {each} of each of its"
+                f" {len(goal.cases)} cases, so this run cannot show that it is met"
+            )
+    return tuple(said)
+
+
+def can_settle(setting: Setting, state: State) -> bool:
+    """Whether more trials of the text as it is may meet a goal that is not settled."""
+    return settling(state) not in state.settled and bool(settle(setting, state).calls)
+
+
+def settling(state: State) -> str:
+    """What more trials would be drawn for: the text, and whether failures wait for them."""
+    return state.text.digest + ("/open" if state.open and not state.accepted else "")
+
+
+def settle(setting: Setting, state: State) -> RunTrials:
+    """More trials of every case of goals that are not settled, as far as they can be paid.
+
+    While failures wait for it, only of goals that may turn out to allow them. Goals that take few
+    trials come first. Trials are dealt evenly: none is drawn because of what another one said.
+    """
+    test = setting.policy.test
+    tally = state.fresh if state.accepted else state.tally
+    aside = 0 if state.accepted else repair_calls(setting)
+    room = calls_left(setting, state) - aside
+    text, plans = state.text, list[dict[str, int]]()
+    for found in standings(setting, state, revised=bool(state.accepted)):
+        total, cases = trials_to_settle(found), found.goal.cases
+        each = -(-total // len(cases)) if cases else 0
+        if found.standing != "unsettled" or not 0 < each <= _TRIALS_OF_A_CASE:
+            continue
+        waits = state.open and not state.accepted
+        if waits and not any(_speaks_of(found.goal, cluster) for cluster in state.open):
+            continue
+        # The gate will compare with as many trials of held-out cases.
+        least = {} if state.accepted else dict.fromkeys(setting.holdout, test.baseline_trials)
+        plans.append({
+            case: max(0, max(each, least.get(case, 0)) - tally.trials(text.digest, case))
+            for case in cases
+        })  # fmt: skip
+    more: dict[str, int] = {}
+    for plan in sorted(plans, key=lambda plan: sum(plan.values())):
+        both = {case: max(more.get(case, 0), plan.get(case, 0)) for case in {**more, **plan}}
+        if sum(both.values()) <= room:
+            more = both
+    numbers = [
+        (case, tally.next_trial(text.digest, case) + n)
+        for case, trials in more.items()
+        for n in range(trials)
+    ]
+    return RunTrials(draws=(Draws(text=text, trials=tuple(numbers)),))
+
+
+def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
+    """How far a goal is reached on train cases, by trials since the last edit that was for it."""
+    train = frozenset(setting.train)
+    made_for = [n for n, one in enumerate(state.accepted) if one.cluster.check in goal.checks]
+    texts = [setting.base.digest, *(one.text.digest for one in state.accepted)]
+    texts = texts[made_for[-1] + 1 if made_for else 0 :]
+
+    def drawn(case: str) -> list[Outcome]:
+        return [one for text in texts for one in state.tally.since(text, case, 0)]
+
+    return reached(goal, drawn, [case for case in goal.cases if case in train])
+
+
+def _numbers(found: Sequence[Reached]) -> dict[str, int]:
+    kinds: tuple[Standing, ...] = ("met", "missed", "unsettled")
+    return {kind: sum(one.standing == kind for one in found) for kind in kinds}
+
+
+def _speaks_of(goal: Goal, cluster: Cluster) -> bool:
+    return cluster.check in goal.checks and not set(cluster.failing).isdisjoint(goal.cases)

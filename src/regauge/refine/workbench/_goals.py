@@ -1,0 +1,192 @@
+"""The goals that a project declares for a prompt, as checks and cases of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regauge.errors import ConfigError, PromptError
+from regauge.judges import criterion_of
+from regauge.prompts import find_prompt
+from regauge.refine.evidence import Goal
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.criteria import Criterion
+    from regauge.errors import Fault
+    from regauge.judges import Judge
+    from regauge.project import Project
+    from regauge.refine.workbench._setting import Subject
+
+__all__ = ["DeclaredGoal", "bound_goals", "declared_goals"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredGoal:
+    """One of `[[tool.regauge.refine.goals]]`.
+
+    Attributes:
+        number: Its place among all goals of the project, from 0.
+        judge: A judge's name or kind; None is every judge that decides.
+        criterion: None is every one.
+        tag: None is every case.
+    """
+
+    number: int
+    pass_rate: float
+    judge: str | None = None
+    criterion: Criterion | None = None
+    tag: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        said = [self.judge or "", f"criterion {self.criterion}" if self.criterion else ""]
+        what = " of ".join(filter(None, said)) or "every check"
+        where = f" on tag {self.tag}" if self.tag else ""
+        return f"{what}{where} at {100 * self.pass_rate:g} %"
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> DeclaredGoal:
+        """What a run kept of its options."""
+        return cls(**document)
+
+
+def declared_goals(project: Project, prompt: str) -> tuple[DeclaredGoal, ...]:
+    """The goals of a prompt.
+
+    Raises:
+        ConfigError: A goal is for a prompt that is not there.
+    """
+    found: list[DeclaredGoal] = []
+    faults: list[Fault] = []
+    for number, goal in enumerate(project.settings.refine.goals):
+        if goal.prompt in {None, prompt}:
+            found.append(
+                DeclaredGoal(
+                    number=number,
+                    pass_rate=goal.pass_rate,
+                    judge=goal.judge,
+                    criterion=goal.criterion,
+                    tag=goal.tag,
+                )
+            )
+            continue
+        try:
+            find_prompt(str(goal.prompt), root=project.root)
+        except PromptError as error:
+            where = ("refine", "goals", number, "prompt")
+            (fault,) = error.faults
+            faults.append(project.setting_fault(where, fault.message, fix=fault.fix))
+    if faults:
+        raise ConfigError(faults)
+    return tuple(found)
+
+
+def bound_goals(
+    declared: Sequence[DeclaredGoal], subject: Subject, project: Project
+) -> tuple[Goal, ...]:
+    """The checks and cases that goals speak of.
+
+    Raises:
+        ConfigError: A goal of the project speaks of none; all such goals at once. The goals of an
+            earlier run may: its trail says by digests what is no longer what it was.
+    """
+    binding = _Binding(subject, project)
+    goals = [binding.goal(one) for one in declared]
+    if binding.faults and tuple(declared) == declared_goals(project, subject.prompt.name):
+        raise ConfigError(binding.faults)
+    return tuple(goals)
+
+
+class _Binding:
+    """Binds goals, and keeps what is wrong with them."""
+
+    def __init__(self, subject: Subject, project: Project) -> None:
+        self._subject = subject
+        self._project = project
+        self._judges = subject.judges()
+        self.faults: list[Fault] = []
+
+    def goal(self, declared: DeclaredGoal) -> Goal:
+        checks = [
+            name
+            for name, judge in self._judges.items()
+            if declared.judge in {None, name, *_kinds(name, judge)}
+        ]
+        if not checks:
+            self._refuse_judge(declared)
+        of_criterion = [
+            name
+            for name in checks
+            if declared.criterion in {None, criterion_of(self._judges[name])}
+        ]
+        if checks and not of_criterion:
+            self._refuse_criterion(declared, checks)
+        members = self._subject.members
+        tags = {tag for member in members.values() for tag in member.case.tags}
+        if declared.tag is not None and declared.tag not in tags:
+            self._refuse(
+                declared, "tag", f"no case of {self._prompt} has the tag {declared.tag!r}", tags
+            )
+        return Goal(
+            name=declared.name,
+            checks=tuple(of_criterion),
+            cases=tuple(
+                name
+                for name, member in members.items()
+                if (declared.tag is None or declared.tag in member.case.tags)
+                and any(judge.name in of_criterion for judge in member.suite.judges)
+            ),
+            pass_rate=declared.pass_rate,
+        )
+
+    @property
+    def _prompt(self) -> str:
+        return self._subject.prompt.name
+
+    def _refuse_judge(self, declared: DeclaredGoal) -> None:
+        informing = {
+            judge.name: member.suite.standing(judge).reason
+            for member in self._subject.members.values()
+            for judge in member.suite.judges
+            if judge.name not in self._judges
+        }
+        reason = informing.get(str(declared.judge))
+        if reason is not None:
+            message = f"the judge {declared.judge!r} informs and does not decide: {reason}"
+            fix = f"calibrate it: regauge calibrate {declared.judge}"
+            where = ("refine", "goals", declared.number, "judge")
+            self.faults.append(self._project.setting_fault(where, message, fix=fix))
+            return
+        known = [
+            word for name, judge in self._judges.items() for word in (name, *_kinds(name, judge))
+        ]
+        message = f"the evals of {self._prompt} have no judge {declared.judge!r}"
+        self._refuse(declared, "judge", message, [*known, *informing])
+
+    def _refuse_criterion(self, declared: DeclaredGoal, checks: list[str]) -> None:
+        known = ", ".join(f"{name} ({criterion_of(self._judges[name])})" for name in checks)
+        message = f"no judge of {self._prompt} counts under {declared.criterion}: {known}"
+        fix = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
+        where = ("refine", "goals", declared.number, "criterion")
+        self.faults.append(self._project.setting_fault(where, message, fix=fix))
+
+    def _refuse(self, declared: DeclaredGoal, key: str, message: str, known: Iterable[str]) -> None:
+        known = sorted(set(known))
+        there = f"there are {', '.join(known)}" if known else "there are none"
+        fix = did_you_mean(str(getattr(declared, key)), known) or (
+            f"{there}; a goal of another prompt says so: `prompt = ...`"
+        )
+        where = ("refine", "goals", declared.number, key)
+        self.faults.append(self._project.setting_fault(where, message, fix=fix))
+
+
+def _kinds(name: str, judge: Judge) -> Iterator[str]:
+    """The words a judge can be named by besides its name: what it is, without parameters."""
+    yield name.partition("(")[0]
+    kind = getattr(judge, "kind", "")
+    if kind and kind != "function":
+        yield str(kind)

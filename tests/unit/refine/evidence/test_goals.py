@@ -1,0 +1,122 @@
+"""Goals held to trials: when one is met, missed or neither, and what would settle it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regauge.refine.evidence import (
+    CheckOutcome,
+    Goal,
+    Outcome,
+    least_trials,
+    passed_all,
+    reached,
+    tolerated,
+    trials_to_settle,
+)
+
+Drawn = dict[str, list[tuple[bool | None, ...]]]
+
+
+def goal(pass_rate=0.9, checks=("json", "short"), cases=("a", "b")) -> Goal:
+    return Goal(name="the goal", checks=checks, cases=cases, pass_rate=pass_rate)
+
+
+def outcomes(case: str, drawn: list[tuple[bool | None, ...]]) -> list[Outcome]:
+    """Trials of a case: for each what json, short and utc said; None where one abstained."""
+    return [
+        Outcome(
+            text="t",
+            case=case,
+            trial=number,
+            checks=tuple(
+                CheckOutcome(check=check, passed=passed)
+                for check, passed in zip(("json", "short", "utc"), said, strict=False)
+                if passed is not None
+            ),
+        )
+        for number, said in enumerate(drawn)
+    ]
+
+
+def held(one: Goal, drawn: Drawn):
+    return reached(one, lambda case: outcomes(case, drawn.get(case, [])), one.cases)
+
+
+GOOD, BAD, NONE = (True, True), (True, False), (None, None)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "standing"),
+    [
+        ({"a": [GOOD] * 20, "b": [GOOD] * 20}, "met"),
+        ({"a": [GOOD] * 20, "b": [GOOD] * 10}, "unsettled"),
+        ({"a": [GOOD] * 20, "b": [BAD] * 20}, "missed"),
+        ({"a": [GOOD] * 99, "b": []}, "unsettled"),  # a case that nobody drew is never green
+        ({"a": [GOOD] * 99, "b": [NONE] * 9}, "met"),  # nor is one that no check speaks of red
+        ({"a": [NONE] * 99, "b": [NONE] * 9}, "unsettled"),
+        ({}, "unsettled"),
+        # Many trials of the good case hide no bad one: cases count alike.
+        ({"a": [GOOD] * 900, "b": [BAD] * 5}, "missed"),
+        # Nor do few trials of the bad one: what a bound says of the mean is not enough.
+        ({"a": [GOOD] * 900, "b": [BAD]}, "unsettled"),
+        # Trials of one check that other checks of the goal failed are no passes.
+        ({"a": [(True, None)] * 20, "b": [(None, True)] * 20}, "met"),
+    ],
+)
+def test_a_goal_is_met_missed_or_not_settled(drawn: Drawn, standing: str):
+    assert held(goal(), drawn).standing == standing
+
+
+def test_what_is_said_of_a_goal_can_be_counted_again():
+    found = held(goal(0.5), {"a": [GOOD, BAD, GOOD], "b": [(None, True), NONE]})
+    assert (found.count.passed, found.count.trials, found.cases, found.undrawn) == (3, 4, 2, 0)
+    assert str(found) == "the goal: unsettled (passed 3 of 4, 30.1 to 100.0 %)"
+    assert found.to_json()["standing"] == "unsettled"
+    assert passed_all(("utc",), outcomes("a", [(True, True, False), (True, True)])).trials == 1
+
+
+said = st.sampled_from([GOOD, BAD, NONE, (False, False), (True, None)])
+tables = st.fixed_dictionaries({
+    "a": st.lists(said, max_size=25),
+    "b": st.lists(said, max_size=25),
+})  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(drawn=tables, rate=st.floats(0.05, 0.99), case=st.sampled_from("ab"), more=st.integers(1, 9))
+def test_more_passes_never_unmeet_a_goal(drawn, rate, case, more):
+    order = ("missed", "unsettled", "met")
+    one = goal(rate)
+    before = held(one, drawn).standing
+    after = held(one, {**drawn, case: [*drawn[case], *[GOOD] * more]}).standing
+    repaired = held(one, {**drawn, case: [GOOD if x == BAD else x for x in drawn[case]]}).standing
+    assert before != "met" or after == "met"
+    assert order.index(repaired) >= order.index(before)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.8, 0.9, 0.95, 0.98, 0.99])
+def test_the_fewest_trials_that_meet_a_goal_do_and_one_fewer_does_not(rate: float):
+    least = least_trials(rate)
+    one = goal(rate, cases=("a",))
+    assert held(one, {"a": [GOOD] * least}).standing == "met"
+    assert held(one, {"a": [GOOD] * (least - 1)}).standing == "unsettled"
+
+
+def test_trials_that_would_settle_a_goal_go_by_how_often_it_passed():
+    few = held(goal(0.9), {"a": [GOOD] * 5, "b": [GOOD] * 5})
+    assert trials_to_settle(few) == least_trials(0.9)
+    some = held(goal(0.9), {"a": [GOOD] * 20, "b": [*[GOOD] * 19, BAD]})
+    assert trials_to_settle(some) > least_trials(0.9)
+    below = held(goal(0.9), {"a": [GOOD, BAD], "b": [GOOD, GOOD]})
+    assert trials_to_settle(below) == 0, "as it is, more trials would not meet it"
+
+
+def test_a_strict_goal_tolerates_fewer_failures_and_a_lax_one_no_more():
+    goals = [goal(0.98, ("json",)), goal(0.5, ("short",)), goal(0.95, ("json", "utc"))]
+    rates = tolerated(goals, 0.1)
+    assert {check: round(rate, 6) for check, rate in rates.items()} == {
+        "json": 0.02, "short": 0.1, "utc": 0.05,
+    }  # fmt: skip
