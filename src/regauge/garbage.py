@@ -18,13 +18,16 @@ __all__ = ["collecting_seldom", "import_for_good", "import_undisturbed", "keep_f
 _SELDOM = (20_000, 50, 50)
 
 
-def keep_for_good() -> None:
+def keep_for_good(*, after_collecting: int = 0) -> None:
     """Count what is alive now as what will not be garbage; collections pass over it from then on.
 
     pytest collects garbage five times when it ends, and Python once more. For 1,000 evals and the
     openai SDK that took half a second.
+
+    Args:
+        after_collecting: The oldest generation that is looked through for what is dead already.
     """
-    gc.collect(1)  # what is young and dead already
+    gc.collect(after_collecting)
     gc.freeze()
 
 

@@ -111,6 +111,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the run; a worker process of xdist takes the name its controller gave."""
+    from regauge.pytest_imports import load_as_written
+
+    load_as_written(config)
     if config.getoption("--gate") is not None and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError(
             "--gate asks models side by side in one process, and does not share its run with"

@@ -147,7 +147,7 @@ class PytestRun:
     @contextmanager
     def running(self) -> Generator[None]:
         """Draw answers ahead while the block runs; a gate decides before it."""
-        if "PYTEST_CURRENT_TEST" not in os.environ:  # a run inside a test is garbage when it ends
+        if not _inside_a_test():
             keep_for_good()
         if self._gate is not None:
             self._gate.run(self._nodes, say=self._say)
@@ -244,7 +244,12 @@ class PytestRun:
             worker=self._worker_id is not None,
             say=self._say,
         )
-        return self._end.finish(session, workers=workers)
+        try:
+            return self._end.finish(session, workers=workers)
+        finally:
+            if not _inside_a_test():
+                # pytest is about to look five times for what one look finds.
+                keep_for_good(after_collecting=2)
 
     def summarise(self, terminal: pytest.TerminalReporter) -> None:
         """Show the table, what is unmeasured and why, and the command that fixes it."""
@@ -286,6 +291,11 @@ class PytestRun:
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
+
+
+def _inside_a_test() -> bool:
+    """Whether this run of pytest is itself tested; then all of it is garbage when it ends."""
+    return "PYTEST_CURRENT_TEST" in os.environ
 
 
 def _refuse_directories(project: Project) -> None:

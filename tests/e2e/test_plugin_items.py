@@ -51,9 +51,7 @@ def test_a_replay_that_stops_reports_what_had_its_turn(live: EvalProject):
         live.case(number, expected={"severity": "none" if number == 3 else "critical"})
         for number in range(9)
     )
-    live.judged_by(
-        "field_equals('severity'), max_words(40)", body="print('turn'); result.check()"
-    )
+    live.judged_by("field_equals('severity'), max_words(40)", body="print('turn'); result.check()")
     live.run()
     result = live.run("--record=none", "-x")
     assert result.ret == 1
@@ -284,6 +282,20 @@ def test_the_plugin_loads_by_itself_beside_other_plugins(project: EvalProject, m
     project.golden([project.case(0)])
     result = project.run()
     result.assert_outcomes(passed=1)
+
+
+def test_pytest_rewrites_the_asserts_of_evals_and_none_of_regauge(project: EvalProject):
+    project.eval(
+        "import regauge.runner\nfrom regauge import golden\n"
+        "from regauge.judges import min_chars\n\n"
+        "@golden('triage', judges=[min_chars(1)])\ndef test_triage(result):\n"
+        "    for name, loader in (('eval', __loader__), ('ours', regauge.runner.__loader__)):\n"
+        "        print('loader of', name, type(loader).__name__)\n"
+    )
+    result = project.run("-s", "-k", "disk-001")
+    result.stdout.fnmatch_lines(
+        ["*loader of eval AssertionRewritingHook", "*ours SourceFileLoader"]
+    )
 
 
 def test_a_run_without_evals_is_left_alone(project: EvalProject):

@@ -77,15 +77,21 @@ def test_garbage_is_looked_for_seldom_within_the_block_and_as_before_after_it():
 
 def test_what_is_kept_is_alive_and_what_was_garbage_is_gone():
     class Cycle:
-        gone = False
+        gone = 0
 
         def __init__(self) -> None:
             self.itself = self
 
         def __del__(self) -> None:
-            Cycle.gone = True
+            Cycle.gone += 1
 
+    gc.collect()
     Cycle()
     keep_for_good()
-    assert Cycle.gone
+    assert Cycle.gone == 1
     assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+    Cycle()
+    gc.collect(1)
+    keep_for_good(after_collecting=2)
+    assert Cycle.gone == 2
