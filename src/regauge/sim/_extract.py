@@ -6,11 +6,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.sim._document import Document, Event, plain
 from regauge.sim._times import duration_text, write_moment
 from regauge.sim._words import sentences, split_name, stems
 
 if TYPE_CHECKING:
+    from regauge.sim._document import Document, Event
     from regauge.sim._keys import Key
 
 __all__ = ["KeyKind", "find_text", "find_value", "kind_of", "lines_of"]
@@ -223,8 +223,3 @@ def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
             return number[0] if number is not None else None
         case _:
             return find_text(document, key)
-
-
-def plain_lines(value: str) -> list[str]:
-    """Lines of a value with all markup taken off."""
-    return [plain(line) for line in lines_of(value)]

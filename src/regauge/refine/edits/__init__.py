@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from regauge.refine.edits._edits import (
+from regauge.refine.edits._edits import Edit, apply, near_duplicates, ops_between
+from regauge.refine.edits._ops import (
     Anchor,
     Delete,
-    Edit,
     EditError,
     Insert,
     Op,
     Replace,
     ReplaceSection,
-    apply,
     kind_of,
-    near_duplicates,
     op_from_json,
-    ops_between,
 )
 from regauge.refine.edits._placement import (
     TAKE_PLACE,

@@ -1,4 +1,4 @@
-"""Edits: a few operations on anchored lines of a prompt. An anchor that is not met is an error.
+"""Edits: a few operations with one purpose. An anchor that is not met is an error.
 
 All anchors of an edit are looked up in the text before the edit, so its operations have no order
 among each other.
@@ -9,11 +9,21 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from regauge.digests import JSON, digest_of
-from regauge.errors import RegaugeError
 from regauge.prompts import Message, SectionError
+from regauge.refine.edits._ops import (
+    Anchor,
+    Delete,
+    EditError,
+    Insert,
+    Op,
+    Replace,
+    ReplaceSection,
+    op_from_json,
+    op_to_json,
+)
 from regauge.refine.edits._sections import section_at, section_text, with_section
 from regauge.refine.edits._text import PromptText, content_words
 
@@ -21,78 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
-    "Anchor",
-    "Delete",
     "Edit",
-    "EditError",
-    "Insert",
-    "Op",
-    "Replace",
-    "ReplaceSection",
     "apply",
     "inverse",
-    "kind_of",
     "near_duplicates",
-    "op_from_json",
     "ops_between",
-    "unified_diff",
 ]
 
 _NEAR = 0.8
-
-
-class EditError(RegaugeError):
-    """An edit does not fit the text: its anchor is missing, stands twice, or is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """One line of the text, found by what it says.
-
-    Attributes:
-        line: The whole line; white space around it may be left out.
-        occurrence: Which of several equal lines, from 0; None where there must be only one.
-    """
-
-    line: str
-    occurrence: int | None = None
-    message: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """New lines after or before the anchor."""
-
-    anchor: Anchor
-    text: str
-    where: Literal["after", "before"] = "after"
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """Another text for the anchor's line, or for the one place in it that says `find`."""
-
-    anchor: Anchor
-    text: str
-    find: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """The anchor's line goes."""
-
-    anchor: Anchor
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaceSection:
-    """Another text for the whole section that the anchor begins; it comes alone in its edit."""
-
-    anchor: Anchor
-    text: str
-
-
-Op: TypeAlias = Insert | Replace | Delete | ReplaceSection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +59,12 @@ class Edit:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", digest_of([_op_json(op) for op in self.ops]))
+        object.__setattr__(self, "digest", digest_of([op_to_json(op) for op in self.ops]))
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, for the audit trail."""
         return {
-            "ops": [_op_json(op) for op in self.ops],
+            "ops": [op_to_json(op) for op in self.ops],
             "strategy": self.strategy,
             "proposer": self.proposer,
             "rationale": self.rationale,
@@ -226,69 +172,6 @@ def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
     return all(_alike(mine, its) for mine, its in zip(one, other, strict=True))
 
 
-def unified_diff(before: PromptText, after: PromptText, *, context: int = 3) -> str:
-    """The change as a unified diff, message by message; empty where there is none."""
-    parts: list[str] = []
-    for index, (old, new) in enumerate(zip(before.messages, after.messages, strict=True)):
-        name = f"messages[{index}] {old.role}"
-        lines = difflib.unified_diff(
-            old.content.split("\n"),
-            new.content.split("\n"),
-            f"{name} (before)",
-            f"{name} (after)",
-            lineterm="",
-            n=context,
-        )
-        parts += lines
-    return "\n".join(parts)
-
-
-def op_from_json(document: JSON, *, blank: bool = False) -> Op:
-    """One operation, as `to_json` writes it and as a model is asked to.
-
-    Args:
-        document: The operation.
-        blank: Whether it may be about a blank line, or bring one in, as a rewrite does that was
-            taken apart; a model that says nothing means nothing.
-
-    Raises:
-        EditError: The document is no operation.
-    """
-    if not isinstance(document, dict):
-        raise EditError(f"an operation is a JSON object, not {type(document).__name__}")
-    kind, line, text = document.get("op"), document.get("line"), document.get("text", "")
-    if not isinstance(line, str) or not (blank or line.strip()) or not isinstance(text, str):
-        raise EditError("an operation names the `line` it is about, and a `text` where it adds one")
-    occurrence, message = document.get("occurrence"), document.get("message")
-    anchor = Anchor(
-        line,
-        occurrence if type(occurrence) is int else None,
-        message if type(message) is int else None,
-    )
-    match kind:
-        case "insert_after" | "insert_before" if text.strip() or blank:
-            return Insert(anchor, text, "after" if kind == "insert_after" else "before")
-        case "replace" if text.strip() or blank:
-            find = document.get("find")
-            return Replace(anchor, text, find if isinstance(find, str) else "")
-        case "delete":
-            return Delete(anchor)
-        case "replace_section" if text.strip():
-            return ReplaceSection(anchor, _without_blank_ends(text))
-        case "insert_after" | "insert_before" | "replace" | "replace_section":
-            raise EditError(f"{kind} needs a `text`")
-        case _:
-            raise EditError(
-                f"there is no operation {kind!r}; there are insert_after, insert_before, replace,"
-                " delete, replace_section"
-            )
-
-
-def kind_of(op: Op) -> str:
-    """What kind of operation it is, in one word: `insert`, `replace`, `delete`, ..."""
-    return "replace_section" if isinstance(op, ReplaceSection) else type(op).__name__.lower()
-
-
 def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
     op, *others = ops
     if others or not isinstance(op, ReplaceSection):
@@ -297,13 +180,6 @@ def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
         return with_section(text, op.anchor, op.text)
     except SectionError as error:
         raise EditError(str(error)) from error
-
-
-def _without_blank_ends(text: str) -> str:
-    """A text without blank lines before and after it; how far its lines are in stays."""
-    lines = text.split("\n")
-    told = [number for number, line in enumerate(lines) if line.strip()]
-    return "\n".join(lines[told[0] : told[-1] + 1])
 
 
 def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
@@ -360,20 +236,6 @@ def _message_ops(index: int, old: list[str], new: list[str]) -> list[Op]:
         else:
             ops += [Insert(anchor(0), text, "before") for text in more]
     return ops
-
-
-def _op_json(op: Op) -> dict[str, JSON]:
-    kind = f"insert_{op.where}" if isinstance(op, Insert) else kind_of(op)
-    document: dict[str, JSON] = {"op": kind, "line": op.anchor.line}
-    if op.anchor.occurrence is not None:
-        document["occurrence"] = op.anchor.occurrence
-    if op.anchor.message is not None:
-        document["message"] = op.anchor.message
-    if not isinstance(op, Delete):
-        document["text"] = op.text
-    if isinstance(op, Replace) and op.find:
-        document["find"] = op.find
-    return document
 
 
 def _alike(one: str, other: str) -> bool:

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits._edits import Anchor, Delete, Edit, Insert, Replace
+from regauge.refine.edits._edits import Edit
+from regauge.refine.edits._ops import Anchor, Delete, Insert, Replace
 from regauge.refine.edits._text import content_words
 
 if TYPE_CHECKING:

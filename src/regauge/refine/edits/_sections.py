@@ -9,7 +9,7 @@ from regauge.refine.edits._text import PromptText
 
 if TYPE_CHECKING:
     from regauge.prompts import Section
-    from regauge.refine.edits._edits import Anchor
+    from regauge.refine.edits._ops import Anchor
 
 __all__ = ["section_at", "section_text", "with_section"]
 

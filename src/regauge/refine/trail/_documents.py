@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.prompts import Message
 from regauge.refine.edits import Edit, PromptText
 from regauge.refine.evidence import CheckOutcome, Outcome
 from regauge.refine.loop import (
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "observation_from_json",
     "observation_to_json",
-    "text_from_json",
     "text_to_json",
 ]
 
@@ -76,13 +74,6 @@ def observation_from_json(document: Mapping[str, Any]) -> Observation:
 def text_to_json(text: PromptText) -> list[JSON]:
     """The messages of a text."""
     return [{"role": message.role, "content": message.content} for message in text.messages]
-
-
-def text_from_json(document: list[Any]) -> PromptText:
-    """What `text_to_json` wrote."""
-    return PromptText(
-        messages=tuple(Message(role=given["role"], content=given["content"]) for given in document)
-    )
 
 
 def _observation(document: Mapping[str, Any]) -> Observation:
