@@ -44,6 +44,7 @@ class GitHubServer(Served):
         tokens: Whose each token is; a workflow's own may not ask.
         may_write: Whether tokens have the right to write.
         faults: Per `METHOD path`, what to answer next, the first first.
+        elsewhere: What is said on lines, and in reviews.
         listed: Where two that list comments wait for each other, once.
         asked: Every request, as `METHOD path`.
     """
@@ -59,6 +60,7 @@ class GitHubServer(Served):
         self.pulls: list[dict[str, Any]] = []
         self.issues: list[dict[str, Any]] = []
         self.comments: list[dict[str, Any]] = []
+        self.elsewhere: dict[str, list[dict[str, Any]]] = {"lines": [], "reviews": []}
         self.faults: dict[str, list[Fault]] = {}
         self.listed: threading.Barrier | None = None
         self.asked: list[str] = []
@@ -85,8 +87,10 @@ class GitHubServer(Served):
             }
         )
 
-    def say(self, number: int, body: str, *, by: dict[str, str]) -> dict[str, Any]:
-        """Have a comment on a pull request or an issue."""
+    def say(
+        self, number: int, body: str, *, by: dict[str, str], where: str = "", **more: Any
+    ) -> dict[str, Any]:
+        """Have a comment on a pull request or an issue; `where` is `lines` or `reviews`."""
         with self._lock:
             self._next += 1
             comment = {
@@ -94,9 +98,12 @@ class GitHubServer(Served):
                 "on": number,
                 "body": body,
                 "user": by,
+                "author_association": "NONE",
+                "created_at": f"2026-11-20T10:{self._next % 60:02d}:00Z",
+                **more,
                 "html_url": f"https://github.test/{self.repo}/pull/{number}#c{self._next}",
             }
-            self.comments.append(comment)
+            self.elsewhere.get(where, self.comments).append(comment)
             return comment
 
     def said(self, number: int) -> list[str]:
@@ -133,6 +140,12 @@ class GitHubServer(Served):
             return 201, self.say(asked.number, asked.document["body"], by=asked.who)
         return 200, [comment for comment in self.comments if comment["on"] == asked.number]
 
+    def _of_lines(self, asked: _Asked) -> tuple[int, Any]:
+        return 200, [one for one in self.elsewhere["lines"] if one["on"] == asked.number]
+
+    def _of_reviews(self, asked: _Asked) -> tuple[int, Any]:
+        return 200, [one for one in self.elsewhere["reviews"] if one["on"] == asked.number]
+
     def _one_comment(self, asked: _Asked) -> tuple[int, Any]:
         there = [one for one in self.comments if one["id"] == asked.number]
         if not there:
@@ -152,6 +165,10 @@ class GitHubServer(Served):
         thing = self._thing(asked.number)
         thing.update((asked.document or {}) if thing else {})
         return (200, thing) if thing else (404, {"message": "Not Found"})
+
+    def _one_pull(self, asked: _Asked) -> tuple[int, Any]:
+        there = any(pull["number"] == asked.number for pull in self.pulls)
+        return self._one_thing(asked) if there else (404, {"message": "Not Found"})
 
     def _all_pulls(self, asked: _Asked) -> tuple[int, Any]:
         if asked.method == "POST":
@@ -214,9 +231,12 @@ class GitHubServer(Served):
 
 _ROUTES: dict[str, Callable[[GitHubServer, _Asked], tuple[int, Any]]] = {
     r"issues/(\d+)/comments": GitHubServer._all_comments,
+    r"pulls/(\d+)/comments": GitHubServer._of_lines,
+    r"pulls/(\d+)/reviews": GitHubServer._of_reviews,
     r"issues/comments/(\d+)": GitHubServer._one_comment,
     r"issues/(\d+)/labels": GitHubServer._labels,
-    r"(?:issues|pulls)/(\d+)": GitHubServer._one_thing,
+    r"pulls/(\d+)": GitHubServer._one_pull,
+    r"issues/(\d+)": GitHubServer._one_thing,
     "pulls": GitHubServer._all_pulls,
     "issues": GitHubServer._all_issues,
 }

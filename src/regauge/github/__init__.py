@@ -10,6 +10,7 @@ from regauge.github._cut import BODY_CHARS_MAX, cut_markdown
 from regauge.github._event import Event, pull_request_number, read_event
 from regauge.github._github import GitHub, Posted
 from regauge.github._mark import Mark
+from regauge.github._remarks import Remark
 from regauge.github._remote import repo_of_remote
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "GitHubAccess",
     "Mark",
     "Posted",
+    "Remark",
     "cut_markdown",
     "pull_request_number",
     "read_event",

@@ -9,6 +9,7 @@ from regauge.github._api import Api, GitHubAccess, Request
 from regauge.github._author import Author
 from regauge.github._cut import cut_markdown
 from regauge.github._one_comment import OneComment
+from regauge.github._remarks import Remark, remarks_on
 from regauge.github._writes import Posted, Writes, posted
 
 if TYPE_CHECKING:
@@ -192,6 +193,14 @@ class GitHub:
             if pull["head"]["sha"] == event.head_sha:
                 return int(pull["number"])
         return None
+
+    def remarks(self, number: int) -> tuple[list[Remark], int]:
+        """What people wrote on a pull request, the oldest first, and how many texts of bots.
+
+        Raises:
+            GitHubError: GitHub cannot be reached or refuses, or there is no such pull request.
+        """
+        return remarks_on(self._api, number)
 
     def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
         request = Request(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regauge.errors import UsageError
 
-__all__ = ["Mark"]
+__all__ = ["Mark", "is_marked"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _MARK = re.compile(r"<!-- regauge (?P<name>[a-z0-9._-]+)(?: (?P<made_at>[0-9T:+.Z-]+))? -->")
@@ -53,3 +53,8 @@ class Mark:
         if found is None or found["name"] != self.name:
             return None
         return Mark(name=self.name, made_at=found["made_at"] or "")
+
+
+def is_marked(body: str) -> bool:
+    """Whether a text has the mark of one of regauge's, of whatever name."""
+    return _MARK.match(body) is not None

@@ -156,6 +156,9 @@ class GoalSettings(_Table):
     tag: str | None = None
 
 
+Association = Literal["owner", "member", "collaborator", "contributor", "anyone"]
+
+
 class RefineSettings(_Table):
     """What `regauge refine` may do: `[tool.regauge.refine]`.
 
@@ -170,6 +173,8 @@ class RefineSettings(_Table):
         frozen: Lines of prompts that must stay as they are.
         show_goldens: Whether proposers may see what is expected of train cases.
         goals: What is to be reached; without any, that nothing fails reproducibly.
+        feedback_from: Whose comments `--feedback-pr` takes in, by what they are to the repository;
+            `anyone` lets all in.
     """
 
     model: str | None = None
@@ -182,6 +187,7 @@ class RefineSettings(_Table):
     frozen: list[str] = []
     show_goldens: bool = False
     goals: list[GoalSettings] = []
+    feedback_from: list[Association] = ["owner", "member", "collaborator"]
 
 
 class Settings(_Table):

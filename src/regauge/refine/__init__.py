@@ -4,8 +4,9 @@
 to the last file, with what `workbench` makes of a real prompt, and `trail` writes all of it down.
 
 What fails is grouped in `evidence`, where trials are weighed too. Proposals come from `proposers`
-and are `edits`; `guards` refuse some without asking a model, `memory` those that were refuted.
-`outcome` says what came of a run, and takes it. `_policy.py` is what they all keep to.
+and are `edits`; `people` is what was said of answers, for whoever proposes. `guards` refuse some
+edits without asking a model, `memory` those that were refuted. `outcome` says what came of a run,
+and takes it. `_policy.py` is what they all keep to.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from regauge.refine.outcome import (
     roll_back,
     uncommitted,
 )
+from regauge.refine.people import Heard, heard_in_words, heard_on_pull, noted_in
 from regauge.refine.trail import (
     CUT_OFF,
     BusyError,
@@ -59,6 +61,7 @@ __all__ = [
     "Estimate",
     "FateTable",
     "Grouping",
+    "Heard",
     "Note",
     "Refinement",
     "Revision",
@@ -78,8 +81,11 @@ __all__ = [
     "find_refinement",
     "has_unpushed",
     "headline",
+    "heard_in_words",
+    "heard_on_pull",
     "list_refinements",
     "markdown_of",
+    "noted_in",
     "only_one",
     "outcomes_of",
     "push",

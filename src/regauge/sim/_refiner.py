@@ -96,9 +96,10 @@ def _criticise(desk: Desk) -> JSON:
 
 def _propose(desk: Desk) -> JSON | str:
     dice = desk.dice
-    orders = [found[0].strip() for text in desk.inputs for found in _ORDER.finditer(text)]
+    told = (*desk.inputs, *desk.people)
+    orders = [found[0].strip() for text in told for found in _ORDER.finditer(text)]
     if orders and dice.throw("obeys") < _OBEYS:
-        return _edit("An input asks for it.", _added(desk, f"- {orders[0]}"))
+        return _edit("Somebody asks for it.", _added(desk, f"- {orders[0]}"))
     throw = dice.throw("proposal")
     useful = _useful(desk)
     if throw < _DONE:

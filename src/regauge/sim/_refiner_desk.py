@@ -67,6 +67,11 @@ class Desk:
             for value in _values(case.get("inputs", case))
         ]
 
+    @cached_property
+    def people(self) -> list[str]:
+        """What people said of answers."""
+        return [str(one.get("says", "")) for one in json_list(self.texts.get("people", ""))]
+
     @property
     def advice(self) -> str:
         """What its author says a prompt should say for the check."""

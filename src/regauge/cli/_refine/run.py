@@ -15,6 +15,7 @@ import click
 
 from regauge.cli._evals.collected import option_words, with_evals
 from regauge.cli._refine.end import conducted, ended, left_at, saying, shown_run
+from regauge.cli._refine.feedback import heard_of
 from regauge.cli._refine.review import check_terminal, reviewed
 from regauge.cli._refine.take import Taking
 from regauge.cli._terminal.text import echo
@@ -31,7 +32,7 @@ from regauge.refine import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.refine import Run
+    from regauge.refine import Heard, Run
     from regauge.runner import EvalSession
 
 __all__ = ["EPILOG", "run_command"]
@@ -53,6 +54,8 @@ Examples:
 """
 
 
+_FEEDBACK_PR = "Tell the refiner model what people said on this pull request."
+_FEEDBACK = "Tell it what a file says; every paragraph is a note."
 _LOCALISE = "Calls that tell which sentence carries which check."
 
 
@@ -68,6 +71,8 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.option("--proposers", metavar="A,B", help="Who is asked for edits, the cheapest first.")
 @click.option("--strategy", "strategies", multiple=True, help="Only edits of this kind.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Another one, other trials.")
+@click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
+@click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
 @click.option("--show-goldens", is_flag=True, help="Let proposers see what train cases expect.")
 @click.option("--tracked", is_flag=True, help="Count cases that are only tracked, too.")
 @click.option("--forget", is_flag=True, help="Leave out what earlier runs found.")
@@ -91,6 +96,8 @@ def run_command(
     dry_run: bool,
     forget: bool,
     as_json: bool,
+    feedback: Path | None,
+    feedback_pr: int | None,
     **options: Any,
 ) -> None:
     """Refine the prompt NAME."""
@@ -110,6 +117,8 @@ def run_command(
         pr=pr,
         say=saying(as_json=as_json),
     )
+    heard = heard_of(project, prompt, pull=feedback_pr, file=feedback, say=saying(as_json=as_json))
+    begin = partial(begin, heard=heard)
     result = begin(asked, forget=forget)
     while interactive and result["revision"] is not None:
         run = shown_run(project, result, as_json=as_json)
@@ -136,6 +145,7 @@ def _begun(
     forget: bool,
     as_json: bool,
     dry_run: bool = False,
+    heard: Heard | None = None,
 ) -> Mapping[str, Any]:
     """Run from the beginning, or only say what that would take; what came of it."""
     finished: list[Mapping[str, Any]] = []
@@ -144,7 +154,7 @@ def _begun(
 
     def act(evals: EvalSession) -> None:
         memory = None if forget else partial(recall, project, prompt)
-        refinement = Refinement(evals, evals.plan.cases, asked, memory)
+        refinement = Refinement(evals, evals.plan.cases, asked, memory, heard=heard)
         if not dry_run:
             refinement.check_key(os.environ)
         _say_estimate(refinement, as_json=as_json, alone=dry_run)

@@ -59,10 +59,20 @@ def about(
         "replaceable": [
             [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
         ],
+        "people": _people(subject, setting),
         "released": digest_of(list(subject.released)),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [entry.to_json() for entry in memory.tried],
     }
+
+
+def _people(subject: Subject, setting: Setting) -> JSON:
+    """What people said, in words; labels, of which there may be many, by their digest alone."""
+    if not setting.heard:
+        return None
+    labels = [one.to_json() for one in subject.heard.said if one.kind == "label"]
+    said = [one.to_json() for one in subject.heard.said if one.kind != "label"]
+    return {"said": said, "labels": digest_of(labels), "left_out": list(subject.heard.left_out)}
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:

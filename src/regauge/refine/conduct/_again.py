@@ -1,4 +1,4 @@
-"""A prompt as it was when a run began, so that its decisions can be made once more later on."""
+"""A prompt and what was said of it as a run began, so that its decisions can be made once more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.atomic import write_whole
 from regauge.prompts import parse_prompt
+from regauge.refine.people import Heard
 from regauge.refine.trail import TrailError
 
 if TYPE_CHECKING:
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from regauge.refine.trail import Run
     from regauge.refine.workbench import Subject
 
-__all__ = ["as_it_was", "keep_released"]
+__all__ = ["as_it_was", "keep_known"]
 
 
-def keep_released(run: Run, subject: Subject) -> None:
-    """Write down what the prompt said before; git has more releases later on."""
+def keep_known(run: Run, subject: Subject) -> None:
+    """Write down what the prompt said before and what people said of it; more is said later on."""
+    if subject.heard != Heard():
+        heard = json.dumps(subject.heard.to_json(), ensure_ascii=False, indent=1) + "\n"
+        write_whole(_heard(run), heard.encode())
     text = json.dumps(list(subject.released), ensure_ascii=False, indent=1) + "\n"
     write_whole(_released(run), text.encode())
 
@@ -35,12 +39,19 @@ def as_it_was(subject: Subject, run: Run) -> Subject:
         source = run.before.read_bytes().decode()
         found: Any = json.loads(_released(run).read_text(encoding="utf-8"))
         released = tuple(str(text) for text in found)
-    except (OSError, ValueError, TypeError) as error:
+        path = _heard(run)
+        said: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        heard = Heard() if said is None else Heard.from_json(said)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
             f"run {run.id} cannot be told again: what it kept of its prompt is not there: {error}"
         ) from error
     prompt = parse_prompt(source, path=subject.prompt.path)
-    return replace(subject, prompt=prompt, source=source, released=released)
+    return replace(subject, prompt=prompt, source=source, released=released, heard=heard)
+
+
+def _heard(run: Run) -> Path:
+    return run.directory / "heard.json"
 
 
 def _released(run: Run) -> Path:

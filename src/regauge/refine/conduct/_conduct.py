@@ -14,7 +14,7 @@ from regauge.gate import policy_of
 from regauge.prompts import parse_prompt
 from regauge.providers import estimate_requests, parse_model_id
 from regauge.refine.conduct._about import about, changes
-from regauge.refine.conduct._again import as_it_was, keep_released
+from regauge.refine.conduct._again import as_it_was, keep_known
 from regauge.refine.conduct._driver import drive
 from regauge.refine.conduct._estimate import Estimate
 from regauge.refine.conduct._key import check_key
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine.conduct._driver import Trail
     from regauge.refine.loop import Note, Observation, Setting, State
+    from regauge.refine.people import Heard
     from regauge.refine.trail import Event, Run
     from regauge.refine.workbench import Subject
     from regauge.runner import EvalSession, PlannedCase
@@ -63,7 +64,9 @@ class Refinement:
         planned: The cases of the prompt's evals.
         options: How to run.
         memory: What earlier runs found.
-        earlier: A run to tell again: the prompt and its releases are taken as they were then.
+        earlier: A run to tell again: the prompt, its releases and what people said are taken as
+            they were then.
+        heard: What people said of the prompt's answers, besides their labels.
     """
 
     def __init__(
@@ -74,10 +77,13 @@ class Refinement:
         memory: Callable[[str], Memory] | Memory | None = None,
         *,
         earlier: Run | None = None,
+        heard: Heard | None = None,
     ) -> None:
         self._evals = evals
         self.options = options
         self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
+        if heard is not None:
+            self.subject = replace(self.subject, heard=self.subject.heard + heard)
         if earlier is not None:
             self.subject = as_it_was(self.subject, earlier)
         model = options.model or str(next(iter(self.subject.members.values())).suite.model)
@@ -86,6 +92,11 @@ class Refinement:
             options.proposers, ProposerContext(model=self.refiner, seed=options.seed)
         )
         critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
+        if heard is not None and heard.said and not critics:
+            raise UsageError(
+                f"none of the proposers {', '.join(self._proposers)} asks a model, so nobody would"
+                " hear what people said\n  fix: --proposers rules,model"
+            )
         setting = setting_of(self.subject, options, critics=critics)
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
         earlier_edits = () if memory is None else edits_of_runs(evals.project)
@@ -140,7 +151,7 @@ class Refinement:
             listen: Told every decision.
         """
         run.before.write_bytes(self.subject.source.encode())
-        keep_released(run, self.subject)
+        keep_known(run, self.subject)
         trail = TrailFile.begin(run.trail, self._about())
         return self._drive(begin(self.setting, self.memory), trail, listen)
 

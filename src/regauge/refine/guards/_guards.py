@@ -8,10 +8,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from regauge.refine.edits import content_words, count_words
+from regauge.refine.guards._copies import Copies
 from regauge.refine.guards._leaks import CaseText, Leaks
 from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
 from regauge.refine.guards._scope import Scope
 from regauge.refine.memory import changed_lines
+from regauge.refine.people import takes_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,11 +27,6 @@ __all__ = ["Guard", "faults_in"]
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _NEGATED = re.compile(
     r"\b(?:never|no|not|don't|do not|without|skip|avoid|omit|forbid\w*)\b", re.IGNORECASE
-)
-_TAKEOVER = re.compile(
-    r"(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|rule|prompt|above|previous)"
-    r"|<\|[^|]*\|>|^\s*(?:system|assistant|user)\s*:|\[/?INST\]",
-    re.IGNORECASE | re.MULTILINE,
 )
 _SAME_SUBJECT = 0.5
 # With fewer words in common, two lines may speak of different things.
@@ -48,6 +45,7 @@ class Guard:
         released: Texts of earlier versions: lines that stood there may come back, however many
             they are, and do not contradict each other.
         replaceable: The sections that an edit may replace as a whole.
+        people: What people said of answers; an edit says it in words of its own.
     """
 
     def __init__(
@@ -60,6 +58,7 @@ class Guard:
         frozen: Sequence[str] = (),
         released: Iterable[str] = (),
         replaceable: Sequence[Replaceable] = (),
+        people: Sequence[str] = (),
     ) -> None:
         self._base = base
         self._sections = SectionRules(base, replaceable, policy)
@@ -70,6 +69,7 @@ class Guard:
         self._frozen = frozenset(line.strip() for line in frozen)
         self._cases = cases
         self._public = (base.whole, *public)
+        self._copies = Copies(people, self._public, policy.phrase)
         self._base_lines = frozenset(line.text for line in base.lines if line.text.strip())
 
     @cached_property
@@ -144,7 +144,7 @@ class Guard:
 
     def _meaning(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
-        if _TAKEOVER.search(added):
+        if takes_over(added):
             return "it speaks to the model in another's name"
         new = [line for line in added.splitlines() if line.strip()]
         staying = [line.text for line in after.lines if line.text not in new]
@@ -160,7 +160,10 @@ class Guard:
     def _leak(self, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
         leak = self._leaks.found(added)
-        return f"it gives a case away: {leak}" if leak else ""
+        if leak:
+            return f"it gives a case away: {leak}"
+        copied = self._copies.found(added)
+        return f"it takes a person's words into the prompt: {copied!r}" if copied else ""
 
 
 def faults_in(text: PromptText) -> list[str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regauge.refine.evidence import Check, Cluster, Goal, Outcome
     from regauge.refine.guards import Guard
     from regauge.refine.memory import Finding
+    from regauge.refine.people import Evidence
 
 __all__ = [
     "Accepted",
@@ -79,6 +80,7 @@ StopReason = Literal[
 ]
 
 NoteEvent = Literal[
+    "heard",  # what people said of answers, before anything was tried
     "preflight",  # the prompt says something twice, or may contradict itself
     "localised",  # what a sentence carries, or stands in the way of
     "diagnosed",
@@ -278,6 +280,8 @@ class Setting:
         strategies: Only edits thought of in these ways; all when empty.
         looked_before: The looks at the held-out cases that earlier runs took.
         goals: What is to be reached; without any, that nothing fails reproducibly.
+        people: What people said, as far as proposers may know of it; it decides nothing.
+        heard: How much they said, in words.
     """
 
     base: PromptText
@@ -293,6 +297,8 @@ class Setting:
     strategies: tuple[str, ...] = ()
     looked_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
+    people: tuple[Evidence, ...] = ()
+    heard: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

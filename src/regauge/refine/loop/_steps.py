@@ -72,7 +72,8 @@ def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
     again = replace(state, look=state.look + 1)
     if unclear_cases(setting, again):
         return again
-    notes = [
+    heard = [Note(event="heard", subject=setting.base.digest, text=setting.heard)]
+    notes = heard * bool(setting.heard) + [
         Note(event="preflight", subject=setting.base.digest, text=text)
         for text in (*faults_in(setting.base), *out_of_reach(setting))
     ]

@@ -34,6 +34,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
     parts = [
         f"# {plain(headline(result))}",
         *_what_failed(result),
+        *_what_people_said(result),
         *_what_changes(result),
         *goals(result),
         *evidence(result),
@@ -57,6 +58,24 @@ def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
     notes = [*result.get("warnings", []), *result.get("preflight", [])]
     if notes:
         yield "\n".join(f"- Mind: {plain(note)}." for note in notes[:_SHOWN])
+
+
+def _what_people_said(result: Mapping[str, Any]) -> Iterator[str]:
+    """Comments and notes in full, labels counted; nothing where nothing was said."""
+    people = result.get("people")
+    if not people:
+        return
+    yield "## What people said"
+    yield f"{plain(people['heard'])}. The model that proposes was told; it decided nothing."
+    lines = [
+        f"- {plain(one['by'] or one['at'])}: {plain(one['text'])}"
+        for one in people["said"][:_SHOWN]
+    ]
+    more = len(people["said"]) - len(lines)
+    if more > 0:
+        lines.append(f"- and {more} more, in the audit trail")
+    if lines:
+        yield "\n".join(lines)
 
 
 def _what_changes(result: Mapping[str, Any]) -> Iterator[str]:

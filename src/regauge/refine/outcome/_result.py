@@ -112,6 +112,7 @@ def result_of(
             decisions, [one.edit for one in state.accepted], proposes=revision is not None
         ),
         "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
+        "people": _people(subject, setting),
         "warnings": began.get("warnings", []),
         "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
         "unverified": _unverified(run, setting, state),
@@ -132,6 +133,14 @@ def result_of(
         },
     }
     return document
+
+
+def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
+    """What people said, for people: as they said it; labels only count."""
+    if not setting.heard:
+        return None
+    said = [one.to_json() for one in subject.heard.said if one.kind != "label"]
+    return {"heard": setting.heard, "said": [{"by": "", "at": "", **one} for one in said]}
 
 
 def diff_of(result: Mapping[str, JSON]) -> str:

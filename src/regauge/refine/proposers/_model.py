@@ -63,7 +63,7 @@ class ModelProposer:
         """Why the check fails; None where the reply cannot be read."""
         try:
             lessons = await self._lessons(problem, ask)
-            given = {**_cases(problem), "lessons": lessons}
+            given = {**_cases(problem), "people": _people(problem), "lessons": lessons}
             reply = await ask(self._request("critic", problem, given, trial=problem.cycle - 1))
             return critique_in(text_of(reply), by=str(self.model))
         except (ReplyFault, NoCallsLeftError):
@@ -79,6 +79,7 @@ class ModelProposer:
                 "critique": _critique(problem.critique),
                 "earlier": _earlier(problem),
                 "sections": _sections(problem),
+                "people": _people(problem),
                 "lessons": await self._lessons(problem, ask),
             }
             for n in range(problem.candidates):
@@ -232,6 +233,23 @@ def _earlier(problem: Problem) -> str:
         if told:
             return json.dumps(told, ensure_ascii=False, indent=1)
     return "(none)"
+
+
+def _people(problem: Problem) -> str:
+    """What people said, without their names."""
+    if not problem.people:
+        return "(nothing)"
+    told: list[dict[str, str]] = []
+    for one in problem.people:
+        said = {
+            "kind": one.kind,
+            "for the check": one.judge,
+            "verdict": one.verdict,
+            "of the answer": one.answer,
+            "says": one.text,
+        }
+        told.append({key: value for key, value in said.items() if value})
+    return json.dumps(told, ensure_ascii=False, indent=1)
 
 
 def _sections(problem: Problem) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop import Critique, Interrupted, TrialsDone
     from regauge.refine.memory import Tried
+    from regauge.refine.people import Evidence
 
 __all__ = ["Ask", "Draw", "Example", "Ideas", "Problem", "Proposer", "ProposerContext", "Shown"]
 
@@ -72,6 +73,7 @@ class Problem:
         model_calls: How many calls of a model may be made.
         hindering: Sentences of the prompt without which the check passes more often.
         replaceable: The sections that an edit may replace as a whole.
+        people: What people said that may bear on it: hints, and never instructions.
         cases: The names of cases that a search may draw trials of, those that fail first.
         draw: Draws one trial of each of some cases under a text, for proposers that search. It
             chooses edits and is no evidence for them.
@@ -93,6 +95,7 @@ class Problem:
     model_calls: int = 40
     hindering: tuple[str, ...] = ()
     replaceable: tuple[OpenSection, ...] = ()
+    people: tuple[Evidence, ...] = ()
     cases: tuple[str, ...] = ()
     draw: Draw | None = None
     calls: int = 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.refine.edits import PromptText
+    from regauge.refine.evidence import Cluster
     from regauge.refine.loop import (
         AskCritique,
         AskProposals,
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
         State,
         TrialsDone,
     )
+    from regauge.refine.people import Evidence
     from regauge.refine.proposers._problem import Example
 
 __all__ = ["problem_of"]
 
 _FAILING_SHOWN = 3
 _PASSING_SHOWN = 2
+_LABELS_SHOWN = 4
 # Trials that a search draws have numbers of their own: they choose, so they prove nothing.
 _SEARCH_FROM = 500
 _SEARCHED_MAX = 12
@@ -97,12 +100,24 @@ def problem_of(
         examples=tuple(examples),
         hindering=tuple(b.text for b in state.bearings if cluster.check in b.hinders),
         replaceable=setting.guard.open_sections(state.text),
+        people=_people(setting, cluster),
         cycle=state.cycle,
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
         draw=None if draw is None else search,
         calls=max(0, calls_max(setting, state) - state.spent.calls - floor_calls(setting)),
     )
+
+
+def _people(setting: Setting, cluster: Cluster) -> tuple[Evidence, ...]:
+    """Labels for the check or of its failing cases, the nearest first, and all that was said."""
+    labels = [
+        (one.judge != cluster.check, one.case not in cluster.failing, number, one)
+        for number, one in enumerate(setting.people)
+        if one.kind == "label" and (one.judge == cluster.check or one.case in cluster.failing)
+    ]
+    nearest = [one for *_, one in sorted(labels, key=lambda entry: entry[:3])[:_LABELS_SHOWN]]
+    return (*nearest, *(one for one in setting.people if one.kind != "label"))
 
 
 def _shown(state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool) -> Shown:

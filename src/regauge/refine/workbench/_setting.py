@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import GitError, PromptError, UsageError
@@ -25,8 +25,10 @@ from regauge.refine.edits import PromptText
 from regauge.refine.evidence import Check
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Setting, floor_calls
+from regauge.refine.people import Heard, heard_in_words, labels_of
 from regauge.refine.proposers import load_examples
 from regauge.refine.workbench._goals import DeclaredGoal
+from regauge.refine.workbench._hints import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,6 +119,7 @@ class Subject:
         members: Its cases, by the names that the run gives them.
         released: What it said before: its releases and its base branch, the newest first.
         examples: The pool that a prompt's examples may be taken from; never golden cases.
+        heard: What people said of its answers; of labels only those of train cases.
     """
 
     prompt: Prompt
@@ -124,6 +127,7 @@ class Subject:
     members: Mapping[str, Member]
     released: tuple[str, ...]
     examples: tuple[Example, ...] = ()
+    heard: Heard = field(default_factory=Heard)
 
     @property
     def text(self) -> PromptText:
@@ -191,7 +195,19 @@ def subject_of(
             project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
             golden=[one.case.id for one in planned],
         ),
+        heard=Heard(said=labels_of(project, _judge_names(members), _train(members))),
     )
+
+
+def _judge_names(members: Mapping[str, Member]) -> list[str]:
+    """All judges, those that only inform among them: people may have labelled for each."""
+    return list(dict.fromkeys(judge.name for one in members.values() for judge in one.suite.judges))
+
+
+def _train(members: Mapping[str, Member]) -> frozenset[str]:
+    """The ids of cases that proposers may learn of; no dataset may hold one of them out."""
+    held = {one.case.id for one in members.values() if one.case.split != "train"}
+    return frozenset(one.case.id for one in members.values()) - held
 
 
 def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]) -> Setting:
@@ -214,6 +230,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
             "every golden case is held out, so nothing may be learned of any\n"
             "  fix: give some of them `split: train`, or lower `holdout` in [tool.regauge]"
         )
+    trained = frozenset(by_split["train"])
     checks = {name: _check(judge) for name, judge in subject.judges().items()}
     policy = RefinePolicy(
         limits=Limits(
@@ -224,14 +241,16 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
             localise_calls=options.localise,
         )
     )
+    public = public_of(subject, checks.values())
     guard = Guard(
         base,
         [case_text(member.case) for member in subject.members.values()],
-        public_of(subject, checks.values()),
+        public,
         policy.guard,
         frozen=options.frozen,
         released=subject.released,
         replaceable=subject.prompt.replaceable,
+        people=[one.text for one in subject.heard.said],
     )
     setting = Setting(
         base=base,
@@ -244,6 +263,15 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         critics=critics,
         strategies=options.strategies,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
+        people=hints_of(
+            subject.heard.said if critics else (),
+            {one.case.id: one.case for name, one in subject.members.items() if name in trained},
+            [case_text(one.case) for name, one in subject.members.items() if name not in trained],
+            public=(base.whole, *public),
+            policy=policy.guard,
+            show_goldens=options.show_goldens,
+        ),
+        heard=heard_in_words(subject.heard) if critics else "",
     )
     if options.calls is None:
         calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting)) + options.localise

@@ -1,0 +1,115 @@
+"""What people said, as far as proposers may know of it: nothing of the holdout, no answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from regauge.refine.guards._leaks import Leaks
+from regauge.refine.proposers._masked import Masked, masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from regauge.datasets import GoldenCase
+    from regauge.refine._policy import GuardPolicy
+    from regauge.refine.guards import CaseText
+    from regauge.refine.people import Evidence
+
+__all__ = ["hints_of"]
+
+_RUN: Final = 5
+_LEFT_OUT: Final = "(a line on a case that is held out is left out)"
+
+
+def hints_of(
+    said: Sequence[Evidence],
+    train: Mapping[str, GoldenCase],
+    holdout: Sequence[CaseText],
+    *,
+    public: Iterable[str],
+    policy: GuardPolicy,
+    show_goldens: bool = False,
+) -> tuple[Evidence, ...]:
+    """What proposers may be shown of what people said.
+
+    Lines that speak of a held-out case are left out, and what is expected of train cases is
+    hidden: of a case that is named all of it, of others what nobody else says.
+
+    Args:
+        said: Labels are of train cases only.
+        train: By their ids.
+        holdout: What the held-out cases say.
+        public: What anybody may know.
+        policy: What counts as giving a case away.
+        show_goldens: Whether train cases are shown as they are.
+    """
+    if not said:
+        return ()
+    texts = [*public, *(str(value) for case in train.values() for value in case.inputs.values())]
+    leaks = Leaks(holdout, texts, policy)
+    held = [_whole(case.id) for case in holdout]
+    veils = {} if show_goldens else _veils(train, "\n".join(texts).casefold())
+
+    def shown(text: str, case: str) -> str:
+        lines = [
+            _LEFT_OUT if leaks.found(line) or any(id_.search(line) for id_ in held) else line
+            for line in text.split("\n")
+        ]
+        kept = "\n".join(lines)
+        for name, veil in veils.items():
+            kept = veil.over(kept, is_named=name == case or bool(veil.name.search(kept)))
+        return kept
+
+    def answered(one: Evidence) -> str:
+        veil = veils.get(one.case)
+        return veil.over(one.answer, is_named=True) if veil else one.answer
+
+    return tuple(replace(one, text=shown(one.text, one.case), answer=answered(one)) for one in said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Veil:
+    """Hides what is expected of one case.
+
+    Attributes:
+        name: Finds the case's id in a text.
+        whole: All of it.
+        private: What nobody else says, in small letters, with its runs of words.
+    """
+
+    name: re.Pattern[str]
+    whole: Masked
+    private: tuple[tuple[tuple[str, str], str, frozenset[str]], ...]
+
+    def over(self, text: str, *, is_named: bool) -> str:
+        """A text in which all of it is hidden where the case is named, else what is private."""
+        if is_named:
+            return self.whole.text(text)
+        low = text.casefold()
+        runs = _runs(low)
+        hidden = tuple(pair for pair, secret, its in self.private if secret in low or runs & its)
+        return replace(self.whole, hidden=hidden).text(text) if hidden else text
+
+
+def _veils(train: Mapping[str, GoldenCase], known: str) -> dict[str, _Veil]:
+    found: dict[str, _Veil] = {}
+    for name, case in train.items():
+        whole = masked(case.expected)
+        private = tuple(
+            (pair, pair[0].casefold(), _runs(pair[0].casefold()))
+            for pair in whole.hidden
+            if pair[0].casefold() not in known
+        )
+        found[name] = _Veil(name=_whole(name), whole=whole, private=private)
+    return found
+
+
+def _runs(text: str) -> frozenset[str]:
+    words = re.findall(r"\w+", text)
+    return frozenset(" ".join(words[n : n + _RUN]) for n in range(len(words) - _RUN + 1))
+
+
+def _whole(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
