@@ -6,27 +6,30 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from regauge.prompts import input_text
 from regauge.refine.guards._leaks import Leaks
 from regauge.refine.proposers._masked import Masked, masked
+from regauge.refine.workbench._case_text import case_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.refine._policy import GuardPolicy
-    from regauge.refine.guards import CaseText
     from regauge.refine.people import Evidence
 
 __all__ = ["hints_of"]
 
 _RUN: Final = 5
+# Words of several parts, or with a digit: names of things rather than of a language.
+_THING: Final = re.compile(r"\w+(?:[-_.:/@]\w+)+|\w*\d\w*")
 _LEFT_OUT: Final = "(a line on a case that is held out is left out)"
 
 
 def hints_of(
     said: Sequence[Evidence],
     train: Mapping[str, GoldenCase],
-    holdout: Sequence[CaseText],
+    holdout: Mapping[str, GoldenCase],
     *,
     public: Iterable[str],
     policy: GuardPolicy,
@@ -40,23 +43,23 @@ def hints_of(
     Args:
         said: Labels are of train cases only.
         train: By their ids.
-        holdout: What the held-out cases say.
+        holdout: By their ids.
         public: What anybody may know.
         policy: What counts as giving a case away.
         show_goldens: Whether train cases are shown as they are.
     """
     if not said:
         return ()
-    texts = [*public, *(str(value) for case in train.values() for value in case.inputs.values())]
-    leaks = Leaks(holdout, texts, policy)
-    held = [_whole(case.id) for case in holdout]
-    veils = {} if show_goldens else _veils(train, "\n".join(texts).casefold())
+    texts = [
+        *public,
+        *(input_text(value) for case in train.values() for value in case.inputs.values()),
+    ]
+    known = "\n".join(texts).casefold()
+    held = _Held(holdout, texts, known, policy)
+    veils = {} if show_goldens else _veils(train, known)
 
     def shown(text: str, case: str) -> str:
-        lines = [
-            _LEFT_OUT if leaks.found(line) or any(id_.search(line) for id_ in held) else line
-            for line in text.split("\n")
-        ]
+        lines = (_LEFT_OUT if held.speaks(line) else line for line in text.split("\n"))
         kept = "\n".join(lines)
         for name, veil in veils.items():
             kept = veil.over(kept, is_named=name == case or bool(veil.name.search(kept)))
@@ -67,6 +70,34 @@ def hints_of(
         return veil.over(one.answer, is_named=True) if veil else one.answer
 
     return tuple(replace(one, text=shown(one.text, one.case), answer=answered(one)) for one in said)
+
+
+class _Held:
+    """Knows what only held-out cases say: their ids, answers, names of things, sentences."""
+
+    def __init__(
+        self,
+        cases: Mapping[str, GoldenCase],
+        texts: Sequence[str],
+        known: str,
+        policy: GuardPolicy,
+    ) -> None:
+        said = [case_text(case) for case in cases.values()]
+        self._leaks = Leaks(said, texts, policy)
+        self._veils = _veils(cases, known)
+        inputs = "\n".join(text for one in said for text in one.texts).casefold()
+        self._things = set(_THING.findall(inputs)) - set(_THING.findall(known))
+
+    def speaks(self, line: str) -> bool:
+        """Whether a line speaks of one of them."""
+        return (
+            bool(self._things & set(_THING.findall(line.casefold())))
+            or any(
+                veil.name.search(line) or veil.over(line, is_named=False) != line
+                for veil in self._veils.values()
+            )
+            or bool(self._leaks.found(line))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

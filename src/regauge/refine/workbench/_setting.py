@@ -12,7 +12,6 @@ from regauge.gate import REVISION_FIRST
 from regauge.judges import criterion_of
 from regauge.prompts import (
     Repository,
-    input_text,
     load_version,
     parse_prompt,
     replaceable_faults,
@@ -23,10 +22,11 @@ from regauge.prompts import (
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.edits import PromptText
 from regauge.refine.evidence import Check
-from regauge.refine.guards import CaseText, Guard
+from regauge.refine.guards import Guard
 from regauge.refine.loop import Setting, floor_calls
 from regauge.refine.people import Heard, heard_in_words, labels_of
 from regauge.refine.proposers import load_examples
+from regauge.refine.workbench._case_text import case_text
 from regauge.refine.workbench._goals import DeclaredGoal
 from regauge.refine.workbench._hints import hints_of
 
@@ -45,7 +45,6 @@ __all__ = [
     "Member",
     "RunOptions",
     "Subject",
-    "case_text",
     "public_of",
     "setting_of",
     "subject_of",
@@ -266,7 +265,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         people=hints_of(
             subject.heard.said if critics else (),
             {one.case.id: one.case for name, one in subject.members.items() if name in trained},
-            [case_text(one.case) for name, one in subject.members.items() if name not in trained],
+            {one.case.id: one.case for name, one in subject.members.items() if name not in trained},
             public=(base.whole, *public),
             policy=policy.guard,
             show_goldens=options.show_goldens,
@@ -323,10 +322,3 @@ def _check(judge: Judge) -> Check:
         advice=str(advice()) if callable(advice) else "",
         description=str(getattr(judge, "description", "") or ""),
     )
-
-
-def case_text(case: GoldenCase) -> CaseText:
-    """What a golden case says, for the guard against leaks."""
-    expected = json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else ""
-    texts = [input_text(value) for value in case.inputs.values()]
-    return CaseText(id=case.id, texts=tuple(texts), expected=expected)
