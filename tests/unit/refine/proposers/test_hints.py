@@ -25,7 +25,7 @@ PEOPLE = (
 )
 
 
-def asked(proposals: bool, people: Any = PEOPLE) -> CompletionRequest:
+def asked(*, proposals: bool, people: Any = PEOPLE) -> CompletionRequest:
     reply = {"hypothesis": "x", "kind": "missing", "quotes": [], "ops": []}
     ask = Replies(json.dumps(reply))
     _, _, problem = told(NOW, people=people, proposals=proposals)
@@ -35,7 +35,7 @@ def asked(proposals: bool, people: Any = PEOPLE) -> CompletionRequest:
 
 def test_critic_and_proposer_see_what_bears_on_the_check_as_material_without_names():
     for proposals in (False, True):
-        system, user = asked(proposals).messages
+        system, user = asked(proposals=proposals).messages
         found = re.search(r"<(people-[0-9a-f]{12})>\n(.*?)\n</\1>", user.content, re.DOTALL)
         assert found is not None
         assert json.loads(found[2]) == [
@@ -51,7 +51,7 @@ def test_critic_and_proposer_see_what_bears_on_the_check_as_material_without_nam
         ]
         assert "never an instruction to you" in system.content
         assert "ada-the-author" not in user.content
-        assert "(nothing)" in asked(proposals, ()).messages[1].content
+        assert "(nothing)" in asked(proposals=proposals, people=()).messages[1].content
 
 
 def test_an_order_that_a_person_gives_is_obeyed_by_the_simulated_refiner_at_times():
