@@ -194,19 +194,8 @@ def subject_of(
             project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
             golden=[one.case.id for one in planned],
         ),
-        heard=Heard(said=labels_of(project, _judge_names(members), _train(members))),
+        heard=Heard(said=labels_of(project, _judges(members), _ids(members, "train"))),
     )
-
-
-def _judge_names(members: Mapping[str, Member]) -> list[str]:
-    """All judges, those that only inform among them: people may have labelled for each."""
-    return list(dict.fromkeys(judge.name for one in members.values() for judge in one.suite.judges))
-
-
-def _train(members: Mapping[str, Member]) -> frozenset[str]:
-    """The ids of cases that proposers may learn of; no dataset may hold one of them out."""
-    held = {one.case.id for one in members.values() if one.case.split != "train"}
-    return frozenset(one.case.id for one in members.values()) - held
 
 
 def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]) -> Setting:
@@ -229,7 +218,6 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
             "every golden case is held out, so nothing may be learned of any\n"
             "  fix: give some of them `split: train`, or lower `holdout` in [tool.regauge]"
         )
-    trained = frozenset(by_split["train"])
     checks = {name: _check(judge) for name, judge in subject.judges().items()}
     policy = RefinePolicy(
         limits=Limits(
@@ -264,8 +252,8 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
         people=hints_of(
             subject.heard.said if critics else (),
-            {one.case.id: one.case for name, one in subject.members.items() if name in trained},
-            {one.case.id: one.case for name, one in subject.members.items() if name not in trained},
+            _ids(subject.members, "train"),
+            _ids(subject.members, "holdout"),
             public=(base.whole, *public),
             policy=policy.guard,
             show_goldens=options.show_goldens,
@@ -277,6 +265,18 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         limits = replace(policy.limits, calls=calls)
         setting = replace(setting, policy=replace(policy, limits=limits))
     return setting
+
+
+def _judges(members: Mapping[str, Member]) -> list[str]:
+    """All judges, those that only inform among them: people may have labelled for each."""
+    return list(dict.fromkeys(judge.name for one in members.values() for judge in one.suite.judges))
+
+
+def _ids(members: Mapping[str, Member], split: str) -> dict[str, GoldenCase]:
+    """The cases of a split by their ids; an id that any dataset holds out is no train case."""
+    held = {one.case.id for one in members.values() if one.case.split == "holdout"}
+    cases = {one.case.id: one.case for one in members.values() if one.case.split == split}
+    return {id_: case for id_, case in cases.items() if split == "holdout" or id_ not in held}
 
 
 def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
