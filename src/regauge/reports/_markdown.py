@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from regauge.criteria import CRITERIA
 from regauge.reports._console import duration, money, quantity
 from regauge.reports._suggestions import suggestion_blocks
 from regauge.reports._verbatim import escape_markdown
@@ -37,7 +38,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_suite_row(suite) for suite in record.suites),
     ]
-    lines += _judge_notes(record.suites)
+    lines += [*_criteria_notes(record.suites), *_judge_notes(record.suites)]
     troubled = [row for row in rows if row["outcome"] != "passed" and row["tier"] != "tracked"]
     if troubled:
         lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
@@ -78,6 +79,20 @@ def _suite_row(suite: SuiteSummary) -> str:
         duration(suite.latency_p95_s),
     ]
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
+    """Where any verdict that decides fails: how many, by what kind of quality it is about."""
+    judges = [judge for suite in suites for judge in suite.judges if judge.gates]
+    said: list[str] = []
+    for criterion in CRITERIA:
+        failed = sum(judge.failed for judge in judges if judge.criterion == criterion)
+        passed = sum(judge.passed for judge in judges if judge.criterion == criterion)
+        if failed or passed:
+            said.append(f"{criterion} {failed} of {failed + passed}")
+    if not any(judge.failed for judge in judges) or len(said) <= 1:
+        return []
+    return ["", f"Failed verdicts by criterion: {', '.join(said)}."]
 
 
 def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:

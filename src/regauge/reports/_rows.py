@@ -92,6 +92,7 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
     row: dict[str, JSON] = {
         "judge": judged.judge,
         "judge_digest": judged.judge_digest,
+        "criterion": judged.criterion,
         "outcome": verdict.outcome,
         "score": verdict.score,
         "reason": verdict.reason,

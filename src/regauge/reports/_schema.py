@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
 from regauge.reports._decision import DecisionDocument  # noqa: TC001 - pydantic reads it
 
 __all__ = [
@@ -35,6 +36,7 @@ class VerdictRow(_Document):
     """What one judge said. `score` is from 0 to 1.
 
     Attributes:
+        criterion: What kind of quality the judge is about; empty in runs that did not say so.
         gates: Whether it counts for the outcome; otherwise it informs.
         standing: Why it does or does not, for a judge that asks a model.
         cost_usd: Of its model calls, in US dollars; None when a price is unknown. A replayed call
@@ -50,6 +52,7 @@ class VerdictRow(_Document):
 
     judge: str
     judge_digest: str
+    criterion: Criterion | Literal[""] = ""
     outcome: Literal["pass", "fail", "abstain"]
     score: float = Field(ge=0, le=1)
     reason: str
@@ -128,6 +131,7 @@ class JudgeName(_Document):
     """A judge of a suite.
 
     Attributes:
+        criterion: What kind of quality it is about; empty in runs that did not say so.
         gates: Whether its verdicts count for outcomes; otherwise they inform.
         standing: Why they do or do not, for a judge that asks a model.
         passed: How many trials it passed; `failed` and `abstained` count alike.
@@ -135,6 +139,7 @@ class JudgeName(_Document):
 
     name: str
     digest: str
+    criterion: Criterion | Literal[""] = ""
     gates: bool = True
     standing: str = ""
     passed: int = 0

@@ -75,6 +75,7 @@ class _JudgeCount:
         return JudgeName(
             name=self.first["judge"],
             digest=self.first["judge_digest"],
+            criterion=self.first.get("criterion", ""),
             gates=self.first.get("gates", True),
             standing=self.first.get("standing", ""),
             passed=self.passed,

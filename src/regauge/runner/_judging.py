@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
-from regauge.judges import Answer, Rule
+from regauge.judges import Answer, Rule, criterion_of
 from regauge.runner._trial import JudgedVerdict, Trial
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ async def judge_trial(
                 judge=judge.name,
                 judge_digest=judge.digest,
                 verdict=await _verdict(judge, judged, answer.completion, case),
+                criterion=criterion_of(judge),
             )
             if isinstance(given, UnmeasuredError):
                 raise given

@@ -18,7 +18,7 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
-from regauge.judges import Measurement, MemoisedJudge
+from regauge.judges import Measurement, MemoisedJudge, criterion_of
 from regauge.recordings import MeasurementLine
 from regauge.runner._call_totals import CallTotals
 from regauge.runner._judge_calls import RunCalls
@@ -125,6 +125,7 @@ class ModelJudging:
             judge=judge.name,
             judge_digest=judge.digest,
             verdict=replace(verdict, cost_usd=totals.cost_usd or 0.0),
+            criterion=criterion_of(judge),
             gates=standing.gates,
             standing=standing.reason,
             calls=totals,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from regauge.criteria import Criterion
     from regauge.errors import UnmeasuredError
     from regauge.judges import Verdict
     from regauge.providers import Completion
@@ -32,12 +33,14 @@ class JudgedVerdict:
     Attributes:
         gates: Whether it decides; otherwise it informs, and changes no outcome.
         standing: Why, for a judge that asks a model.
+        criterion: What kind of quality it is about.
         calls: What its model calls used; None for a judge that makes none.
     """
 
     judge: str
     judge_digest: str
     verdict: Verdict
+    criterion: Criterion = "correctness"
     gates: bool = True
     standing: str = ""
     calls: CallTotals | None = None

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from tests import processes
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from regauge.runner import Trial
 
 STARTED = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
 
@@ -146,6 +149,29 @@ def test_markdown_lists_at_most_fifty_cases(made: Any, tmp_path: Path):
     assert text.startswith("### regauge: 60 of 60 cases failed, 0 unmeasured\n")
     assert "… and 10 more." in text
     assert text.count("| severity |") == 50
+
+
+def test_failed_verdicts_are_summed_up_by_criterion(made: Any, tmp_path: Path):
+    def judged(severity: str, words: str) -> Trial:
+        (verdict,) = made.trial(0, severity).verdicts
+        (short,) = made.trial(0, words).verdicts
+        short = replace(short, judge="max_words", criterion="format")
+        return replace(made.trial(0, severity), verdicts=(verdict, short))
+
+    writer = RunWriter(tmp_path / "run", redact=same)
+    for number, (severity, words) in enumerate(
+        [("passed", "passed"), ("failed", "passed"), ("failed", "failed")]
+    ):
+        trials = [judged(severity, words)]
+        writer.add(made.result(trials, case=made.case(number), where=str(number)))
+    record = ended(writer)
+    assert [judge.criterion for judge in record.suites[0].judges] == ["correctness", "format"]
+    text = run_markdown(record, read_rows(tmp_path / "run"))
+    assert "Failed verdicts by criterion: correctness 2 of 3, format 1 of 3.\n" in text
+
+    sound = RunWriter(tmp_path / "sound", redact=same)
+    sound.add(made.result([judged("passed", "passed")]))
+    assert "criterion" not in run_markdown(ended(sound), read_rows(tmp_path / "sound"))
 
 
 @pytest.mark.parametrize("form", ["md", "json", "csv", "parquet"])
