@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
-from regauge.garbage import collecting_seldom, keep_for_good
+from regauge.garbage import collecting_seldom, import_undisturbed, keep_for_good
 from regauge.project import Project
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import FIXTURE, locate, planned_case, words_of
@@ -153,7 +153,7 @@ class PytestRun:
             self._gate.run(self._nodes, say=self._say)
             yield
             return
-        with loggers_may_appear(), self._session.running():
+        with loggers_may_appear(), self._session.running(meanwhile=_load_the_end):
             yield
 
     def result(self, request: pytest.FixtureRequest) -> EvalResult:
@@ -291,6 +291,11 @@ class PytestRun:
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
+
+
+def _load_the_end() -> None:
+    """Load what the end of the run needs while there is nothing else to do."""
+    import_undisturbed("regauge.pytest_end")
 
 
 def _inside_a_test() -> bool:

@@ -125,8 +125,17 @@ class EvalSession:
         return Stretches(plan.cases, make=self._result, ready=self._recorded)
 
     @contextmanager
-    def running(self) -> Generator[None]:
-        """Ask models ahead of the cases that are judged, while the block runs."""
+    def running(self, *, meanwhile: Callable[[], None] = lambda: None) -> Generator[None]:
+        """Ask models ahead of the cases that are judged, while the block runs.
+
+        Args:
+            meanwhile: Called once while the first answers are awaited, where any have to be.
+        """
+
+        def prepare() -> None:
+            self._trials.prepare(self.plan.missing)
+            meanwhile()
+
         draws = self.plan.asks
         if not draws or self.options.record == "none":
             yield
@@ -139,7 +148,7 @@ class EvalSession:
             draws,
             perform=self._trials.ask,
             window=window,
-            meanwhile=lambda: self._trials.prepare(self.plan.missing),
+            meanwhile=prepare,
             close=drawing.aclose,
         ) as self._lookahead:
             yield
