@@ -1,4 +1,4 @@
-"""What is remembered, what is grouped as a failure, and what counts as evidence."""
+"""What is remembered of edits that were tried."""
 
 from __future__ import annotations
 
@@ -6,21 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.refine._policy import TestPolicy
 from regauge.refine.edits import PromptText, apply
-from regauge.refine.evidence import (
-    Check,
-    CheckOutcome,
-    Outcome,
-    Tally,
-    better_p,
-    diagnose,
-    mean_effect,
-    tail,
-    worse_p,
-)
 from regauge.refine.memory import Memory, Tried, changed_lines, changed_places
-from tests.unit.refine.world import HEALTHY, JSON, UTC, adding, deleting, without
+from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 
 AGAINST = ("guarded", "refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")
 
@@ -31,16 +19,6 @@ def entry(before, after, finding="refuted", cluster="json/missing"):
         before=before.shape, after=after.shape, cluster=cluster, added=added, removed=removed,
         finding=finding, places=changed_places(before, after),
     )  # fmt: skip
-
-
-def outcomes(text, case, passed, failed, check="json", *, first=0, code="missing"):
-    return [
-        Outcome(
-            text=text, case=case, trial=first + n, answer="",
-            checks=(CheckOutcome(check=check, passed=n < passed, code="" if n < passed else code),),
-        )
-        for n in range(passed + failed)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("finding", AGAINST)
@@ -121,51 +99,3 @@ def test_an_entry_is_the_same_after_it_was_written_down():
     assert Tried.from_json(made.to_json()) == made
     with pytest.raises(ValueError, match="no finding 'good'"):
         Tried.from_json({**made.to_json(), "finding": "good"})
-
-
-def test_failures_are_grouped_by_check_form_first_and_flaky_ones_apart():
-    tally = Tally().with_outcomes(
-        [
-            *outcomes("t", "a", 0, 3, "tone"),
-            *outcomes("t", "a", 0, 3, "json", first=10),
-            *outcomes("t", "b", 2, 1, "utc", first=20),
-            *outcomes("t", "c", 9, 0, "utc", first=30),
-        ]
-    )
-    checks = {"tone": Check(name="tone"), "json": Check(name="json", criterion="format")}
-
-    found = diagnose(tally, lambda _: ("t",), ["a", "b", "c"], checks, TestPolicy())
-
-    assert [cluster.check for cluster in found.clusters] == ["json", "tone"]
-    assert [(c.check, c.failures, c.trials) for c in found.flaky] == [("utc", 1, 12)]
-    assert found.clusters[0].key == "json/missing"
-
-
-@given(trials=st.integers(0, 20), rate=st.floats(0.01, 0.99))
-def test_the_tail_is_a_probability_that_falls(trials, rate):
-    tails = [tail(trials, failures, rate) for failures in range(trials + 1)]
-
-    assert all(0 <= value <= 1 + 1e-9 for value in tails)
-    assert tails == sorted(tails, reverse=True)
-    assert abs(tails[0] - 1) < 1e-9
-
-
-@given(k=st.integers(0, 6), j=st.integers(0, 6))
-def test_evidence_for_and_against_is_the_same_seen_from_either_side(k, j):
-    tally = Tally().with_outcomes(
-        [*outcomes("old", "a", k, 6 - k), *outcomes("new", "a", j, 6 - j)]
-    )
-
-    assert better_p(tally, "new", "old", ["a"], "json") == pytest.approx(
-        worse_p(tally, "old", "new", ["a"], "json")
-    )
-    assert mean_effect(tally, "new", "old", ["a"])[0] == pytest.approx((j - k) / 6)
-    if j <= k:
-        assert better_p(tally, "new", "old", ["a"], "json") > 0.3
-
-
-def test_a_trial_is_counted_once():
-    twice = [*outcomes("t", "a", 1, 1), *outcomes("t", "a", 1, 1)]
-
-    assert Tally().with_outcomes(twice).trials("t", "a") == 2
-    assert UTC not in without("utc").whole
