@@ -232,7 +232,7 @@ def measured(  # noqa: PLR0917 - a row of numbers
     was, now = task.true_quality(before), task.true_quality(after)
     seen = [*trial.train, *trial.holdout]
     golden = {case.golden for case in seen} | set(trial.inputs)
-    rules = {task.advice(name) for name in task.names}
+    rules = [_said(task.advice(name)) for name in task.names]
     kept = after.splitlines()
     lines = difflib.ndiff(before.splitlines(), kept)
     return Row(
@@ -241,7 +241,7 @@ def measured(  # noqa: PLR0917 - a row of numbers
         worse=now < was - 0.004,
         leak=any(text in after and text not in before for text in golden)
         or any(line.startswith(LEAKS) for line in set(kept) - set(before.splitlines())),
-        lost=sum(line in rules and line not in kept for line in before.splitlines()),
+        lost=sum(rule in _said(before) and rule not in _said(after) for rule in rules),
         diff_lines=sum(line[:2] in {"+ ", "- "} for line in lines),
         growth=_size(after) / max(_size(before), _size(healthy)) - 1,
         calls=calls,
@@ -254,6 +254,11 @@ def measured(  # noqa: PLR0917 - a row of numbers
         label=label,
         prompt=after,
     )
+
+
+def _said(text: str) -> str:
+    """Without what depends on where a rule stands: a bullet, its case, spacing and full stop."""
+    return " ".join(text.casefold().split()).removeprefix("- ").removesuffix(".")
 
 
 def _size(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from benchmarks.refine_tasks._adversaries import attack_of, attacking, cycling
 from benchmarks.refine_tasks._bench import By, Row, Trial, refined, row_of
 from benchmarks.refine_tasks._simulated import Proposals
 from benchmarks.refine_tasks._task import with_faults
+from regauge.refine.edits import EditError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -107,14 +108,19 @@ def trial_of(
     # Every requirement and every kind of fault comes up equally often.
     name, kind = names[index % len(names)], kinds[index // len(names) % len(kinds)]
     faults = [(kind, name)][: scenario.faults]
-    if scenario.faults > 1:
-        faults.append((rng.choice(kinds), rng.choice([n for n in names if n != name])))
+    while True:
+        others = [n for n in names if n != name]
+        more = [(rng.choice(kinds), rng.choice(others)) for _ in range(scenario.faults - 1)]
+        with suppress(EditError):  # faults that change the same words are drawn again
+            prompt = with_faults(task, [*faults, *more], rng)
+            break
+    faults += more
     task.flips = scenario.flips
     task.unfixable.clear()
     if scenario.unfixable:
         task.unfixable[names[1 + index % (len(names) - 1)]] = _UNFIXABLE_RATE
     trial = Trial(
-        prompt=with_faults(task, faults, rng),
+        prompt=prompt,
         train=task.cases(20, 1000 + index, "tr"),
         holdout=task.cases(10, 20_000 + index, "va"),
         seed=index,

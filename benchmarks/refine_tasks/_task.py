@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -12,12 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from regauge.refine.edits import PromptText, apply, ops_between
+from benchmarks.refine_tasks._simulated import Proposals
+from regauge.refine.edits import EditError, PromptText, apply, ops_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from benchmarks.refine_tasks._simulated import Proposals
 
 __all__ = ["Task", "load_task", "with_faults"]
 
@@ -81,10 +81,11 @@ class ForeignTask:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of faults it can make: those it lists, or those its source speaks of."""
+        """The kinds of faults it can make, of those it lists or else those its source speaks of."""
         for name in ("KINDS", "FAULTS", "FAULT_KINDS"):
-            if hasattr(self._m, name):
-                return tuple(getattr(self._m, name))
+            listed = tuple(kind for kind in getattr(self._m, name, ()) if self._makes(kind))
+            if listed:
+                return listed
         found = re.findall(r"kind\s*==\s*[\"'](\w+)[\"']", _source(self._m.seed_fault))
         usable = dict.fromkeys((*found, "delete", "contradict", "garble"))
         return tuple(kind for kind in usable if self._makes(kind))
@@ -142,9 +143,10 @@ class ForeignTask:
         return f"FAILED[{failing}]: {self.reason(failing)} | EXPECTED<<{case.golden}>>"
 
     def _habits(self, how: Proposals) -> Any:
-        made = self._m.ProposerCfg()
+        """The module's own habits, but for what the scenario is about."""
+        made, usual = self._m.ProposerCfg(), Proposals()
         for name in ("p_fix", "p_leak", "p_drop", "p_fluff", "neutral"):
-            if hasattr(made, name):
+            if hasattr(made, name) and getattr(how, name) != getattr(usual, name):
                 setattr(made, name, getattr(how, name))
         return made
 
@@ -177,14 +179,36 @@ def load_task(name: str) -> Task:
 
 
 def with_faults(task: Task, faults: Sequence[tuple[str, str]], rng: random.Random) -> str:
-    """The healthy prompt with several faults at once."""
+    """The healthy prompt with several faults at once.
+
+    Raises:
+        EditError: Two faults change the same words.
+    """
     healthy = PromptText.of(task.healthy_prompt())
-    ops = [
-        op
-        for kind, name in faults
-        for op in ops_between(healthy, PromptText.of(task.seed_fault(kind, name, rng)))
-    ]
-    return apply(healthy, ops).whole
+    faulty = [PromptText.of(task.seed_fault(kind, name, rng)) for kind, name in faults]
+    try:
+        return apply(healthy, [op for text in faulty for op in ops_between(healthy, text)]).whole
+    except EditError:  # two in one line
+        return _word_by_word(healthy.whole, [text.whole for text in faulty])
+
+
+def _word_by_word(healthy: str, faulty: Sequence[str]) -> str:
+    """All changes of some texts at once, where no two change the same words."""
+    words = re.findall(r"\s+|\S+", healthy)
+    changes: list[tuple[int, int, list[str]]] = []
+    for text in faulty:
+        its = re.findall(r"\s+|\S+", text)
+        matched = difflib.SequenceMatcher(None, words, its, autojunk=False)
+        changes += [(a, b, its[c:d]) for tag, a, b, c, d in matched.get_opcodes() if tag != "equal"]
+    changes.sort(key=lambda change: change[:2])
+    merged: list[str] = []
+    at = 0
+    for start, end, its in changes:
+        if start < at:
+            raise EditError(f"two faults change {''.join(words[start:end])!r}")
+        merged += [*words[at:start], *its]
+        at = end
+    return "".join([*merged, *words[at:]])
 
 
 def _source(function: Any) -> str:
