@@ -24,8 +24,8 @@ from regauge.refine.memory import (
     LookLedger,
     Memory,
     Tried,
-    changed_lines,
     changed_places,
+    changed_statements,
     strategy_prior,
 )
 from regauge.refine.outcome import diff_of, markdown_of, result_of, revised
@@ -298,7 +298,7 @@ def _accepted(setting: Setting, state: State) -> list[Tried]:
     texts = (setting.base, *(one.text for one in state.accepted))
     entries: list[Tried] = []
     for before, one in zip(texts, state.accepted, strict=False):
-        added, removed = changed_lines(before, one.text)
+        added, removed = changed_statements(before, one.text)
         entries.append(
             Tried(
                 before=before.shape,

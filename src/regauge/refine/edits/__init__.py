@@ -17,8 +17,6 @@ from regauge.refine.edits._ops import (
 from regauge.refine.edits._placement import (
     TAKE_PLACE,
     anchor_of,
-    bulleted,
-    indented,
     is_garbled,
     other_places,
     plain,
@@ -26,6 +24,14 @@ from regauge.refine.edits._placement import (
     second_places,
 )
 from regauge.refine.edits._sections import section_at, section_text
+from regauge.refine.edits._statements import (
+    Statement,
+    one_by_one,
+    said_in,
+    statements,
+    statements_of,
+    written_like,
+)
 from regauge.refine.edits._text import Line, PromptText, content_words, count_words, stem
 
 __all__ = [
@@ -40,22 +46,26 @@ __all__ = [
     "PromptText",
     "Replace",
     "ReplaceSection",
+    "Statement",
     "anchor_of",
     "apply",
-    "bulleted",
     "content_words",
     "count_words",
-    "indented",
     "is_garbled",
     "kind_of",
     "near_duplicates",
+    "one_by_one",
     "op_from_json",
     "ops_between",
     "other_places",
     "plain",
     "rivals",
+    "said_in",
     "second_places",
     "section_at",
     "section_text",
+    "statements",
+    "statements_of",
     "stem",
+    "written_like",
 ]

@@ -14,7 +14,8 @@ __all__ = ["Line", "LineKind", "PromptText", "content_words", "count_words", "st
 
 LineKind = Literal["blank", "heading", "rule", "text"]
 
-_HEADING = re.compile(r"#{1,6}\s|<[A-Za-z][\w-]*>\s*$|\S[^\n]*:\s*$")
+_HEADING = re.compile(r"#{1,6}\s|</?[A-Za-z][\w-]*>\s*$|\S[^\n]*:\s*$")
+_CLOSING = re.compile(r"</")
 _RULE = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -122,7 +123,8 @@ def stem(word: str) -> str:
             if word.endswith(ending) and len(word) - len(ending) >= 3:  # noqa: PLR2004 - a stem
                 word = word[: -len(ending)] + ("y" if ending == "ies" else "")
                 break
-    return word
+    # "value" has to meet "values", and "close" "closed".
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word  # noqa: PLR2004 - a stem
 
 
 def _lines(index: int, message: Message) -> list[Line]:
@@ -132,7 +134,7 @@ def _lines(index: int, message: Message) -> list[Line]:
     for number, text in enumerate(message.content.split("\n")):
         kind = _kind(text)
         if kind == "heading":
-            section = text.strip()
+            section = "" if _CLOSING.match(text) else text.strip()
         lines.append(
             Line(
                 message=index,

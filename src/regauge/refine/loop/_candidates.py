@@ -15,11 +15,14 @@ from regauge.refine.edits import (
     ReplaceSection,
     apply,
     content_words,
+    one_by_one,
     other_places,
+    said_in,
     second_places,
+    statements_of,
 )
 from regauge.refine.loop._state import Candidate, Note
-from regauge.refine.memory import NO_PRIOR, Tried, changed_lines, changed_places, named
+from regauge.refine.memory import NO_PRIOR, Tried, changed_places, changed_statements, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,7 +96,12 @@ def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
     if accepted and isinstance(accepted[-1].edit.ops[0], ReplaceSection):
         return ()  # it was proved as a whole, so no part of it is tried alone
     said = accepted[-1].edit.added.split("\n") if accepted else []
-    added = [line for line in state.text.lines if line.kind == "rule" and line.text in said]
+    added = [
+        one
+        for line in state.text.lines
+        if line.kind in {"rule", "text"} and line.text in said
+        for one in statements_of(line)
+    ]
     if len(added) != 1:
         return ()
     return tuple(
@@ -115,15 +123,18 @@ def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:
 
 
 def _parts(text: PromptText, edit: Edit) -> Iterable[Edit]:
-    """One edit per operation, without operations that only take a line out or repeat one."""
+    """One edit per operation, without operations that only take a line out or repeat one.
+
+    Of a rewrite, each change to what a line says comes alone, without what the line no longer says.
+    """
     there = {line.text.strip() for line in text.lines}
     many = len(edit.ops) > 1
-    for op in edit.ops:
-        part = _without_repetition(
-            _kept_apart(op) if many or edit.strategy == REWRITE else op, there
-        )
-        if part is not None and not (many and isinstance(part, Delete)):
-            yield replace(edit, ops=(part,))
+    for whole in edit.ops:
+        rewritten = many or edit.strategy == REWRITE
+        for op in one_by_one(whole) if rewritten and isinstance(whole, Replace) else [whole]:
+            part = _without_repetition(_kept_apart(op) if rewritten else op, there)
+            if part is not None and not (many and isinstance(part, Delete)):
+                yield replace(edit, ops=(part,))
 
 
 def _kept_apart(op: Op) -> Op:
@@ -159,8 +170,20 @@ def _relevance(setting: Setting, state: State, edit: Edit) -> float:
     ]
     subject = [cluster.check, *reasons, *((check.advice, check.description) if check else ())]
     about = content_words(" ".join(subject))
-    said = content_words(edit.added or " ".join(op.anchor.line for op in edit.ops))
+    said = content_words(_brought_in(edit) or " ".join(op.anchor.line for op in edit.ops))
     return len(about & said) / len(said) if said else 0.0
+
+
+def _brought_in(edit: Edit) -> str:
+    """What an edit adds, without what the lines that it replaces say as well."""
+    return "\n".join(
+        one
+        for op in edit.ops
+        if not isinstance(op, Delete)
+        for line in op.text.split("\n")
+        for one in said_in(line)
+        if not isinstance(op, Replace) or one not in said_in(op.anchor.line)
+    )
 
 
 def _reach(edit: Edit) -> int:
@@ -174,7 +197,7 @@ def _note(edit: Edit, objection: str) -> Note:
 
 
 def _guarded(state: State, after: PromptText, objection: str) -> Tried:
-    added, removed = changed_lines(state.text, after)
+    added, removed = changed_statements(state.text, after)
     return Tried(
         before=state.text.shape,
         after=after.shape,

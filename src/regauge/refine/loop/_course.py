@@ -16,7 +16,7 @@ from regauge.refine.loop._goals import (
 )
 from regauge.refine.loop._plan import verification_phase
 from regauge.refine.loop._state import Accepted, Note, Stop
-from regauge.refine.memory import Tried, changed_lines, changed_places
+from regauge.refine.memory import Tried, changed_places, changed_statements
 
 if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
@@ -45,7 +45,7 @@ def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False)
 
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
     """The state with a text remembered as tried."""
-    added, removed = changed_lines(state.text, text)
+    added, removed = changed_statements(state.text, text)
     entry = Tried(
         before=state.text.shape,
         after=text.shape,

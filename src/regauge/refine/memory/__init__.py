@@ -12,7 +12,14 @@ from regauge.refine.memory._fates import (
     strategy_prior,
 )
 from regauge.refine.memory._looks import LookLedger
-from regauge.refine.memory._memory import Finding, Memory, Tried, changed_lines, changed_places
+from regauge.refine.memory._memory import (
+    Finding,
+    Memory,
+    Tried,
+    changed_lines,
+    changed_places,
+    changed_statements,
+)
 
 __all__ = [
     "FATES",
@@ -25,6 +32,7 @@ __all__ = [
     "Tried",
     "changed_lines",
     "changed_places",
+    "changed_statements",
     "fates_of",
     "named",
     "strategy_prior",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from regauge.refine.edits import near_duplicates
+from regauge.refine.edits import near_duplicates, said_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine.edits import PromptText
 
-__all__ = ["Finding", "Memory", "Tried", "changed_lines", "changed_places"]
+__all__ = [
+    "Finding",
+    "Memory",
+    "Tried",
+    "changed_lines",
+    "changed_places",
+    "changed_statements",
+]
 
 Finding = Literal[
     "guarded",
@@ -123,7 +130,7 @@ class Memory:
         for finding, chances in _CHANCES.items():
             if sum(t.finding == finding for t in same) >= chances:
                 return f"this text was tried {chances} times before: {finding}"
-        mine, places = changed_lines(before, after), changed_places(before, after)
+        mine, places = changed_statements(before, after), changed_places(before, after)
         near = next(
             (
                 t
@@ -149,6 +156,17 @@ def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The lines that are only in the text after, and those that are only in the text before."""
     old = [line.text for line in before.lines]
     new = [line.text for line in after.lines]
+    kept, had = set(old), set(new)
+    return (
+        "\n".join(text for text in new if text not in kept),
+        "\n".join(text for text in old if text not in had),
+    )
+
+
+def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
+    """As `changed_lines`, and of a line that says several things only those that are changed."""
+    old = [said for line in before.lines for said in said_in(line.text)]
+    new = [said for line in after.lines for said in said_in(line.text)]
     kept, had = set(old), set(new)
     return (
         "\n".join(text for text in new if text not in kept),

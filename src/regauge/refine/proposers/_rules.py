@@ -14,12 +14,12 @@ from regauge.refine.edits import (
     Replace,
     anchor_of,
     apply,
-    bulleted,
     content_words,
-    indented,
     plain,
     rivals,
     second_places,
+    statements,
+    written_like,
 )
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
@@ -27,7 +27,7 @@ from regauge.refine.proposers._problem import Ideas
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.refine.edits import Line, Op, PromptText
+    from regauge.refine.edits import Line, Op, PromptText, Statement
     from regauge.refine.evidence import Check, Cluster
     from regauge.refine.loop import Critique
     from regauge.refine.memory import Tried
@@ -100,20 +100,24 @@ def propose_by_rules(
         about & content_words(_said(edit)) and _result(text, edit) not in known for edit in edits
     ):
         return tuple(edits)
-    rule = bulleted(advice)
-    present = [line for line in text.lines if plain(line.text) == plain(advice)]
+    present = [one for one in statements(text) if _says(one, advice)]
     if present:
         return (*edits, *second_places(text, present[0], others))
     edits += _reworded(text, advice, cluster)
     edits += [
-        _edit(Replace(anchor_of(line), indented(rule, line)), strategy, cluster)
-        for line, strategy in rivals(text, advice, others)
+        _edit(one.instead(advice), strategy, cluster)
+        for one, strategy in rivals(text, advice, others)
     ]
     edits += [
-        _edit(Insert(anchor_of(home), indented(rule, home)), "add-rule", cluster)
+        _edit(Insert(anchor_of(home), written_like(advice, home, below=True)), "add-rule", cluster)
         for home in _homes(text, advice)
     ]
     return tuple(edits)
+
+
+def _says(one: Statement, advice: str) -> bool:
+    """Whether a statement is what a check wants, word for word."""
+    return plain(one.text).rstrip(".") == plain(advice).rstrip(".")
 
 
 def _taken_out(problem: Problem) -> list[Edit]:
@@ -195,15 +199,16 @@ def _reworded(text: PromptText, advice: str, cluster: Cluster) -> list[Edit]:
 
 
 def _homes(text: PromptText, advice: str) -> list[Line]:
-    """The lines to add a rule below: the last rules of sections, the nearest in its words first."""
+    """The lines to add a rule below: the last ones of sections, the nearest in its words first.
+
+    These are rules; where the prompt has none they are other lines that say something.
+    """
     wanted = content_words(advice)
+    has_rules = any(line.kind == "rule" for line in text.lines)
     sections: dict[tuple[int, str], list[Line]] = {}
     for line in text.lines:
-        if line.kind == "rule":
+        if line.kind == ("rule" if has_rules else "text") and (has_rules or _tells(line)):
             sections.setdefault((line.message, line.section), []).append(line)
-    if not sections:
-        plain = [line for line in text.lines if line.kind == "text" and "{{" not in line.text]
-        return plain[-1:]
 
     def near(lines: list[Line]) -> float:
         words = content_words(" ".join([lines[0].section, *(line.text for line in lines)]))
@@ -211,6 +216,11 @@ def _homes(text: PromptText, advice: str) -> list[Line]:
 
     ranked = sorted(sections.values(), key=near, reverse=True)
     return [lines[-1] for lines in ranked[:_HOMES_MAX]]
+
+
+def _tells(line: Line) -> bool:
+    """Whether a line says something, and does not only mark a place or take an input."""
+    return "{{" not in line.text and len(content_words(line.text)) > 1
 
 
 def _edit(op: Op, strategy: str, cluster: Cluster) -> Edit:

@@ -9,9 +9,11 @@ from regauge.refine.edits import (
     Edit,
     Insert,
     PromptText,
+    Statement,
     apply,
     other_places,
     second_places,
+    statements,
 )
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of
@@ -37,8 +39,8 @@ def prompt(*rules: str) -> PromptText:
     return PromptText.of(SECTIONS.format(rules="\n".join(rules)))
 
 
-def rule_of(text: PromptText, line: str):
-    return next(one for one in text.lines if one.text == line)
+def rule_of(text: PromptText, line: str) -> Statement:
+    return next(one for one in statements(text) if one.text == line)
 
 
 def test_a_rule_takes_the_place_of_a_line_that_no_check_speaks_of_or_moves():

@@ -237,6 +237,24 @@ def test_the_newest_edit_is_taken_back_and_the_rest_verified_anew():
     assert here.events.count("suite-accept") == 2
 
 
+def test_what_an_edit_that_was_taken_back_was_for_fails_again():
+    """The text without it has no trials of its own, and the prompt as it was has some."""
+    here = world(
+        without("json", "utc"),
+        propose=lambda state, action: (
+            [] if state.taken_back else [adding(LINES[action.cluster.check])]
+        ),
+        passes=lambda text, case, check: (
+            passes(text, case, check) and not (check == "json" and case in HOLDOUT)
+        ),
+    )
+
+    state = here.run()
+
+    assert [edit.cluster.check for edit in state.accepted] == ["utc"]
+    assert state.stop.reason == "improved"
+
+
 def test_an_edit_that_a_later_one_made_needless_is_taken_out():
     def propose(state, action):
         return [adding("- Use JSON or such.")] if state.cycle == 1 else [adding(JSON)]

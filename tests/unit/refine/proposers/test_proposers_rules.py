@@ -117,6 +117,44 @@ def test_the_advice_goes_to_the_section_it_belongs_to() -> None:
     )
 
 
+TAGGED = "<role>\nYou rate alerts.\n</role>\n<form>\nAnswer in JSON.\nThe reason is a sentence.\n</form>\n<alert>"
+DENSE = "You rate alerts, and you answer in JSON. Explain the reason in any number of words."
+TERSE = "You rate alerts.\nform: JSON, one line\nreason: in any words, one sentence"
+
+
+@pytest.mark.parametrize(
+    ("now", "advice", "strategy", "becomes"),
+    [
+        (
+            TAGGED,
+            "Keep the reason to at most 30 words.",
+            "add-rule",
+            TAGGED.replace("</form>", "Keep the reason to at most 30 words.\n</form>"),
+        ),
+        (
+            DENSE,
+            "Keep the reason to at most 30 words.",
+            "replace-contradiction",
+            "You rate alerts, and you answer in JSON. Keep the reason to at most 30 words.",
+        ),
+        (
+            TERSE,
+            "reason: at most 30 words",
+            "replace-contradiction",
+            TERSE.replace("in any words", "at most 30 words"),
+        ),
+        ("1. Rate.\n2. Reason.", "Be brief.", "add-rule", "1. Rate.\n2. Reason.\n3. Be brief."),
+    ],
+    ids=["tags", "paragraph", "terse", "numbers"],
+)
+def test_the_advice_is_written_as_the_prompt_is(
+    now: str, advice: str, strategy: str, becomes: str
+) -> None:
+    checks = {LIMIT.name: replace(LIMIT, advice=advice)}
+    edits = propose_by_rules(prompt(now), cluster(), checks)
+    assert becomes in [after(now, edit) for edit in edits if edit.strategy == strategy]
+
+
 def test_a_garbled_line_is_replaced_by_the_advice_it_is_made_of() -> None:
     letters = random.Random(3)
     garbled = " ".join("".join(letters.sample(w, len(w))) for w in LIMIT.advice.split())
