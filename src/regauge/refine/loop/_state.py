@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from regauge.refine.evidence import Check, Cluster, Goal, Outcome
     from regauge.refine.guards import Guard
     from regauge.refine.memory import Finding
-    from regauge.refine.people import Evidence
 
 __all__ = [
     "Accepted",
@@ -280,8 +279,7 @@ class Setting:
         strategies: Only edits thought of in these ways; all when empty.
         looked_before: The looks at the held-out cases that earlier runs took.
         goals: What is to be reached; without any, that nothing fails reproducibly.
-        people: What people said, as far as proposers may know of it; it decides nothing.
-        heard: How much they said, in words.
+        heard: How much people said of answers, in words; what they said decides nothing.
     """
 
     base: PromptText
@@ -297,7 +295,6 @@ class Setting:
     strategies: tuple[str, ...] = ()
     looked_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
-    people: tuple[Evidence, ...] = ()
     heard: str = ""
 
 

@@ -46,6 +46,7 @@ def problem_of(
     *,
     released: Sequence[str] = (),
     examples: Sequence[Example] = (),
+    people: Sequence[Evidence] = (),
     show_goldens: bool = False,
     draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]] | None = None,
 ) -> Problem:
@@ -58,6 +59,7 @@ def problem_of(
         cases: By the names that the run knows them by.
         released: Texts of earlier versions of the prompt, the newest first.
         examples: The pool.
+        people: What people said, as far as proposers may know of it.
         show_goldens: Show what is expected as it is.
         draw: Draws trials, for proposers that search with some of their own.
     """
@@ -100,7 +102,7 @@ def problem_of(
         examples=tuple(examples),
         hindering=tuple(b.text for b in state.bearings if cluster.check in b.hinders),
         replaceable=setting.guard.open_sections(state.text),
-        people=_people(setting, cluster),
+        people=_bearing_on(cluster, people),
         cycle=state.cycle,
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
@@ -109,15 +111,15 @@ def problem_of(
     )
 
 
-def _people(setting: Setting, cluster: Cluster) -> tuple[Evidence, ...]:
+def _bearing_on(cluster: Cluster, people: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """Labels for the check or of its failing cases, the nearest first, and all that was said."""
     labels = [
         (one.judge != cluster.check, one.case not in cluster.failing, number, one)
-        for number, one in enumerate(setting.people)
+        for number, one in enumerate(people)
         if one.kind == "label" and (one.judge == cluster.check or one.case in cluster.failing)
     ]
     nearest = [one for *_, one in sorted(labels, key=lambda entry: entry[:3])[:_LABELS_SHOWN]]
-    return (*nearest, *(one for one in setting.people if one.kind != "label"))
+    return (*nearest, *(one for one in people if one.kind != "label"))
 
 
 def _shown(state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool) -> Shown:

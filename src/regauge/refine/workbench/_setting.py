@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from regauge.judges import Judge
     from regauge.project import Project
     from regauge.prompts import Prompt
+    from regauge.refine.people import Evidence
     from regauge.refine.proposers import Example
     from regauge.runner import PlannedCase, Suite
 
@@ -45,6 +46,7 @@ __all__ = [
     "Member",
     "RunOptions",
     "Subject",
+    "hints_for",
     "public_of",
     "setting_of",
     "subject_of",
@@ -228,11 +230,10 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
             localise_calls=options.localise,
         )
     )
-    public = public_of(subject, checks.values())
     guard = Guard(
         base,
         [case_text(member.case) for member in subject.members.values()],
-        public,
+        public_of(subject, checks.values()),
         policy.guard,
         frozen=options.frozen,
         released=subject.released,
@@ -250,14 +251,6 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         critics=critics,
         strategies=options.strategies,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
-        people=hints_of(
-            subject.heard.said if critics else (),
-            _ids(subject.members, "train"),
-            _ids(subject.members, "holdout"),
-            public=(base.whole, *public),
-            policy=policy.guard,
-            show_goldens=options.show_goldens,
-        ),
         heard=heard_in_words(subject.heard) if critics else "",
     )
     if options.calls is None:
@@ -265,6 +258,20 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         limits = replace(policy.limits, calls=calls)
         setting = replace(setting, policy=replace(policy, limits=limits))
     return setting
+
+
+def hints_for(
+    subject: Subject, setting: Setting, *, show_goldens: bool = False
+) -> tuple[Evidence, ...]:
+    """What people said of a prompt's answers, as far as proposers may know of it."""
+    return hints_of(
+        subject.heard.said,
+        _ids(subject.members, "train"),
+        _ids(subject.members, "holdout"),
+        public=(setting.base.whole, *public_of(subject, setting.checks.values())),
+        policy=setting.policy.guard,
+        show_goldens=show_goldens,
+    )
 
 
 def _judges(members: Mapping[str, Member]) -> list[str]:

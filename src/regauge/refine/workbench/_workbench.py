@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from regauge.errors import (
@@ -19,6 +20,7 @@ from regauge.refine.evidence import CheckOutcome, Outcome
 from regauge.refine.loop import Critiqued, Interrupted, Proposed, Spent, TrialsDone
 from regauge.refine.proposers import criticised, problem_of, proposed
 from regauge.refine.proposers._asking import NoCallsLeftError
+from regauge.refine.workbench._setting import hints_for
 from regauge.refine.workbench._suite import verify_by_gate
 from regauge.runner import Draw, PlannedCase, Question
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         State,
         SuiteSaid,
     )
+    from regauge.refine.people import Evidence
     from regauge.refine.proposers import Problem, Proposer
     from regauge.refine.workbench._setting import RunOptions, Subject
     from regauge.runner import EvalSession, Trial, Trials
@@ -179,9 +182,15 @@ class SuiteBench:
             {name: member.case for name, member in self._subject.members.items()},
             released=self._subject.released,
             examples=self._subject.examples,
+            people=self._hints if action.proposer in self._setting.critics else (),
             show_goldens=self._options.show_goldens,
             draw=self.draw,
         )
+
+    @cached_property
+    def _hints(self) -> tuple[Evidence, ...]:
+        """What people said; a run that asks no model does without it."""
+        return hints_for(self._subject, self._setting, show_goldens=self._options.show_goldens)
 
     async def _ask(self, request: CompletionRequest) -> Completion:
         """The reply of the model that criticises and proposes; the local store keeps it."""

@@ -106,7 +106,6 @@ def told(
         guard=Guard(text, [], [], GuardPolicy(), replaceable=more.pop("replaceable", ())),
         policy=RefinePolicy(limits=Limits(model_calls=more.pop("model_calls", 40))),
         proposers=("model",),
-        people=more.pop("people", ()),
     )
     outcomes = [
         Outcome(
