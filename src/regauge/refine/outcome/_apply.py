@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.atomic import write_whole
 from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
-from regauge.refine.edits import Delete, Insert, Replace, ReplaceSection
+from regauge.refine.edits import ReplaceSection, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,11 +212,14 @@ def _note(accepted: Accepted) -> str:
     known = _NOTES.get(accepted.edit.strategy)
     if known:
         return known.format(check=check)
-    kinds = {type(op) for op in accepted.edit.ops}
-    if kinds == {ReplaceSection}:
-        return f"Replace {accepted.edit.ops[0].anchor.line.strip()!r} for {check}"
-    verb = {Insert: "Add a rule for", Replace: "Reword a rule for", Delete: "Drop a rule against"}
-    return f"{verb[kinds.pop()] if len(kinds) == 1 else 'Revise rules for'} {check}"
+    kinds = {kind_of(op) for op in accepted.edit.ops}
+    verbs = {
+        "insert": "Add a rule for",
+        "replace": "Reword a rule for",
+        "delete": "Drop a rule against",
+        "replace_section": f"Replace {accepted.edit.ops[0].anchor.line.strip()!r} for",
+    }
+    return f"{verbs[kinds.pop()] if len(kinds) == 1 else 'Revise rules for'} {check}"
 
 
 def _committed(lock: Path, entry: str) -> bool:
