@@ -50,6 +50,7 @@ class Trial:
     Attributes:
         propose: Proposes instead of the task's own reflection model.
         inputs: Further texts that cases bring along, such as an attack.
+        variance: Whether what is only flaky is worked on, too.
     """
 
     prompt: str
@@ -61,6 +62,7 @@ class Trial:
     calls: int = 600
     propose: Callable[[State, AskProposals], Sequence[str]] | None = None
     inputs: Sequence[str] = ()
+    variance: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +200,7 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
         policy=policy,
         proposers=tuple(trial.by.split("+")),
         critics=frozenset({"model"}),
+        variance=trial.variance,
     )
     bench = SimulatedBench(task=task, trial=trial, setting=setting)
     began = time.perf_counter()

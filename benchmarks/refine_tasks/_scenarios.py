@@ -42,6 +42,7 @@ class Scenario:
         kinds: The faults that are seeded; all that the task can make if there are none here.
         only_by: Asked of the reflection model alone.
         own: Needs something that only the families here have.
+        variance: Whether what is only flaky is worked on, too.
         grouped: Needs cases that differ in what they are about.
     """
 
@@ -57,6 +58,7 @@ class Scenario:
     grouped: bool = False
     budgets: bool = False
     kinds: tuple[str, ...] = ()
+    variance: bool = False
 
 
 SCENARIOS = {
@@ -91,6 +93,11 @@ SCENARIOS = {
         Scenario(name="attacks", faults=1, propose=attacking, only_by="model", runs=100),
         Scenario(name="cycling", faults=1, propose=cycling, only_by="model"),
         Scenario(name="budgets", faults=1, budgets=True),
+        # What is hedged is left to chance in a few cases: the check is flaky, and seldom more.
+        Scenario(name="hedged", faults=1, kinds=("hedge",), own=True),
+        Scenario(name="hedged-variance", faults=1, kinds=("hedge",), own=True, variance=True),
+        Scenario(name="healthy-variance", how=_SLOPPY, variance=True),
+        Scenario(name="unfixable-variance", how=_SLOPPY, unfixable=True, variance=True),
     )
 }  # fmt: skip
 
@@ -126,6 +133,7 @@ def trial_of(
         seed=index,
         how=scenario.how,
         by=by,
+        variance=scenario.variance,
         calls=rng.choice([60, 140, 200, 260, 330, 480]) if scenario.budgets else 600,
     )
     try:

@@ -25,6 +25,9 @@ Style = Literal[
 ]
 
 _FOLLOWED, _FLOUTED = 0.97, 0.08
+# What is only hedged is followed as ever in most cases, and in every fourth by chance.
+_HEDGED, _TOSSED = 0.85, 0.5
+_HEDGE = "- Where it suits: "
 _SLOWED_BY_SIZE = 0.06
 # How lines begin that give a case away.
 LEAKS = ("- Example: for ", "- A typical value is ", "- Mind ")
@@ -162,6 +165,8 @@ class SimulatedTask:
                 return prompt.replace(line, self._by[name].against)
             case "garble":
                 return prompt.replace(line, garbled(line, rng))
+            case "hedge":
+                return prompt.replace(line, _HEDGE + line.removeprefix("- "))
             case _:
                 raise ValueError(kind)
 
@@ -219,6 +224,9 @@ class SimulatedTask:
             rate, groups = said[name]
             if groups is not None and case.group not in groups:
                 rate = self._by[name].absent
+            if rate == _HEDGED:
+                doubts = hashlib.sha256(f"{name}{case.id}".encode()).digest()[0] % 4 == 0
+                rate = _TOSSED if doubts else _FOLLOWED
             rate = self.unfixable.get(name) or (
                 rate * max(0.6, 1 - _SLOWED_BY_SIZE * bloat) if rate == _FOLLOWED else rate
             )
@@ -310,7 +318,8 @@ class SimulatedTask:
                 saying.append((number, section, line))
         if not saying:
             return (_FLOUTED if against else need.absent), None
-        number, section, line = saying[-1]
+        meant = [entry for entry in saying if not entry[2].startswith(_HEDGE)]
+        number, section, line = (meant or saying)[-1]
         narrow = re.match(r"- For (.+) cases only: ", line)
         groups = frozenset(narrow[1].split(", ")) if narrow else None
         match self.style:
@@ -321,7 +330,7 @@ class SimulatedTask:
                 rate = 0.5 if against else rate
             case "last-wins":
                 rate = _FLOUTED if against and against[-1] > number else _FOLLOWED
-        return rate, groups
+        return (rate if meant else min(rate, _HEDGED)), groups
 
 
 def size_of(prompt: str) -> int:

@@ -144,7 +144,7 @@ def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     last = "        - the error budget burns for 2 or 15 minutes\n"
     repo.write(PROMPT, healthy.replace(last, CERTIFICATE_LINE + last))
     before = repo.git("diff")
-    said = repo.regauge("refine", NAME, "--apply", "--localise", "160")
+    said = repo.regauge("refine", NAME, "--apply", "--localise", "160", "--variance")
     assert f"{NAME}: no change proposed" in said
     assert "nothing-to-refine" in said
     assert result(repo)["spent"]["model_calls"] == 0

@@ -169,6 +169,7 @@ class RefineSettings(_Table):
         max_calls: Trials of the prompt; None is three times what one repair takes.
         max_model_calls: Calls of the model that criticises and proposes.
         localise_calls: Trials that may tell which sentence of a prompt carries which check.
+        variance: Whether flaky checks are worked on, once nothing else fails.
         budget_usd: What one run may spend, in US dollars.
         frozen: Lines of prompts that must stay as they are.
         show_goldens: Whether proposers may see what is expected of train cases.
@@ -183,6 +184,7 @@ class RefineSettings(_Table):
     max_calls: int | None = Field(default=None, ge=1)
     max_model_calls: int = Field(default=40, ge=0)
     localise_calls: int = Field(default=0, ge=0)
+    variance: bool = False
     budget_usd: float | None = Field(default=None, ge=0)
     frozen: list[str] = []
     show_goldens: bool = False

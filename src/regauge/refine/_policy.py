@@ -74,6 +74,12 @@ class TestPolicy:
             it does on train cases than if it does nothing there; it is overfit at the inverse. An
             edit that does nothing there passes at most once in so many times.
         suite_trials: Fresh trials per case in the last verification.
+        steady_checks: Flaky checks that are looked at again, those that fail most, once nothing
+            else fails; and `steady_cases` of each.
+        steady_trials: Of each such case, and under either text at each look at an edit.
+        steady_rate: Cases that fail no more often than this are steady enough.
+        steady_p: They are worked on when so many failures at `steady_rate` are less likely than
+            this; what makes them steady is tested anew.
     """
 
     __test__ = False  # pytest would take the name for a test class
@@ -99,6 +105,11 @@ class TestPolicy:
     fresh_p: float = 0.05
     generalises: float = 20.0
     suite_trials: int = 2
+    steady_checks: int = 3
+    steady_cases: int = 6
+    steady_trials: int = 4
+    steady_rate: float = 0.05
+    steady_p: float = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,7 @@ Examples:
 
 _FEEDBACK_PR = "Tell the refiner model what people said on this pull request."
 _FEEDBACK = "Tell it what a file says; every paragraph is a note."
+_VARIANCE = "Repair what is only flaky, too, once nothing else fails."
 _LOCALISE = "Calls that tell which sentence carries which check."
 
 
@@ -65,6 +66,7 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.option("--max-calls", type=click.IntRange(min=1), help="Calls of the prompt's model.")
 @click.option("--max-model-calls", type=click.IntRange(min=0), help="Calls of the refiner model.")
 @click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
+@click.option("--variance", is_flag=True, help=_VARIANCE)
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What the run may cost.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
 @click.option("--refiner-model", metavar="ID", help="Who criticises and proposes.")
@@ -200,6 +202,7 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         if given["max_model_calls"] is None
         else given["max_model_calls"],
         localise=settings.localise_calls if given["localise"] is None else given["localise"],
+        variance=given["variance"] or settings.variance,
         usd=settings.budget_usd if given["budget_usd"] is None else given["budget_usd"],
         seed=given["seed"],
         frozen=tuple(settings.frozen),

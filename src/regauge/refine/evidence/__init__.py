@@ -15,6 +15,7 @@ from regauge.refine.evidence._goals import (
     tolerated,
     trials_to_settle,
 )
+from regauge.refine.evidence._steadiness import Steadiness, steadiness_of
 from regauge.refine.evidence._tally import CheckOutcome, Outcome, Tally
 from regauge.refine.evidence._variance import Variance, shown, variance_of
 
@@ -26,6 +27,7 @@ __all__ = [
     "Outcome",
     "Reached",
     "Standing",
+    "Steadiness",
     "Tally",
     "Variance",
     "better_p",
@@ -36,6 +38,7 @@ __all__ = [
     "passed_all",
     "reached",
     "shown",
+    "steadiness_of",
     "tail",
     "tolerated",
     "trials_to_settle",

@@ -43,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Failures of one check that cannot be chance.
+    """Failures of one check that are more than chance, or that make it flaky.
 
     Attributes:
         code: The commonest kind of failure among them.
@@ -52,6 +52,7 @@ class Cluster:
         failures: Of `trials`.
         p_flaky: How likely so many failures are of a check that is only flaky.
         p_again: How likely the cases that failed first fail again so often, if it is only flaky.
+        unsteady: Whether they pass now and then, so that an edit has to make them steady.
     """
 
     check: str
@@ -62,6 +63,7 @@ class Cluster:
     trials: int
     p_flaky: float
     p_again: float = 1.0
+    unsteady: bool = False
 
     @property
     def key(self) -> str:

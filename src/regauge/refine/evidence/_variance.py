@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class CheckVariance:
     trials: int
     unsteady: tuple[str, ...]
 
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of a case's verdict: two trials differ at twice its square."""
+        return sqrt((1 - self.agreement) / 2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variance:
@@ -48,6 +54,11 @@ class Variance:
     verdicts: float
     checks: Mapping[str, CheckVariance]
 
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of a case's verdict, over all checks."""
+        return sqrt(_mean([(1 - check.agreement) / 2 for check in self.checks.values()], none=0.0))
+
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
         return {
@@ -55,9 +66,11 @@ class Variance:
             "trials": self.trials,
             "answers": round(self.answers, 4),
             "verdicts": round(self.verdicts, 4),
+            "sigma": round(self.sigma, 4),
             "checks": {
                 name: {
                     "agreement": round(check.agreement, 4),
+                    "sigma": round(check.sigma, 4),
                     "passed": check.passed,
                     "trials": check.trials,
                     "unsteady": list(check.unsteady),
@@ -134,5 +147,5 @@ def _verdicts(outcome: Outcome) -> str:
     return repr(sorted((said.check, said.passed) for said in outcome.checks))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 1.0
+def _mean(values: Sequence[float], *, none: float = 1.0) -> float:
+    return sum(values) / len(values) if values else none

@@ -2,9 +2,9 @@
 
 `_state.py` holds its values, `_steps.py` what follows while edits are sought, `_course.py` what
 comes next when one is found or given up, `_verification.py` what follows once they were accepted
-and `_stack.py` which of several the gate refuses. `_plan.py` says which trials are asked for,
-`_budget.py` whether they can be paid. `_candidates.py` takes proposals apart and ranks them,
-`_localise.py` finds out which sentence carries which check.
+and `_stack.py` which of several the gate refuses. `_steadying.py` is about flaky checks.
+`_plan.py` says which trials are asked for, `_budget.py` whether they can be paid. `_candidates.py`
+takes proposals apart and ranks them, `_localise.py` finds out which sentence carries which check.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from regauge.refine.loop._state import (
     SuiteSaid,
     TrialsDone,
 )
+from regauge.refine.loop._steadying import fresh_steadiness
 
 __all__ = [
     "REWRITE",
@@ -63,6 +64,7 @@ __all__ = [
     "calls_max",
     "calls_wanted",
     "floor_calls",
+    "fresh_steadiness",
     "goals_digest",
     "standings",
     "wanted",

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 __all__ = [
     "accept",
     "diagnosed",
+    "enter_tier",
     "next_cluster",
     "next_tier",
+    "nothing_left",
     "search_again",
     "stop",
     "texts_for",
@@ -96,7 +98,16 @@ def diagnosed(setting: Setting, state: State) -> State:
     if clusters and not state.accepted and can_settle(setting, state):
         return replace(state, phase="settle")
     if clusters:
-        return _enter_tier(setting, state)
+        return enter_tier(setting, state)
+    unsteady = _unsteady(setting, state)
+    if unsteady:
+        return replace(state, open=unsteady, phase="unsteady")
+    return nothing_left(setting, state)
+
+
+def nothing_left(setting: Setting, state: State) -> State:
+    """Nothing fails reproducibly any more: verify what was accepted, or stop."""
+    state = replace(state, open=())
     if state.accepted:
         return _verify(setting, state, "goal-met")
     return _as_it_is(setting, state)
@@ -128,16 +139,35 @@ def search_again(setting: Setting, state: State) -> State:
 def next_tier(setting: Setting, state: State) -> State:
     """Ask the next proposer, or go on with what else fails."""
     if state.tier + 1 < len(setting.proposers):
-        return _enter_tier(setting, replace(state, tier=state.tier + 1))
+        return enter_tier(setting, replace(state, tier=state.tier + 1))
     return next_cluster(setting, state)
 
 
 def next_cluster(setting: Setting, state: State) -> State:
     """Go on with what else fails, or begin the next cycle."""
+    done = state.cluster
     state = replace(state, open=state.open[1:], tier=0)
     if state.open:
-        return _enter_tier(setting, state)
-    return _next_cycle(setting, state)
+        return enter_tier(setting, state)
+    return nothing_left(setting, state) if done.unsteady else _next_cycle(setting, state)
+
+
+def _unsteady(setting: Setting, state: State) -> tuple[Cluster, ...]:
+    """The flaky checks that were not looked at again yet, with the cases that failed."""
+    test = setting.policy.test
+    if not setting.variance:
+        return ()
+    new = [cluster for cluster in state.flaky if cluster.key not in state.steadied]
+    new.sort(key=lambda cluster: (-cluster.failures, cluster.check))
+    return tuple(
+        replace(
+            cluster,
+            cases=cluster.failing[: test.steady_cases],
+            failing=cluster.failing[: test.steady_cases],
+            unsteady=True,
+        )
+        for cluster in new[: test.steady_checks]
+    )
 
 
 def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
@@ -155,7 +185,8 @@ def _verify(setting: Setting, state: State, ending: StopReason) -> State:
     return replace(state, phase=verification_phase(setting, state), ending=ending)
 
 
-def _enter_tier(setting: Setting, state: State) -> State:
+def enter_tier(setting: Setting, state: State) -> State:
+    """Work on a cluster with the proposer whose turn it is."""
     proposer = setting.proposers[state.tier]
     state = replace(state, critique=None, candidates=())
     return replace(state, phase="critique" if proposer in setting.critics else "propose")
@@ -184,8 +215,10 @@ def _next_cycle(setting: Setting, state: State) -> State:
 def accept(setting: Setting, state: State, best: Confirmed) -> State:
     """Go on with a text that passed its test, and look for what fails under it."""
     candidate, cluster = best.candidate, state.cluster
-    before = state.tally.over(state.text.digest, cluster.cases, cluster.check)
-    after = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
+    # Cases that were chosen because they failed now and then do so less often later on.
+    tally = state.paired if cluster.unsteady else state.tally
+    before = tally.over(state.text.digest, cluster.cases, cluster.check)
+    after = tally.over(candidate.text.digest, cluster.cases, cluster.check)
     accepted = Accepted(
         edit=candidate.edit,
         cluster=cluster,

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from regauge.gate import Count
     from regauge.refine.loop._state import Accepted, Setting, State
 
-__all__ = ["compared", "either_side", "fresh_p", "generalises"]
+__all__ = ["FRESH_CASES", "compared", "either_side", "fresh_p", "generalises"]
+
+FRESH_CASES = 6
+"""More cases than these, seen or unseen, are not drawn for one edit at one look."""
 
 # One lucky pass of a case that hardly ever passes proves nothing.
 _IDLE_MIN = 0.15

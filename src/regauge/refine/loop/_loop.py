@@ -2,8 +2,8 @@
 
     baseline -> (localise) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next cluster
-    no cluster is left -> simplify -> holdout -> suite -> fresh -> (settle) -> stopped
-    no goal asks for more -> (settle) -> stopped
+    no cluster is left -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
+    fresh -> (settle) -> stopped; no goal asks for more -> (settle) -> stopped
 
 What a state asks for is a function of the state alone, so a run that was cut off goes on from its
 last state and asks for the same again.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine.loop import _budget, _goals, _localise, _plan, _steps, _verification
+from regauge.refine.loop import _budget, _goals, _localise, _plan, _steadying, _steps, _verification
 from regauge.refine.loop._course import stop
 from regauge.refine.loop._state import (
     Action,
@@ -134,6 +134,7 @@ def _run_suite(setting: Setting, state: State) -> Action:
 
 _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
     "baseline": _plan.baseline,
+    "unsteady": _steadying.unsteady,
     "localise": _localise.localise,
     "critique": _ask_critique,
     "propose": _ask_proposals,
@@ -149,6 +150,7 @@ _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
 _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
     "baseline": (TrialsDone, _localise.after_baseline),
     "localise": (TrialsDone, _localise.after_localise),
+    "unsteady": (TrialsDone, _steadying.after_unsteady),
     "critique": (Critiqued, _steps.after_critique),
     "propose": (Proposed, _steps.after_proposals),
     "screen": (TrialsDone, _steps.after_screen),

@@ -90,12 +90,22 @@ def confirm(setting: Setting, state: State) -> RunTrials:
 
     At the first look the cases in question get all the trials of a look, the others one: what
     else a text breaks is for the gate to find. Where edits were accepted before, the text as it
-    is has few trials of its own yet, and gets them too.
+    is has few trials of its own yet, and gets them too. How much verdicts vary is compared on as
+    many new trials of either text.
     """
     test, cluster = setting.policy.test, state.cluster
     text = state.candidates[0].text
+    if cluster.unsteady:
+        rest = [case for case in setting.train if case not in cluster.cases and state.look == 1]
+        return RunTrials(
+            draws=(
+                draws(setting, state, text, cluster.cases, test.steady_trials),
+                draws(setting, state, text, rest, 1),
+                draws(setting, state, state.text, cluster.cases, test.steady_trials),
+            )
+        )
     if state.look == 1:
-        rest = tuple(case for case in setting.train if case not in cluster.cases)
+        rest = [case for case in setting.train if case not in cluster.cases]
         return RunTrials(
             draws=(
                 draws(setting, state, text, cluster.cases, test.look_trials),

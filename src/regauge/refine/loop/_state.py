@@ -51,8 +51,8 @@ __all__ = [
 ]
 
 Phase = Literal[
-    "baseline", "localise", "critique", "propose", "screen", "confirm", "simplify", "holdout",
-    "suite", "fresh", "settle", "stopped",
+    "baseline", "localise", "unsteady", "critique", "propose", "screen", "confirm", "simplify",
+    "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 StopReason = Literal[
@@ -84,6 +84,7 @@ NoteEvent = Literal[
     "localised",  # what a sentence carries, or stands in the way of
     "diagnosed",
     "goals",  # which of the goals that were set are met
+    "unsteady",  # what cases of a flaky check did when they were drawn again
     "criticised",
     "unreadable",  # what a proposer said is no edit of this prompt
     "guarded",
@@ -97,6 +98,7 @@ NoteEvent = Literal[
     "suite-reject",
     "suite-undecided",
     "suite-unmeasured",
+    "steadier",  # an edit makes verdicts vary less, on trials that chose nothing
     "bisected",  # of edits the suite refused together, fewer are tried
     "rolled-back",
     "set-aside",  # an edit was accepted, and no calls are left to verify it
@@ -277,6 +279,7 @@ class Setting:
         prior: How often edits of a strategy were kept in earlier runs: what comes first of
             candidates that look alike.
         strategies: Only edits thought of in these ways; all when empty.
+        variance: Whether an edit may be accepted because it makes a flaky check steady.
         looked_before: The looks at the held-out cases that earlier runs took.
         goals: What is to be reached; without any, that nothing fails reproducibly.
         heard: How much people said of answers, in words; what they said decides nothing.
@@ -293,6 +296,7 @@ class Setting:
     first_trial: int = REVISION_FIRST
     prior: Mapping[str, float] = field(default_factory=dict[str, float])
     strategies: tuple[str, ...] = ()
+    variance: bool = False
     looked_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
     heard: str = ""
@@ -306,6 +310,8 @@ class State:
         text: The incumbent: the base with all accepted edits.
         tally: What trials said that may choose edits.
         fresh: What trials said that chose nothing: the evidence of the last verification.
+        paired: What trials of a test said that chose neither its cases nor its edit.
+        steadied: The flaky checks that were looked at again, by the keys of their clusters.
         open: Clusters of this cycle that are still to be worked on; the first is the current one.
         confirmed: Candidates that passed their test and leave failures; others may leave fewer.
         tier: Which of the proposers is asked.
@@ -332,6 +338,8 @@ class State:
     cycle: int = 1
     tally: Tally = field(default_factory=Tally)
     fresh: Tally = field(default_factory=Tally)
+    paired: Tally = field(default_factory=Tally)
+    steadied: frozenset[str] = frozenset()
     memory: Memory = field(default_factory=Memory)
     spent: Spent = field(default_factory=Spent)
     accepted: tuple[Accepted, ...] = ()

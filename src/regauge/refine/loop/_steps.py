@@ -15,13 +15,14 @@ from regauge.refine.edits import (
     content_words,
     is_garbled,
 )
-from regauge.refine.evidence import better_p, mean_effect, tail, worse_p
+from regauge.refine.evidence import Tally, better_p, mean_effect, tail, worse_p
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from regauge.refine.loop._course import accept, next_cluster, next_tier, stop, texts_for, tried
 from regauge.refine.loop._goals import out_of_reach
 from regauge.refine.loop._plan import screen_cases, unclear_cases
 from regauge.refine.loop._state import Confirmed, Note
+from regauge.refine.loop._steadying import paired_steadiness
 from regauge.refine.memory import named
 
 if TYPE_CHECKING:
@@ -168,7 +169,11 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     test, cluster = setting.policy.test, state.cluster
     candidate = state.candidates[0]
     tally, new, old = state.tally, candidate.text.digest, state.text.digest
+    state = replace(state, paired=state.paired.with_outcomes(told.outcomes))
+    found = paired_steadiness(state) if cluster.unsteady else None
     p = better_p(tally, new, old, cluster.cases, cluster.check)
+    if cluster.unsteady:
+        p = 1.0 if found is None else found.p
     effect, error = mean_effect(tally, new, old, setting.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     harmed = [
@@ -182,6 +187,7 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         "bound": bound,
         "effect": effect,
         "look": state.look,
+        **({} if found is None else found.numbers()),
         **named(candidate.edit),
     }
 
@@ -193,10 +199,12 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         worse = said("refuted", f"{harmed[0]} got worse")
         return _drop_first(setting, tried(worse, candidate.text, f"{harmed[0]} got worse"))
     confirmed = Confirmed(candidate=candidate, p=p, effect=effect)
-    if p <= bound and effect > -error:
-        state = said("confirmed", f"{cluster.check} passes more often")
+    if p <= bound and effect > -error and (found is None or found.gain >= 0):
+        gained = "passes more often" if found is None else f"varies less: {found}"
+        state = said("confirmed", f"{cluster.check} {gained}")
         return _confirmed(setting, state, confirmed)
-    drawn = tally.over(new, cluster.cases, cluster.check).trials
+    known = state.paired if cluster.unsteady else tally
+    drawn = known.over(new, cluster.cases, cluster.check).trials
     if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
         return _drop_first(setting, tried(said("refuted", "no gain"), candidate.text, "no gain"))
     if state.look >= test.looks:
@@ -228,7 +236,7 @@ def _is_another(op: Replace) -> bool:
 
 
 def _begin_test(state: State) -> State:
-    return replace(state, phase="confirm", look=1, tested=state.tested + 1)
+    return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
 def _drop_first(setting: Setting, state: State) -> State:
@@ -244,6 +252,7 @@ def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
     said = state.tally.over(one.candidate.text.digest, state.cluster.cases, state.cluster.check)
     test = setting.policy.test
     leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
+    leaves = leaves and not state.cluster.unsteady
     return _begin_test(state) if leaves and state.candidates else accept_best(setting, state)
 
 

@@ -15,11 +15,12 @@ from regauge.refine.loop._budget import (
     suite_calls,
 )
 from regauge.refine.loop._course import diagnosed, search_again, stop, tried
-from regauge.refine.loop._generality import compared, either_side, fresh_p, generalises
+from regauge.refine.loop._generality import FRESH_CASES, compared, either_side, fresh_p, generalises
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, settling, standings
 from regauge.refine.loop._plan import verification_phase, without
 from regauge.refine.loop._stack import passed, passed_part, refused, trying
 from regauge.refine.loop._state import Note, Stack
+from regauge.refine.loop._steadying import fresh_cases, is_steadier, steadier
 from regauge.refine.loop._steps import accept_best
 from regauge.refine.memory import named
 from regauge.wording import plural
@@ -50,8 +51,6 @@ __all__ = [
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # An edit whose removal costs a check this much is needed.
 _NEEDED = 0.12
-# More cases than these, seen or unseen, are not drawn for one edit at one look.
-_FRESH_CASES = 6
 # Fewer trials of the holdout say nothing for an edit or against it.
 _HOLDOUT_TRIALS = 4
 
@@ -216,14 +215,21 @@ def _judge_fresh(setting: Setting, state: State) -> State:
         if odds <= 1 / test.generalises and drawn >= _HOLDOUT_TRIALS:
             detail = compared(state, edit, seen, unseen)
             return _roll_back(setting, state, "overfit", detail, (edit.text.digest,))
+        if edit.cluster.unsteady:
+            # What fails only now and then cannot show the same gain in a few trials.
+            if not is_steadier(setting, state, edit):
+                waiting += fresh_cases(setting, state, edit)
+                doubtful[edit.text.digest] = f"{check} is not proved steadier on fresh trials"
+            continue
         if unseen and (odds < test.generalises or drawn < _HOLDOUT_TRIALS):
-            waiting += unseen[:_FRESH_CASES]
+            waiting += unseen[:FRESH_CASES]
             doubtful[edit.text.digest] = compared(state, edit, seen, unseen)
         if fresh_p(setting, state, edit, unseen) > test.fresh_p / FRESH_LOOKS:
-            waiting += (*edit.cluster.failing[:_FRESH_CASES], *unseen[:_FRESH_CASES])
+            waiting += (*edit.cluster.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        return _accepted(setting, state)
+        notes = [steadier(setting, state, e) for e in state.accepted if e.cluster.unsteady]
+        return _accepted(setting, state.noting(*notes))
     if state.look < FRESH_LOOKS:
         return replace(
             state,

@@ -44,6 +44,7 @@ def evidence(result: Mapping[str, Any]) -> Iterator[str]:
         " that found the failures."
     )
     lines = [_proof(change) for change in result["changes"]]
+    lines += [_steadier(change) for change in result["changes"] if change.get("steadier")]
     if suite is not None:
         lines.append(f"- The gate over all cases: {plain(suite['decision'])}.")
     yield "\n".join(lines)
@@ -94,6 +95,17 @@ def _proof(change: Mapping[str, Any]) -> str:
         f"- `{code(change['check'])}`:{gained} p = {change['fresh_p']:.2g} on trials that chose"
         f" nothing; p = {change['chosen_by']['p']:.2g} on those that chose the edit, of which"
         f" {change['calls']} were drawn with it."
+    )
+
+
+def _steadier(change: Mapping[str, Any]) -> str:
+    found = change["steadier"]
+    return (
+        f"- `{code(change['check'])}` is steadier: the standard deviation of a case's verdict was"
+        f" {found['sigma_before']:.2f} and is {found['sigma_after']:.2f}, on"
+        f" {plural(found['cases'], 'case')} drawn anew under both; the variance fell by"
+        f" {found['fall']:.2f} (95 % interval {found['low']:.2f} to {found['high']:.2f}),"
+        f" p = {found['steadier_p']:.2g}."
     )
 
 

@@ -105,6 +105,11 @@ def _variance(result: Mapping[str, Any]) -> Iterator[str]:
         for key, noun in (("answers", "answer"), ("verdicts", "verdicts"))
     ]
     yield "\n".join(rows)
+    if "sigma" in before and "sigma" in after:
+        yield (
+            f"The standard deviation of a case's verdict is {before['sigma']:.2f} before and"
+            f" {after['sigma']:.2f} after, over all checks."
+        )
     yield (
         f"Of {before['cases']} cases before and {after['cases']} after that were drawn at least"
         " twice."

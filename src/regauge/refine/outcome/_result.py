@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.gate import NONE_DRAWN, Count
 from regauge.refine.evidence import better_p, gain_of, variance_of
-from regauge.refine.loop import calls_max, calls_wanted
+from regauge.refine.loop import calls_max, calls_wanted, fresh_steadiness
 from regauge.refine.memory import changed_lines, fates_of
 from regauge.refine.outcome._goals import criteria_of, goals_of
 
@@ -218,8 +218,17 @@ def _change(setting: Setting, state: State, one: Accepted, before: PromptText) -
         },
         "fresh": evidence,
         "redrawn": _redrawn(setting, state, check),
+        "steadier": _steadier(setting, state, one),
         "fresh_p": better_p(state.fresh, new, base, cases, check),
     }
+
+
+def _steadier(setting: Setting, state: State, one: Accepted) -> dict[str, Any] | None:
+    """How much less verdicts vary, of an edit that is there to make them steady."""
+    if not one.cluster.unsteady:
+        return None
+    found = fresh_steadiness(setting, state, one)
+    return None if found is None else found.numbers()
 
 
 def _of_cases(tally: Tally, text: str, cases: Sequence[str], check: str) -> dict[str, int]:

@@ -69,6 +69,7 @@ class RunOptions:
         seed: Another one draws other trials.
         strategies: Only edits thought of in these ways; all when empty.
         localise: Calls that may tell which sentence carries which check.
+        variance: Whether an edit may be accepted because it makes a flaky check steady.
         goals: What is to be reached; without any, that nothing fails reproducibly.
     """
 
@@ -84,6 +85,7 @@ class RunOptions:
     strategies: tuple[str, ...] = ()
     tracked: bool = False
     localise: int = 0
+    variance: bool = False
     goals: tuple[DeclaredGoal, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
@@ -250,6 +252,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         proposers=options.proposers,
         critics=critics,
         strategies=options.strategies,
+        variance=options.variance,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
         heard=heard_in_words(subject.heard) if critics else "",
     )

@@ -95,3 +95,45 @@ def test_held_out_cases_that_are_nearly_worn_out_are_named():
 
     assert "have decided about 6 revisions so far; after 10, `split_salt`" in said(6)
     assert "split_salt" not in said(5)
+
+
+def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
+    sigma = {"answers": 1.0, "verdicts": 0.8, "cases": 4, "sigma": 0.31}
+    none = {"passed": 0, "trials": 0, "cases": 0}
+    change = {
+        "check": "json",
+        "strategy": "add-rule",
+        "proposer": "rules",
+        "rationale": "",
+        "redrawn": None,
+        "fresh": {
+            "train": {"before": none, "after": none},
+            "holdout": {"before": none, "after": none},
+        },
+        "fresh_p": 0.002,
+        "chosen_by": {"p": 0.001},
+        "calls": 32,
+        "steadier": {
+            "cases": 3,
+            "sigma_before": 0.48,
+            "sigma_after": 0.1,
+            "fall": 0.22,
+            "low": 0.11,
+            "high": 0.33,
+            "steadier_p": 0.0004,
+        },
+    }
+    said = markdown_of(
+        {
+            **NOTHING,
+            "changes": [change],
+            "revision": {"diff": "", "version": "", "lines_added": 1, "lines_removed": 0},
+            "variance": {"before": sigma, "after": {**sigma, "sigma": 0.05}},
+        }
+    )
+    assert (
+        "`json` is steadier: the standard deviation of a case's verdict was 0.48 and is 0.10"
+        in said
+    )
+    assert "the variance fell by 0.22 (95 % interval 0.11 to 0.33), p = 0.0004" in said
+    assert "a case's verdict is 0.31 before and 0.05 after, over all checks" in said

@@ -40,6 +40,8 @@ def test_answers_may_vary_where_verdicts_do_not():
     assert said is not None
     assert (said.cases, said.trials, said.answers, said.verdicts) == (2, 4, 0.5, 0.5)
     assert said.checks["json"].unsteady == ("b",)
+    # Case b passes half of two trials, so its variance is 1/2; that of a is 0.
+    assert said.sigma == said.checks["json"].sigma == pytest.approx(0.5)
     assert (said.checks["json"].passed, said.checks["json"].trials) == (3, 4)
 
 

@@ -25,6 +25,13 @@ def mixed():
     )
 
 
+def stacked():
+    """A run whose three accepted edits the gate refuses together, because of the first."""
+    from tests.unit.refine.world import JSON
+
+    return world(without("json", "short", "utc"), refuses=lambda text: JSON in text)
+
+
 @pytest.fixture
 def written(tmp_path):
     path = tmp_path / "trail.jsonl"
@@ -33,8 +40,10 @@ def written(tmp_path):
     return path, state
 
 
-def test_a_run_cut_off_at_any_event_goes_on_to_the_same_trail(written, tmp_path):
-    path, end = written
+@pytest.mark.parametrize("mixed", [mixed, stacked])
+def test_a_run_cut_off_at_any_event_goes_on_to_the_same_trail(mixed, tmp_path):
+    path = tmp_path / "trail.jsonl"
+    end = mixed().run(trail=TrailFile.begin(path, {"prompt": "p"}))
     whole = path.read_bytes()
     lines = whole.split(b"\n")
     drawn = mixed()
