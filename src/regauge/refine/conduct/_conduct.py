@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.gate import policy_of
@@ -17,18 +15,11 @@ from regauge.refine.conduct._about import about, changes
 from regauge.refine.conduct._again import as_it_was, keep_known
 from regauge.refine.conduct._driver import drive
 from regauge.refine.conduct._estimate import Estimate
+from regauge.refine.conduct._finished import write_down
 from regauge.refine.conduct._key import check_key
 from regauge.refine.evidence import least_trials
 from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls
-from regauge.refine.memory import (
-    LookLedger,
-    Memory,
-    Tried,
-    changed_places,
-    changed_statements,
-    strategy_prior,
-)
-from regauge.refine.outcome import diff_of, markdown_of, result_of, revised
+from regauge.refine.memory import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.proposers import ProposerContext, load_proposers
 from regauge.refine.trail import (
     TrailError,
@@ -239,24 +230,9 @@ class Refinement:
         Returns:
             The result as a document.
         """
-        stop = state.stop
-        revision = None
-        if stop is not None and stop.proposal:
-            revision = revised(self.subject, state.text, state.accepted, date=date)
-            write_whole(run.revision, revision.text.encode())
-            if revision.lock:
-                write_whole(run.directory / "prompts.lock", revision.lock.encode())
-        events = read_trail(run.trail)
-        result = result_of(
-            run.id, self.subject, self.setting, state, events=events, revision=revision
+        result = write_down(
+            run, self.subject, self.setting, state, date=date, memory_key=self.memory_key
         )
-        write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
-        write_whole(run.markdown, markdown_of(result).encode())
-        if revision is not None:
-            write_whole(run.diff, diff_of(result).encode())
-            edits = [entry.to_json() for entry in _accepted(self.setting, state)]
-            document = {"key": self.memory_key, "edits": edits}
-            write_whole(run.directory / "accepted.json", json.dumps(document).encode())
         remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
         return result
 
@@ -291,26 +267,6 @@ class Refinement:
                 policy=policy_of(self._evals.project.settings.gate),
             )
             return await drive(self.setting, state, bench, trail)
-
-
-def _accepted(setting: Setting, state: State) -> list[Tried]:
-    """What is remembered of the edits that are proposed, in their order."""
-    texts = (setting.base, *(one.text for one in state.accepted))
-    entries: list[Tried] = []
-    for before, one in zip(texts, state.accepted, strict=False):
-        added, removed = changed_statements(before, one.text)
-        entries.append(
-            Tried(
-                before=before.shape,
-                after=one.text.shape,
-                cluster=one.cluster.key,
-                added=added,
-                removed=removed,
-                places=changed_places(before, one.text),
-                finding="accepted",
-            )
-        )
-    return entries
 
 
 class _Listening:

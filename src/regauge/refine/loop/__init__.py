@@ -9,32 +9,27 @@ takes proposals apart and ranks them, `_localise.py` finds out which sentence ca
 
 from __future__ import annotations
 
-from regauge.refine.loop._budget import calls_max, calls_wanted, floor_calls
-from regauge.refine.loop._candidates import REWRITE
-from regauge.refine.loop._goals import goals_digest, standings
-from regauge.refine.loop._loop import advance, begin, wanted
-from regauge.refine.loop._state import (
-    Accepted,
+from regauge.refine.loop._actions import (
     Action,
     AskCritique,
     AskProposals,
-    Critique,
     Critiqued,
-    CritiqueKind,
     Draws,
     Interrupted,
     MoreCalls,
-    Note,
     Observation,
     Proposed,
     RunSuite,
     RunTrials,
-    Setting,
-    Spent,
-    State,
     SuiteSaid,
     TrialsDone,
 )
+from regauge.refine.loop._budget import calls_max, calls_wanted, floor_calls
+from regauge.refine.loop._candidates import REWRITE
+from regauge.refine.loop._findings import Accepted, Critique, CritiqueKind, Note, Spent
+from regauge.refine.loop._goals import goals_digest, standings
+from regauge.refine.loop._loop import advance, begin, wanted
+from regauge.refine.loop._state import Setting, State
 from regauge.refine.loop._steadying import fresh_steadiness
 
 __all__ = [

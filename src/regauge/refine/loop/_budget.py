@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from regauge.refine.loop._actions import Action, AskCritique, AskProposals, RunTrials
 from regauge.refine.loop._plan import fresh, holdout
-from regauge.refine.loop._state import Action, AskCritique, AskProposals, RunTrials, StopReason
 
 if TYPE_CHECKING:
+    from regauge.refine.loop._findings import StopReason
     from regauge.refine.loop._state import Setting, State
 
 __all__ = [

@@ -21,7 +21,7 @@ from regauge.refine.edits import (
     second_places,
     statements_of,
 )
-from regauge.refine.loop._state import Candidate, Note
+from regauge.refine.loop._findings import Candidate, Note
 from regauge.refine.memory import NO_PRIOR, Tried, changed_places, changed_statements, named
 
 if TYPE_CHECKING:

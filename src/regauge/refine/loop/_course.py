@@ -6,22 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.evidence import diagnose, tolerated
-from regauge.refine.loop._goals import (
-    all_met,
-    can_settle,
-    counted,
-    goals_note,
-    spared,
-    standings,
-)
+from regauge.refine.loop._findings import Accepted, Note, Stop
+from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, spared, standings
 from regauge.refine.loop._plan import verification_phase
-from regauge.refine.loop._state import Accepted, Note, Stop
 from regauge.refine.memory import Tried, changed_places, changed_statements
 
 if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
     from regauge.refine.evidence import Cluster
-    from regauge.refine.loop._state import Confirmed, Setting, State, StopReason
+    from regauge.refine.loop._findings import Confirmed, StopReason
+    from regauge.refine.loop._state import Setting, State
     from regauge.refine.memory import Finding
 
 __all__ = [

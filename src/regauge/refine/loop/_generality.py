@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.gate import Count
-    from regauge.refine.loop._state import Accepted, Setting, State
+    from regauge.refine.loop._findings import Accepted
+    from regauge.refine.loop._state import Setting, State
 
 __all__ = ["FRESH_CASES", "compared", "either_side", "fresh_p", "generalises"]
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.refine.evidence import least_trials, reached, trials_to_settle
+from regauge.refine.loop._actions import Draws, RunTrials
 from regauge.refine.loop._budget import calls_left, repair_calls
-from regauge.refine.loop._state import Draws, Note, RunTrials
+from regauge.refine.loop._findings import Note
 from regauge.wording import plural
 
 if TYPE_CHECKING:

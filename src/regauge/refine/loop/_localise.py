@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.edits import PromptText, content_words
 from regauge.refine.evidence import better_p, diagnose, worse_p
+from regauge.refine.loop._actions import RunTrials
 from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls
 from regauge.refine.loop._course import diagnosed
+from regauge.refine.loop._findings import Bearing, Note
 from regauge.refine.loop._plan import draws
-from regauge.refine.loop._state import Bearing, Note, RunTrials
 from regauge.refine.loop._steps import baseline_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.refine.evidence import Check
-    from regauge.refine.loop._state import Setting, State, TrialsDone
+    from regauge.refine.loop._actions import TrialsDone
+    from regauge.refine.loop._state import Setting, State
 
 __all__ = ["Piece", "after_baseline", "after_localise", "localise", "pieces", "without"]
 

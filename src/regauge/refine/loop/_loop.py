@@ -15,27 +15,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regauge.refine.loop import _budget, _goals, _localise, _plan, _steadying, _steps, _verification
-from regauge.refine.loop._course import stop
-from regauge.refine.loop._state import (
+from regauge.refine.loop._actions import (
     Action,
     AskCritique,
     AskProposals,
     Critiqued,
     Interrupted,
     MoreCalls,
-    Note,
     Observation,
     Proposed,
     RunSuite,
-    State,
     SuiteSaid,
     TrialsDone,
 )
+from regauge.refine.loop._course import stop
+from regauge.refine.loop._findings import Note
+from regauge.refine.loop._state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from regauge.refine.loop._state import Phase, Setting
+    from regauge.refine.loop._findings import Phase
+    from regauge.refine.loop._state import Setting
     from regauge.refine.memory import Memory
 
 __all__ = ["IllegalTransitionError", "advance", "begin", "wanted"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.refine.evidence import diagnose, tolerated
-from regauge.refine.loop._state import Draws, RunTrials
+from regauge.refine.loop._actions import Draws, RunTrials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from regauge.refine.edits import PromptText
     from regauge.refine.evidence import Cluster
-    from regauge.refine.loop._state import Phase, Setting, State
+    from regauge.refine.loop._findings import Phase
+    from regauge.refine.loop._state import Setting, State
 
 __all__ = [
     "baseline",

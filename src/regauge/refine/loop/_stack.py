@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.loop._state import Note
+from regauge.refine.loop._findings import Note
 from regauge.refine.memory import named
 
 if TYPE_CHECKING:
-    from regauge.refine.loop._state import Stack, State, StopReason
+    from regauge.refine.loop._findings import Stack, StopReason
+    from regauge.refine.loop._state import State
 
 __all__ = ["passed", "passed_part", "refused", "trying"]
 

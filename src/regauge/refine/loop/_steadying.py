@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.evidence import steadiness_of, tail
+from regauge.refine.loop._actions import RunTrials
 from regauge.refine.loop._budget import FRESH_LOOKS
 from regauge.refine.loop._course import enter_tier, nothing_left
+from regauge.refine.loop._findings import Note
 from regauge.refine.loop._generality import FRESH_CASES, either_side
 from regauge.refine.loop._plan import draws
-from regauge.refine.loop._state import Note, RunTrials
 
 if TYPE_CHECKING:
     from regauge.refine.evidence import Cluster, Steadiness, Tally
-    from regauge.refine.loop._state import Accepted, Setting, State, TrialsDone
+    from regauge.refine.loop._actions import TrialsDone
+    from regauge.refine.loop._findings import Accepted
+    from regauge.refine.loop._state import Setting, State
 
 __all__ = [
     "after_unsteady",

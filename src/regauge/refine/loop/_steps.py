@@ -19,23 +19,17 @@ from regauge.refine.evidence import Tally, better_p, mean_effect, tail, worse_p
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from regauge.refine.loop._course import accept, next_cluster, next_tier, stop, texts_for, tried
+from regauge.refine.loop._findings import Confirmed, Note
 from regauge.refine.loop._goals import out_of_reach
 from regauge.refine.loop._plan import screen_cases, unclear_cases
-from regauge.refine.loop._state import Confirmed, Note
 from regauge.refine.loop._steadying import paired_steadiness
 from regauge.refine.memory import named
 
 if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import (
-        Candidate,
-        Critiqued,
-        Interrupted,
-        Proposed,
-        Setting,
-        State,
-        TrialsDone,
-    )
+    from regauge.refine.loop._actions import Critiqued, Interrupted, Proposed, TrialsDone
+    from regauge.refine.loop._findings import Candidate
+    from regauge.refine.loop._state import Setting, State
 
 __all__ = [
     "accept_best",

@@ -7,19 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.edits import EditError, apply
-from regauge.refine.loop._budget import (
-    FRESH_LOOKS,
-    calls_left,
-    calls_wanted,
-    look_at,
-    suite_calls,
-)
+from regauge.refine.loop._budget import FRESH_LOOKS, calls_left, calls_wanted, look_at, suite_calls
 from regauge.refine.loop._course import diagnosed, search_again, stop, tried
+from regauge.refine.loop._findings import Note, Stack
 from regauge.refine.loop._generality import FRESH_CASES, compared, either_side, fresh_p, generalises
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, settling, standings
 from regauge.refine.loop._plan import verification_phase, without
 from regauge.refine.loop._stack import passed, passed_part, refused, trying
-from regauge.refine.loop._state import Note, Stack
 from regauge.refine.loop._steadying import fresh_cases, is_steadier, steadier
 from regauge.refine.loop._steps import accept_best
 from regauge.refine.memory import named
@@ -28,15 +22,9 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.refine.loop._state import (
-        Accepted,
-        NoteEvent,
-        Setting,
-        State,
-        StopReason,
-        SuiteSaid,
-        TrialsDone,
-    )
+    from regauge.refine.loop._actions import SuiteSaid, TrialsDone
+    from regauge.refine.loop._findings import Accepted, NoteEvent, StopReason
+    from regauge.refine.loop._state import Setting, State
     from regauge.refine.memory import Finding
 
 __all__ = [

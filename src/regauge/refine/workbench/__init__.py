@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from regauge.refine.workbench._goals import DeclaredGoal, bound_goals, declared_goals
-from regauge.refine.workbench._setting import RunOptions, Subject, setting_of, subject_of
+from regauge.refine.workbench._setting import RunOptions, setting_of
+from regauge.refine.workbench._subject import Subject, subject_of
 from regauge.refine.workbench._workbench import SuiteBench, outcomes_of
 
 __all__ = [

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regauge.errors import Fault
     from regauge.judges import Judge
     from regauge.project import Project
-    from regauge.refine.workbench._setting import Subject
+    from regauge.refine.workbench._subject import Subject
 
 __all__ = ["DeclaredGoal", "bound_goals", "declared_goals"]
 

@@ -1,55 +1,37 @@
-"""What a run is about, out of a project's files: the prompt, its cases, its judges, its past."""
+"""What a run is asked for, and what the loop is told of the prompt and its cases."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import GitError, PromptError, UsageError
+from regauge.errors import PromptError, UsageError
 from regauge.gate import REVISION_FIRST
 from regauge.judges import criterion_of
-from regauge.prompts import (
-    Repository,
-    load_version,
-    parse_prompt,
-    replaceable_faults,
-    set_contents,
-    text_at,
-    version_records,
-)
+from regauge.prompts import replaceable_faults
 from regauge.refine._policy import Limits, RefinePolicy
-from regauge.refine.edits import PromptText
 from regauge.refine.evidence import Check
 from regauge.refine.guards import Guard
 from regauge.refine.loop import Setting, floor_calls
-from regauge.refine.people import Heard, heard_in_words, labels_of
-from regauge.refine.proposers import load_examples
+from regauge.refine.people import heard_in_words
 from regauge.refine.workbench._case_text import case_text
 from regauge.refine.workbench._goals import DeclaredGoal
 from regauge.refine.workbench._hints import hints_of
+from regauge.refine.workbench._subject import Subject, cases_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges import Judge
-    from regauge.project import Project
-    from regauge.prompts import Prompt
     from regauge.refine.people import Evidence
-    from regauge.refine.proposers import Example
-    from regauge.runner import PlannedCase, Suite
 
 __all__ = [
-    "Member",
     "RunOptions",
-    "Subject",
     "hints_for",
     "public_of",
     "setting_of",
-    "subject_of",
 ]
 
 # Each seed has numbers of its own.
@@ -103,103 +85,6 @@ class RunOptions:
             given[key] = tuple(given[key])
         given["goals"] = tuple(map(DeclaredGoal.from_json, given.get("goals", ())))
         return cls(**given)
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One golden case of one eval of the prompt."""
-
-    suite: Suite
-    case: GoldenCase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A prompt that is to be refined.
-
-    Attributes:
-        source: The whole text of its file.
-        members: Its cases, by the names that the run gives them.
-        released: What it said before: its releases and its base branch, the newest first.
-        examples: The pool that a prompt's examples may be taken from; never golden cases.
-        heard: What people said of its answers; of labels only those of train cases.
-    """
-
-    prompt: Prompt
-    source: str
-    members: Mapping[str, Member]
-    released: tuple[str, ...]
-    examples: tuple[Example, ...] = ()
-    heard: Heard = field(default_factory=Heard)
-
-    @property
-    def text(self) -> PromptText:
-        """Its messages."""
-        return PromptText(messages=self.prompt.messages)
-
-    def written(self, text: PromptText) -> str:
-        """The prompt's file with other messages.
-
-        Raises:
-            PromptError: The file would not be the same prompt with other words.
-        """
-        contents = [message.content for message in text.messages]
-        return set_contents(self.source, contents, path=self.prompt.path)
-
-    def prompt_with(self, text: PromptText) -> Prompt:
-        """The prompt with other messages, read back from what its file would say."""
-        return parse_prompt(self.written(text), path=self.prompt.path)
-
-    def judges(self) -> Mapping[str, Judge]:
-        """The judges that decide, by name."""
-        suites = {id(member.suite): member.suite for member in self.members.values()}
-        return {
-            judge.name: judge
-            for suite in suites.values()
-            for judge in suite.judges
-            if suite.standing(judge).gates
-        }
-
-
-def subject_of(
-    project: Project, planned: Sequence[PlannedCase], *, tracked: bool = False
-) -> Subject:
-    """The prompt that planned evals are about, with their cases.
-
-    Args:
-        project: Where it is.
-        planned: All of one prompt.
-        tracked: Whether cases that are only watched count.
-
-    Raises:
-        UsageError: None of the cases must pass.
-    """
-    members: dict[str, Member] = {}
-    for one in planned:
-        if one.error is not None:
-            raise one.error
-        if one.case.tier == "tracked" and not tracked:
-            continue
-        name = one.case.id
-        if name in members and members[name].suite is not one.suite:
-            name = f"{one.suite.dataset.name}/{name}#{len(members)}"
-        members[name] = Member(one.suite, one.case)
-    if not members:
-        raise UsageError(
-            "no case of the prompt has to pass: all are only tracked\n  fix: --tracked"
-        )
-    prompt = planned[0].suite.prompt
-    return Subject(
-        prompt=prompt,
-        source=prompt.source,
-        members=members,
-        released=_released(project, prompt),
-        examples=load_examples(
-            project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
-            golden=[one.case.id for one in planned],
-        ),
-        heard=Heard(said=labels_of(project, _judges(members), _ids(members, "train"))),
-    )
 
 
 def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]) -> Setting:
@@ -269,24 +154,12 @@ def hints_for(
     """What people said of a prompt's answers, as far as proposers may know of it."""
     return hints_of(
         subject.heard.said,
-        _ids(subject.members, "train"),
-        _ids(subject.members, "holdout"),
+        cases_of(subject.members, "train"),
+        cases_of(subject.members, "holdout"),
         public=(setting.base.whole, *public_of(subject, setting.checks.values())),
         policy=setting.policy.guard,
         show_goldens=show_goldens,
     )
-
-
-def _judges(members: Mapping[str, Member]) -> list[str]:
-    """All judges, those that only inform among them: people may have labelled for each."""
-    return list(dict.fromkeys(judge.name for one in members.values() for judge in one.suite.judges))
-
-
-def _ids(members: Mapping[str, Member], split: str) -> dict[str, GoldenCase]:
-    """The cases of a split by their ids; an id that any dataset holds out is no train case."""
-    held = {one.case.id for one in members.values() if one.case.split == "holdout"}
-    cases = {one.case.id: one.case for one in members.values() if one.case.split == split}
-    return {id_: case for id_, case in cases.items() if split == "holdout" or id_ not in held}
 
 
 def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
@@ -300,27 +173,6 @@ def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
         *(f"{one.input} {one.output}" for one in subject.examples),
         json.dumps(subject.prompt.response_format, ensure_ascii=False),
     )
-
-
-def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:
-    """The messages of earlier versions that say something else; none where git has none."""
-    path = prompt.path
-    found: list[tuple[str, ...]] = []
-
-    def add(old: Prompt) -> None:
-        contents = tuple(message.content for message in old.messages)
-        if contents not in found and old.messages != prompt.messages:
-            found.append(contents)
-
-    for ref in (project.settings.gate.ref, "HEAD"):
-        with suppress(GitError, PromptError):
-            add(parse_prompt(text_at(path, ref), path=path))
-    with suppress(GitError, PromptError):
-        for record in version_records(path, Repository.find(path.parent)):
-            if record.released:
-                with suppress(GitError, PromptError):
-                    add(load_version(path, record.version))
-    return tuple("\n".join(contents) for contents in found)
 
 
 def _check(judge: Judge) -> Check:

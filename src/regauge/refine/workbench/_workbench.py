@@ -7,13 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from regauge.errors import (
-    BudgetError,
-    PromptError,
-    ProviderError,
-    RegaugeError,
-    UnmeasuredError,
-)
+from regauge.errors import BudgetError, PromptError, ProviderError, RegaugeError, UnmeasuredError
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
 from regauge.refine.evidence import CheckOutcome, Outcome
@@ -41,7 +35,8 @@ if TYPE_CHECKING:
     )
     from regauge.refine.people import Evidence
     from regauge.refine.proposers import Problem, Proposer
-    from regauge.refine.workbench._setting import RunOptions, Subject
+    from regauge.refine.workbench._setting import RunOptions
+    from regauge.refine.workbench._subject import Subject
     from regauge.runner import EvalSession, Trial, Trials
 
 __all__ = ["SuiteBench", "outcome_of", "outcomes_of"]

@@ -22,8 +22,8 @@ from regauge.refine.loop import (
     begin,
     wanted,
 )
+from regauge.refine.loop._findings import StopReason
 from regauge.refine.loop._loop import IllegalTransitionError
-from regauge.refine.loop._state import StopReason
 from regauge.refine.memory import Memory
 from tests.unit.refine.world import (
     HEALTHY,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from regauge.refine.loop._findings import Stack
 from regauge.refine.loop._stack import passed, refused
-from regauge.refine.loop._state import Stack
 from regauge.refine.loop._verification import out_of
 from tests.unit.refine.world import LINES, without, world
 
