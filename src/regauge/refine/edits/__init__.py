@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regauge.refine.edits._edits import Edit, apply, near_duplicates, ops_between
+from regauge.refine.edits._merge import merged
 from regauge.refine.edits._ops import (
     Anchor,
     Delete,
@@ -53,6 +54,7 @@ __all__ = [
     "count_words",
     "is_garbled",
     "kind_of",
+    "merged",
     "near_duplicates",
     "one_by_one",
     "op_from_json",

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.edits._edits import Edit
 from regauge.refine.edits._ops import Anchor, Delete, Insert, Replace
-from regauge.refine.edits._statements import Statement, statements, statements_of, written_like
+from regauge.refine.edits._statements import (
+    Statement,
+    said_in,
+    statements,
+    statements_of,
+    written_like,
+)
 from regauge.refine.edits._text import content_words
 
 if TYPE_CHECKING:
@@ -31,7 +37,6 @@ _RIVALS_MAX = 2
 _STRANGE_MAX = 2
 _PLACES_MAX = 3
 _GARBLED = 0.85
-_MANY_MORE = 2
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
 
 
@@ -66,12 +71,12 @@ def rivals(text: PromptText, rule: str, others: Sequence[str]) -> list[tuple[Sta
 
 
 def _comparable(text: PromptText, rule: str) -> Iterable[Statement]:
-    """Statements, and whole lines that say several things in not many more words than a rule."""
-    most = _MANY_MORE * len(rule.split())
+    """Statements, and whole lines that say several things where a rule says as many."""
     for line in text.lines:
         if line.kind in {"rule", "text"}:
             said = statements_of(line)
-            if len(said) > 1 and len(line.text.split()) <= most:
+            as_many = len(said) <= len(said_in(rule))
+            if len(said) > 1 and (as_many or is_garbled(line.text, rule)):
                 yield Statement.whole(line)
             yield from said
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Statement",
     "one_by_one",
+    "pieces",
     "said_in",
     "statements",
     "statements_of",
@@ -27,6 +28,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\"'`(\[]?[A-Z])")
 _JOINT = re.compile(r"(?:,\s+(?:and also|and|but|while|whereas)|;)\s+")
 _BEFORE = re.compile(f"(?:{_JOINT.pattern}|,\\s+)$")
 _AFTER = re.compile(f"{_JOINT.pattern}|,\\s+|\\s+")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _ENDS = frozenset(".!?")
 _LEAD = re.compile(r"[\w`][\w` /-]{0,30}:\s+(?=[^\s:][^:]*$)")
 _ENTRY = re.compile(r",\s+")
@@ -125,6 +127,11 @@ def said_in(line: str) -> tuple[str, ...]:
     return tuple(lead + line[start:end] for start, end, lead in _spans(line)) or (line,)
 
 
+def pieces(text: str) -> list[str]:
+    """A text in lines, and lines that say several things in statements; together they are it."""
+    return [piece for line in _LINES.findall(text) for piece in _pieces(line)]
+
+
 def one_by_one(op: Replace) -> list[Replace]:
     """The changes to a line that says several things, each alone, but for what is only left out.
 
@@ -218,6 +225,14 @@ def _chunks(text: str) -> tuple[str, list[str]]:
     return text[:starts], [text[a:b] for a, b in pairwise(ends)]
 
 
+def _pieces(line: str) -> list[str]:
+    head, chunks = _chunks(line)
+    if len(chunks) == 1:
+        return [line]
+    said = head + "".join(chunks)
+    return [head + chunks[0], *chunks[1:], line[len(said) :]]
+
+
 def _key(chunk: str) -> str:
     """A piece without how it is joined to the others."""
     said = _JOINT.sub("", chunk, count=1) if _JOINT.match(chunk) else chunk
@@ -232,5 +247,5 @@ def _joined(chunks: list[str]) -> str:
         if begins[:1] in {",", ";"}:
             text = text.rstrip(".") + begins
         else:
-            text += ("" if text[-1] in _ENDS else ".") + " " + begins.lstrip()
+            text += ("" if not text or text[-1] in _ENDS else ".") + " " + begins.lstrip()
     return text

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import content_words, count_words
+from regauge.refine.edits import content_words, count_words, said_in
 from regauge.refine.guards._copies import Copies
 from regauge.refine.guards._leaks import CaseText, Leaks
 from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
@@ -148,11 +148,20 @@ class Guard:
             return "it speaks to the model in another's name"
         new = [line for line in added.splitlines() if line.strip()]
         staying = [line.text for line in after.lines if line.text not in new]
+        had = {said for line in before.lines for said in said_in(line.text)}
         for line in new:
             rivals = staying
             if line.strip() in self._released:  # it stood beside others that a release had
                 rivals = [other for other in staying if other.strip() not in self._released]
-            clash = next((other for other in rivals if _contradicts(line, other)), None)
+            clash = next(
+                (
+                    said
+                    for other in rivals
+                    for said in said_in(other)
+                    if any(_contradicts(mine, said) for mine in said_in(line) if mine not in had)
+                ),
+                None,
+            )
             if clash is not None:
                 return f"it contradicts {clash.strip()!r}, which stays"
         return self._sections.contradiction(edit, _plainly_contradicts)

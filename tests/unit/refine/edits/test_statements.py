@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from regauge.refine.edits import (
     Anchor,
+    EditError,
     PromptText,
     Replace,
+    merged,
     one_by_one,
     said_in,
     statements,
@@ -116,6 +118,33 @@ def test_the_cure_in_a_rewritten_paragraph_comes_without_what_was_lost_beside_it
     rewritten = "You review manifests. Quote at most five findings. Say JSON only. Be kind."
     made = [one.text for one in one_by_one(Replace(Anchor(DENSE), rewritten))]
     assert made == [f"{DENSE} Say JSON only.", f"{DENSE} Be kind."]
+
+
+@given(base=SENTENCES, one=SENTENCES)
+def test_a_change_put_together_with_none_is_that_change(base: list[str], one: list[str]):
+    was, now = PromptText.of(" ".join(base)), PromptText.of(" ".join(one))
+    assert merged(was, now, was) == merged(was, was, now) == now
+
+
+@given(base=SENTENCES, first=st.integers(0, 4), second=st.integers(0, 4))
+def test_changes_of_two_statements_of_one_line_are_put_together_either_way(
+    base: list[str], first: int, second: int
+):
+    first, second = first % len(base), second % len(base)
+    assume(first != second)
+
+    def changed(*places: int) -> PromptText:
+        said = [f"Say {n}." if n in places else one for n, one in enumerate(base)]
+        return PromptText.of(" ".join(said))
+
+    made = merged(changed(), changed(first), changed(second))
+    assert made == merged(changed(), changed(second), changed(first)) == changed(first, second)
+
+
+def test_two_changes_of_one_statement_cannot_be_put_together():
+    texts = [PromptText.of(f"Be brief. Use {form}.") for form in ("JSON", "YAML", "XML")]
+    with pytest.raises(EditError, match="'Use JSON\\.' is changed twice"):
+        merged(*texts)
 
 
 @pytest.mark.parametrize(

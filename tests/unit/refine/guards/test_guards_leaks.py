@@ -203,6 +203,14 @@ def test_each_rule_says_what_it_objects_to(edit, says):
     assert bool(objection) == bool(says)
 
 
+def test_a_rule_contradicts_no_line_that_forbids_something_else_beside_what_it_says():
+    base = PromptText.of("Commit.\nfooter: lines of at most 72 characters, no signature\n{{diff}}")
+    edit = adding("body: lines of at most 72 characters", "Commit.")
+    guard = Guard(base, [], [], GuardPolicy())
+
+    assert not guard.objection(edit, base, apply(base, edit.ops))
+
+
 def test_two_lines_of_the_prompt_are_not_taken_out_at_once():
     from regauge.refine.edits import Edit
 

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.edits import PromptText
 from regauge.refine.loop import (
     AskProposals,
     Critique,
@@ -253,6 +254,26 @@ def test_what_an_edit_that_was_taken_back_was_for_fails_again():
 
     assert [edit.cluster.check for edit in state.accepted] == ["utc"]
     assert state.stop.reason == "improved"
+
+
+def test_an_edit_stays_when_another_one_of_the_same_line_is_taken_back():
+    line = "You help. Answer in prose. Give times in words."
+    cures = {"json": ("Answer in prose.", "Answer in JSON."), "utc": ("in words", "in UTC")}
+
+    def propose(state, action):
+        now = state.text.lines[0].text
+        made = now.replace(*cures[action.cluster.check])
+        return [] if state.taken_back else [replacing(now, made)]
+
+    def ok(text, case, check):
+        return cures.get(check, ("", ""))[1] in text and not (check == "json" and case in HOLDOUT)
+
+    here = world(PromptText.of(f"{line}\n{{{{input}}}}"), propose=propose, passes=ok)
+
+    state = here.run()
+
+    assert state.text.lines[0].text == line.replace("in words", "in UTC")
+    assert state.stop.proposal
 
 
 def test_an_edit_that_a_later_one_made_needless_is_taken_out():

@@ -155,6 +155,15 @@ def test_the_advice_is_written_as_the_prompt_is(
     assert becomes in [after(now, edit) for edit in edits if edit.strategy == strategy]
 
 
+def test_a_list_keeps_its_other_entries_when_one_is_replaced() -> None:
+    now = "You rate alerts.\nreason: no words, no names"
+    checks = {LIMIT.name: replace(LIMIT, advice="reason: at most 30 words")}
+    edits = propose_by_rules(prompt(now), cluster(), checks)
+    texts = [after(now, edit) for edit in edits]
+    assert now.replace("no words", "at most 30 words") in texts
+    assert all("no names" in text or "no words" in text for text in texts)
+
+
 def test_a_garbled_line_is_replaced_by_the_advice_it_is_made_of() -> None:
     letters = random.Random(3)
     garbled = " ".join("".join(letters.sample(w, len(w))) for w in LIMIT.advice.split())
