@@ -108,6 +108,13 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     github.say(7, "Something new.", by=ada, author_association="OWNER")
     repo.write("fixtures/labels/field_equals-severity.jsonl", text.replace("LEARNED", "CHANGED"))
     assert "all the same" in repo.regauge("refine", "verify", run.name, "--recompute")
+    # Nor of one that was cut off: it goes on with what it had heard.
+    trail = run / "trail.jsonl"
+    whole = trail.read_text()
+    trail.write_text("".join(whole.splitlines(keepends=True)[:-3]))
+    (run / "result.json").unlink()
+    repo.regauge("refine", "resume", run.name)
+    assert trail.read_text() == whole
 
 
 def test_a_marked_section_comes_back_as_a_whole_and_nothing_else_changes(repo: GateRepo):
@@ -177,7 +184,7 @@ def test_a_note_that_nobody_would_hear_and_a_mark_without_a_section_are_errors(r
     repo.write("notes.txt", "The labels mean nothing.\n")
     words = ("refine", NAME, "--feedback=notes.txt", "--proposers=rules")
     said = repo.regauge(*words, code=2)
-    assert "none of the proposers rules asks a model, so nobody would hear" in said
+    assert "none of the proposers asks a model, so nobody would hear" in said
     repo.edit(PROMPT, "'Severities:'", "'Levels:'")
     said = repo.regauge("refine", NAME, code=2)
     line = 1 + repo.read(PROMPT).split("\n").index("  - section: 'Levels:'")

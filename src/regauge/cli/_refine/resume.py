@@ -49,7 +49,7 @@ def resume_command(
         options = RunOptions.from_json(facts["options"])
         if budget_usd is not None:
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
-        refinement = Refinement(evals, evals.plan.cases, options)
+        refinement = Refinement(evals, evals.plan.cases, options, cut_off=run)
         refinement.check_key(os.environ)
         go_on = partial(refinement.resume, more_calls=max_calls)
         finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.atomic import write_whole
 from regauge.prompts import parse_prompt
-from regauge.refine.people import Heard
+from regauge.refine.conduct._hearing import keep_heard
 from regauge.refine.trail import TrailError
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ __all__ = ["as_it_was", "keep_known"]
 
 def keep_known(run: Run, subject: Subject) -> None:
     """Write down what the prompt said before and what people said of it; more is said later on."""
-    if subject.heard != Heard():
-        heard = json.dumps(subject.heard.to_json(), ensure_ascii=False, indent=1) + "\n"
-        write_whole(_heard(run), heard.encode())
+    keep_heard(run, subject.heard)
     text = json.dumps(list(subject.released), ensure_ascii=False, indent=1) + "\n"
     write_whole(_released(run), text.encode())
 
@@ -39,19 +37,12 @@ def as_it_was(subject: Subject, run: Run) -> Subject:
         source = run.before.read_bytes().decode()
         found: Any = json.loads(_released(run).read_text(encoding="utf-8"))
         released = tuple(str(text) for text in found)
-        path = _heard(run)
-        said: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-        heard = Heard() if said is None else Heard.from_json(said)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise TrailError(
             f"run {run.id} cannot be told again: what it kept of its prompt is not there: {error}"
         ) from error
     prompt = parse_prompt(source, path=subject.prompt.path)
-    return replace(subject, prompt=prompt, source=source, released=released, heard=heard)
-
-
-def _heard(run: Run) -> Path:
-    return run.directory / "heard.json"
+    return replace(subject, prompt=prompt, source=source, released=released)
 
 
 def _released(run: Run) -> Path:

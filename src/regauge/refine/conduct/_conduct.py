@@ -16,6 +16,7 @@ from regauge.refine.conduct._again import as_it_was, keep_known
 from regauge.refine.conduct._driver import drive
 from regauge.refine.conduct._estimate import Estimate
 from regauge.refine.conduct._finished import write_down
+from regauge.refine.conduct._hearing import heard_by, heard_of
 from regauge.refine.conduct._key import check_key
 from regauge.refine.evidence import least_trials
 from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls
@@ -57,6 +58,7 @@ class Refinement:
         memory: What earlier runs found.
         earlier: A run to tell again: the prompt, its releases and what people said are taken as
             they were then.
+        cut_off: A run to go on with: what people said is taken as it was then.
         heard: What people said of the prompt's answers, besides their labels.
     """
 
@@ -68,13 +70,12 @@ class Refinement:
         memory: Callable[[str], Memory] | Memory | None = None,
         *,
         earlier: Run | None = None,
+        cut_off: Run | None = None,
         heard: Heard | None = None,
     ) -> None:
         self._evals = evals
         self.options = options
         self.subject: Subject = subject_of(evals.project, planned, tracked=options.tracked)
-        if heard is not None:
-            self.subject = replace(self.subject, heard=self.subject.heard + heard)
         if earlier is not None:
             self.subject = as_it_was(self.subject, earlier)
         model = options.model or str(next(iter(self.subject.members.values())).suite.model)
@@ -83,11 +84,13 @@ class Refinement:
             options.proposers, ProposerContext(model=self.refiner, seed=options.seed)
         )
         critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
-        if heard is not None and heard.said and not critics:
-            raise UsageError(
-                f"none of the proposers {', '.join(self._proposers)} asks a model, so nobody would"
-                " hear what people said\n  fix: --proposers rules,model"
-            )
+        began = earlier or cut_off
+        known = (
+            heard_by(began)
+            if began is not None
+            else heard_of(evals.project, self.subject, heard, critics=bool(critics))
+        )
+        self.subject = replace(self.subject, heard=known)
         setting = setting_of(self.subject, options, critics=critics)
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
         earlier_edits = () if memory is None else edits_of_runs(evals.project)

@@ -1,6 +1,6 @@
 """Who proposes edits: rules, a model, examples, other packages."""
 
-from regauge.refine.edits import Anchor, Delete, Edit, Insert, Replace
+from regauge.refine.edits import Anchor, Delete, Edit, Insert, Replace, ReplaceSection
 from regauge.refine.proposers._asking import criticised, proposed
 from regauge.refine.proposers._examples import load_examples
 from regauge.refine.proposers._problem import (
@@ -28,6 +28,7 @@ __all__ = [
     "Proposer",
     "ProposerContext",
     "Replace",
+    "ReplaceSection",
     "Shown",
     "criticised",
     "load_examples",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regauge.refine.workbench._goals import DeclaredGoal, bound_goals, declared_goals
+from regauge.refine.workbench._people import labels_for
 from regauge.refine.workbench._setting import RunOptions, setting_of
 from regauge.refine.workbench._subject import Subject, subject_of
 from regauge.refine.workbench._workbench import SuiteBench, outcomes_of
@@ -14,6 +15,7 @@ __all__ = [
     "SuiteBench",
     "bound_goals",
     "declared_goals",
+    "labels_for",
     "outcomes_of",
     "setting_of",
     "subject_of",

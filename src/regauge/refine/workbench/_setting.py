@@ -17,19 +17,16 @@ from regauge.refine.loop import Setting, floor_calls
 from regauge.refine.people import heard_in_words
 from regauge.refine.workbench._case_text import case_text
 from regauge.refine.workbench._goals import DeclaredGoal
-from regauge.refine.workbench._hints import hints_of
-from regauge.refine.workbench._subject import Subject, cases_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from regauge.digests import JSON
     from regauge.judges import Judge
-    from regauge.refine.people import Evidence
+    from regauge.refine.workbench._subject import Subject
 
 __all__ = [
     "RunOptions",
-    "hints_for",
     "public_of",
     "setting_of",
 ]
@@ -146,20 +143,6 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         limits = replace(policy.limits, calls=calls)
         setting = replace(setting, policy=replace(policy, limits=limits))
     return setting
-
-
-def hints_for(
-    subject: Subject, setting: Setting, *, show_goldens: bool = False
-) -> tuple[Evidence, ...]:
-    """What people said of a prompt's answers, as far as proposers may know of it."""
-    return hints_of(
-        subject.heard.said,
-        cases_of(subject.members, "train"),
-        cases_of(subject.members, "holdout"),
-        public=(setting.base.whole, *public_of(subject, setting.checks.values())),
-        policy=setting.policy.guard,
-        show_goldens=show_goldens,
-    )
 
 
 def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:

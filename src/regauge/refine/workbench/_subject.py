@@ -16,7 +16,7 @@ from regauge.prompts import (
     version_records,
 )
 from regauge.refine.edits import PromptText
-from regauge.refine.people import Heard, labels_of
+from regauge.refine.people import Heard
 from regauge.refine.proposers import load_examples
 
 if TYPE_CHECKING:
@@ -125,13 +125,7 @@ def subject_of(
             project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
             golden=[one.case.id for one in planned],
         ),
-        heard=Heard(said=labels_of(project, _judges(members), cases_of(members, "train"))),
     )
-
-
-def _judges(members: Mapping[str, Member]) -> list[str]:
-    """All judges, those that only inform among them: people may have labelled for each."""
-    return list(dict.fromkeys(judge.name for one in members.values() for judge in one.suite.judges))
 
 
 def cases_of(members: Mapping[str, Member], split: str) -> dict[str, GoldenCase]:

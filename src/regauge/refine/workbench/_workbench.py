@@ -14,7 +14,7 @@ from regauge.refine.evidence import CheckOutcome, Outcome
 from regauge.refine.loop import Critiqued, Interrupted, Proposed, Spent, TrialsDone
 from regauge.refine.proposers import criticised, problem_of, proposed
 from regauge.refine.proposers._asking import NoCallsLeftError
-from regauge.refine.workbench._setting import hints_for
+from regauge.refine.workbench._people import hints_for
 from regauge.refine.workbench._suite import verify_by_gate
 from regauge.runner import Draw, PlannedCase, Question
 
