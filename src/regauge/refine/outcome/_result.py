@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.gate import NONE_DRAWN, Count
-from regauge.refine.evidence import better_p, gain_of, variance_of
-from regauge.refine.loop import calls_max, calls_wanted, fresh_steadiness
-from regauge.refine.memory import changed_lines, fates_of
+from regauge.gate import NONE_DRAWN
+from regauge.refine.evidence import variance_of
+from regauge.refine.loop import calls_max, calls_wanted
+from regauge.refine.memory import fates_of
+from regauge.refine.outcome._changes import change_of, counted, failing
 from regauge.refine.outcome._goals import criteria_of, goals_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine.edits import PromptText
     from regauge.refine.evidence import Cluster, Tally, Variance
-    from regauge.refine.loop import Accepted, Setting, State
+    from regauge.refine.loop import Setting, State
     from regauge.refine.outcome._apply import Revision
     from regauge.refine.trail import Event
     from regauge.refine.workbench import Subject
@@ -74,7 +75,7 @@ def result_of(
             "max": setting.policy.limits.holdout_looks,
         },
         "changes": [
-            _change(setting, state, one, before)
+            change_of(setting, state, one, before)
             for one, before in zip(
                 state.accepted,
                 (setting.base, *(one.text for one in state.accepted)),
@@ -116,11 +117,11 @@ def result_of(
         "warnings": began.get("warnings", []),
         "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
         "unverified": _unverified(run, setting, state),
-        "open": [{**_failing(cluster), **_moved(state, cluster)} for cluster in state.open],
-        "spared": [_failing(cluster) for cluster in state.spared],
-        "flaky": [_failing(cluster) for cluster in state.flaky],
+        "open": [{**failing(cluster), **_moved(state, cluster)} for cluster in state.open],
+        "spared": [failing(cluster) for cluster in state.spared],
+        "flaky": [failing(cluster) for cluster in state.flaky],
         "questions": [
-            {**_failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
+            {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
             for cluster, critique in state.questions
         ],
         "spent": {
@@ -163,8 +164,8 @@ def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | No
                 "check": one.cluster.check,
                 "strategy": one.edit.strategy,
                 "added": one.edit.added,
-                "before": _counted(one.before),
-                "after": _counted(one.after),
+                "before": counted(one.before),
+                "after": counted(one.after),
                 "p": one.p,
             }
             for one in edits
@@ -181,75 +182,6 @@ def _moved(state: State, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _failing(cluster: Cluster) -> dict[str, Any]:
-    return {
-        "check": cluster.check,
-        "code": cluster.code,
-        "failures": cluster.failures,
-        "trials": cluster.trials,
-        "cases": list(cluster.failing),
-    }
-
-
-def _change(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
-    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
-    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
-    evidence: dict[str, Any] = {}
-    for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
-        evidence[split] = {
-            "before": _of_cases(state.tally, base, cases, check),
-            "after": _of_cases(state.fresh, new, cases, check),
-        }
-    cases = (*setting.train, *setting.holdout)
-    added, removed = changed_lines(before, one.text)
-    return {
-        **_failing(one.cluster),
-        "strategy": one.edit.strategy,
-        "proposer": one.edit.proposer,
-        "rationale": one.edit.rationale,
-        "added": added,
-        "removed": removed,
-        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
-        "chosen_by": {
-            "before": _counted(one.before),
-            "after": _counted(one.after),
-            "p": one.p,
-            "effect": one.effect,
-        },
-        "fresh": evidence,
-        "redrawn": _redrawn(setting, state, check),
-        "steadier": _steadier(setting, state, one),
-        "fresh_p": better_p(state.fresh, new, base, cases, check),
-    }
-
-
-def _steadier(setting: Setting, state: State, one: Accepted) -> dict[str, Any] | None:
-    """How much less verdicts vary, of an edit that is there to make them steady."""
-    if not one.cluster.unsteady:
-        return None
-    found = fresh_steadiness(setting, state, one)
-    return None if found is None else found.numbers()
-
-
-def _of_cases(tally: Tally, text: str, cases: Sequence[str], check: str) -> dict[str, int]:
-    drawn = sum(tally.check(text, case, check).trials > 0 for case in cases)
-    return {**_counted(tally.over(text, cases, check)), "cases": drawn}
-
-
-def _redrawn(setting: Setting, state: State, check: str) -> dict[str, Any] | None:
-    """Both texts on the same cases, drawn anew: what the p-value is about."""
-    cases = (*setting.train, *setting.holdout)
-    gain = gain_of(state.fresh, state.text.digest, setting.base.digest, cases, check)
-    if gain is None:
-        return None
-    return {
-        "before": {**_counted(gain.before), "cases": gain.cases},
-        "after": {**_counted(gain.after), "cases": gain.cases},
-        "gain": round(gain.mean, 4),
-        "interval": [round(gain.low, 4), round(gain.high, 4)],
-    }
-
-
 def _suite(
     setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
@@ -262,7 +194,7 @@ def _suite(
     def whole(tally: Tally, text: str) -> dict[str, int]:
         counts = [tally.whole(text, case) for case in cases]
         drawn = sum(count.trials > 0 for count in counts)
-        return {**_counted(sum(counts, NONE_DRAWN)), "cases": drawn}
+        return {**counted(sum(counts, NONE_DRAWN)), "cases": drawn}
 
     return {
         "decision": str(said[-1]["event"]).removeprefix("suite-"),
@@ -312,7 +244,3 @@ def _revision(subject: Subject, state: State, revision: Revision | None) -> dict
         "lines_removed": sum(line.startswith("- ") for line in body),
         "growth": round(state.text.size / max(1, subject.text.size) - 1, 4),
     }
-
-
-def _counted(count: Count) -> dict[str, int]:
-    return {"passed": count.passed, "trials": count.trials}
