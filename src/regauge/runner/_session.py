@@ -43,10 +43,6 @@ __all__ = ["EvalSession"]
 _PROGRESS_EVERY_S = 10.0
 
 
-def _not_waiting(progress: Progress) -> None:
-    """What is done while an answer is awaited that is recorded."""
-
-
 class EvalSession:
     """Turns evals into judged trials.
 
@@ -122,7 +118,11 @@ class EvalSession:
         return self.plan
 
     def _stretches_of(self, plan: Plan) -> Stretches:
-        return Stretches(plan.cases, make=self._result, ready=self._recorded)
+        return Stretches(
+            plan.cases,
+            make=lambda planned: self._result(planned, waiting=lambda _: None),
+            ready=self._recorded,
+        )
 
     @contextmanager
     def running(self, *, meanwhile: Callable[[], None] = lambda: None) -> Generator[None]:
@@ -260,9 +260,7 @@ class EvalSession:
             return asyncio.run(self._trials.ask(draw))
         return AskedTrial(answer=self._trials.find(draw), said={})
 
-    def _result(
-        self, planned: PlannedCase, waiting: Callable[[Progress], None] = _not_waiting
-    ) -> EvalResult:
+    def _result(self, planned: PlannedCase, waiting: Callable[[Progress], None]) -> EvalResult:
         trials = tuple(
             [self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)]
         )
