@@ -1,6 +1,7 @@
 """The loop without I/O: `wanted` says what a state asks for, `advance` what follows.
 
-`_state.py` holds its values, `_steps.py` what follows while edits are sought, `_course.py` what
+`_state.py` says where a run stands, `_findings.py` holds what it found, and `_actions.py` what a
+state asks for and is told. `_steps.py` is what follows while edits are sought, `_course.py` what
 comes next when one is found or given up, `_verification.py` what follows once they were accepted
 and `_stack.py` which of several the gate refuses. `_steadying.py` is about flaky checks.
 `_plan.py` says which trials are asked for, `_budget.py` whether they can be paid. `_candidates.py`
