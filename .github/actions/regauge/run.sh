@@ -23,6 +23,7 @@ budget="$(word INPUT_BUDGET)"
 model="$(word INPUT_MODEL)"
 named="$(word INPUT_PROMPT)"
 redraw="$(word INPUT_REDRAW)"
+feedback_pr="$(word INPUT_FEEDBACK_PR)"
 # What people wrote, on one line; it follows a `=`, so it may begin as it likes.
 reason="${INPUT_JUDGE_CHANGE_ACCEPTED:-}"
 reason="${reason//[$'\n\r\t']/ }"
@@ -67,6 +68,7 @@ baseline)
     ;;
 refine)
     ((${#prompts[@]})) || refuse "the input PROMPT names no prompt to refine"
+    [[ -z "$feedback_pr" ]] || common+=("--feedback-pr=$feedback_pr")
     for prompt in "${prompts[@]}"; do
         "$python" -m regauge refine "$prompt" --pr "${common[@]}" || code=$?
     done
