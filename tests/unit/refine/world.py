@@ -84,6 +84,7 @@ class World:
         says: What the gate says instead of deciding.
         refuses: Whether the gate refuses a text, whatever its trials say.
         told: What to answer instead at the n-th action, such as an interruption.
+        says_of: Whether a check says anything of a case.
     """
 
     setting: Setting
@@ -95,6 +96,7 @@ class World:
     says: SuiteSaid | None = None
     refuses: Callable[[str], bool] = lambda _: False
     told: dict[int, Interrupted] = field(default_factory=dict)
+    says_of: Callable[[str, str], bool] = lambda *_: True
     usd: float = 0.0
     seconds: float = 0.0
     actions: int = 0
@@ -149,6 +151,7 @@ class World:
         said = tuple(
             CheckOutcome(check=check, passed=ok, code="" if ok else "missing")
             for check in LINES
+            if self.says_of(case, check)
             for ok in [self.passes(text.whole, case, check)]
         )
         return Outcome(text=text.digest, case=case, trial=trial, checks=said, answer=case)

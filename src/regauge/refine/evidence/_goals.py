@@ -27,6 +27,7 @@ __all__ = [
 
 Standing = Literal["met", "missed", "unsettled"]
 
+_ROOM = 2
 # No goal takes more trials than these: it is as good as certainty.
 _TRIALS_MAX = 1_000_000
 
@@ -170,14 +171,17 @@ def least_trials(pass_rate: float) -> int:
 
 
 def trials_to_settle(found: Reached) -> int:
-    """How many trials of all cases would meet a goal, if further ones pass as often as so far.
+    """How many trials of all cases may well settle a goal.
 
-    Returns:
-        0 when so many pass that more trials would not meet it.
+    They meet it if further ones pass about as often as so far, with room for some bad luck.
     """
     count, wanted = found.count, found.goal.pass_rate
-    rate = (count.passed + 0.5) / (count.trials + 0.5)
-    return _trials_at(rate, wanted) if rate > wanted else 0
+    room = _ROOM * least_trials(wanted)
+    if not count.trials or count.rate <= wanted:
+        return room
+    rate = (count.passed + 1) / (count.trials + 2)
+    unlucky = _trials_at(rate, wanted) if rate > wanted else room
+    return min(unlucky, max(room, _trials_at(count.rate, wanted)))
 
 
 def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:

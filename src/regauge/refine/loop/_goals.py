@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.refine.evidence import least_trials, reached, trials_to_settle
+from regauge.refine.evidence import least_trials, passed_all, reached, trials_to_settle
 from regauge.refine.loop._actions import Draws, RunTrials
 from regauge.refine.loop._budget import calls_left, repair_calls
 from regauge.refine.loop._findings import Note
@@ -113,36 +113,55 @@ def settle(setting: Setting, state: State) -> RunTrials:
     While failures wait for it, only of goals that may turn out to allow them. Goals that take few
     trials come first. Trials are dealt evenly: none is drawn because of what another one said.
     """
-    test = setting.policy.test
-    tally = state.fresh if state.accepted else state.tally
     aside = 0 if state.accepted else repair_calls(setting)
     room = calls_left(setting, state) - aside
-    text, plans = state.text, list[dict[str, int]]()
-    for found in standings(setting, state, revised=bool(state.accepted)):
-        total, cases = trials_to_settle(found), found.goal.cases
-        each = -(-total // len(cases)) if cases else 0
-        if found.standing != "unsettled" or not 0 < each <= _TRIALS_OF_A_CASE:
-            continue
-        waits = state.open and not state.accepted
-        if waits and not any(_speaks_of(found.goal, cluster) for cluster in state.open):
-            continue
-        # The gate will compare with as many trials of held-out cases.
-        least = {} if state.accepted else dict.fromkeys(setting.holdout, test.baseline_trials)
-        plans.append({
-            case: max(0, max(each, least.get(case, 0)) - tally.trials(text.digest, case))
-            for case in cases
-        })  # fmt: skip
+    waiting = () if state.accepted else state.open
+    plans = [
+        _lacking(setting, state, found)
+        for found in standings(setting, state, revised=bool(state.accepted))
+        if found.standing == "unsettled" and (not waiting or _may_allow(found, waiting))
+    ]
     more: dict[str, int] = {}
     for plan in sorted(plans, key=lambda plan: sum(plan.values())):
         both = {case: max(more.get(case, 0), plan.get(case, 0)) for case in {**more, **plan}}
         if sum(both.values()) <= room:
             more = both
+    text, tally = state.text, state.fresh if state.accepted else state.tally
     numbers = [
         (case, tally.next_trial(text.digest, case) + n)
         for case, trials in more.items()
         for n in range(trials)
     ]
     return RunTrials(draws=(Draws(text=text, trials=tuple(numbers)),))
+
+
+def _lacking(setting: Setting, state: State, found: Reached) -> dict[str, int]:
+    """How many trials each case of a goal lacks; none where the goal stays out of reach.
+
+    Cases on which its checks keep silent tell nothing, so they are drawn no further.
+    """
+    text, tally = state.text.digest, state.fresh if state.accepted else state.tally
+    goal = found.goal
+    undrawn = [case for case in goal.cases if not tally.trials(text, case)]
+    drawn = len(goal.cases) - len(undrawn)
+    spoken_of = found.cases / drawn if drawn else 1.0
+    telling = found.cases + round(len(undrawn) * spoken_of)
+    if least_trials(goal.pass_rate) > _TRIALS_OF_A_CASE * telling:
+        return {}
+    each = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(found) // telling))
+    # The gate will compare with as many trials of held-out cases.
+    least = 0 if state.accepted else setting.policy.test.baseline_trials
+    silent = {
+        case
+        for case in goal.cases
+        if case not in undrawn and not passed_all(goal.checks, tally.since(text, case, 0)).trials
+    }
+    return {
+        case: max(0, max(each, least if case in held_out else 0) - tally.trials(text, case))
+        for held_out in [frozenset(setting.holdout)]
+        for case in goal.cases
+        if case not in silent
+    }
 
 
 def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
@@ -161,6 +180,12 @@ def _while_searching(setting: Setting, state: State, goal: Goal) -> Reached:
 def _numbers(found: Sequence[Reached]) -> dict[str, int]:
     kinds: tuple[Standing, ...] = ("met", "missed", "unsettled")
     return {kind: sum(one.standing == kind for one in found) for kind in kinds}
+
+
+def _may_allow(found: Reached, clusters: Sequence[Cluster]) -> bool:
+    """Whether a goal speaks of failures, and passes often enough that it may be met with them."""
+    often = found.count.trials and found.count.rate > found.goal.pass_rate
+    return bool(often) and any(_speaks_of(found.goal, cluster) for cluster in clusters)
 
 
 def _speaks_of(goal: Goal, cluster: Cluster) -> bool:

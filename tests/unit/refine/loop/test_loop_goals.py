@@ -115,9 +115,22 @@ def test_more_trials_settle_a_goal_and_are_dealt_evenly():
     (found,) = standings(here.setting, state, revised=True)
     assert found.standing == "met"
     trials = {case: state.fresh.trials(state.text.digest, case) for case in (*TRAIN, *HOLDOUT)}
-    assert min(trials.values()) == -(-35 // 12)
+    assert set(trials.values()) == {-(-2 * 35 // 12)}, "twice the fewest that can, for bad luck"
     assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
     assert not [trial for *_, trial in here.drawn if trial < 0]
+
+
+def test_cases_on_which_a_check_keeps_silent_are_drawn_no_further():
+    spoken_of = (*TRAIN[:3], HOLDOUT[0])
+
+    here = world(HEALTHY, goals=(goal("utc", 0.8),))
+    here.says_of = lambda case, check: check != "utc" or case in spoken_of
+    state = here.run()
+
+    assert state.stop.reason == "goal-met"
+    trials = {case: state.tally.trials(HEALTHY.digest, case) for case in TRAIN}
+    assert {trials[case] for case in TRAIN if case not in spoken_of} == {2}
+    assert min(trials[case] for case in TRAIN[:3]) >= 4
 
 
 def test_a_goal_that_cannot_be_paid_stays_unsettled():
