@@ -1,8 +1,9 @@
 """How well the refinement loop repairs prompts, on simulated tasks whose true quality is known.
 
-    python benchmarks/refine.py [--task incidents tickets invoices | MODULE | FILE.py]
-                                [--scenario single double ...] [--by rules model rules+model]
-                                [--runs 60] [--jobs 2] [--json] [--failures]
+    python benchmarks/refine.py [--task incidents tickets invoices manifests commits]
+                                [--task MODULE | FILE.py] [--scenario single double ...]
+                                [--by rules model rules+model] [--runs 60] [--jobs 2]
+                                [--json] [--failures]
 
 The loop, its guards, its tests and the gate are the product's; only answers and proposals are made
 up. Each run is a prompt with seeded faults (or none), 20 train cases, 10 holdout cases and at most
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from benchmarks.refine_tasks._bench import By, Row
 
 TASKS = ("incidents", "tickets", "invoices")
+# Whose prompts weave their instructions together: in a paragraph, in lists.
+WOVEN = ("manifests", "commits")
 # Whose cases differ in what they are about, so that an edit can be too narrow.
 GROUPED = ("tickets", "invoices")
 
@@ -120,7 +123,7 @@ def one(job: tuple[str, str, By, int]) -> tuple[Row, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--task", nargs="+", default=TASKS)
+    parser.add_argument("--task", nargs="+", default=TASKS + WOVEN)
     parser.add_argument("--scenario", nargs="+", choices=tuple(SCENARIOS), default=tuple(SCENARIOS))
     parser.add_argument("--by", nargs="+", default=("rules", "model"))
     parser.add_argument("--runs", type=int)

@@ -110,6 +110,7 @@ class SimulatedTask:
         spread: Standard deviation of the ease of cases, in log odds.
         near: The share of train cases from the first three groups, and of other cases from others.
         golden: Makes the expected answer of a case from its id and a token of its own.
+        units: What stands between two texts that instructions are looked for in, one by one.
         unfixable: Requirements that no prompt can raise, and how often they are met.
         flips: The share of judgements that come out the wrong way.
     """
@@ -125,6 +126,7 @@ class SimulatedTask:
     groups: tuple[str, ...] = ("all",)
     spread: float = 0.0
     near: float = 0.5
+    units: str = r"\n"
     unfixable: dict[str, float] = field(default_factory=dict)
     flips: float = 0.0
 
@@ -203,7 +205,7 @@ class SimulatedTask:
         """For every requirement how well the text asks for it, and for which groups (None: all)."""
         if prompt in self._known:
             return self._known[prompt]
-        lines = prompt.splitlines()
+        lines = re.split(self.units, prompt)
         section = ""
         placed: list[tuple[str, str]] = []
         for line in lines:

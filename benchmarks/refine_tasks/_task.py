@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Task", "load_task", "with_faults"]
 
-_OWN = ("incidents", "tickets", "invoices")
+_OWN = ("incidents", "tickets", "invoices", "manifests", "commits")
 
 
 class GoldenCase(Protocol):
