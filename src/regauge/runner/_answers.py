@@ -102,13 +102,18 @@ class Answers:
 
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
         """Whether `find` would find an answer."""
-        if self.committed(planned.suite.prompt.name, key):
+        if self._mode != "all" and key in self.file(planned.suite.prompt.name):
             return True
         return (self._mode != "all" or self._session is not None) and (key in self._local())
 
-    def committed(self, file: str, key: RecordingKey) -> bool:
-        """Whether `find` would find an answer that is in the committed recordings."""
-        return self._mode != "all" and key in self.file(file)
+    def committed(self, planned: PlannedCase) -> bool:
+        """Whether `find` would find answers to all trials of a case in the recordings."""
+        if planned.error is not None or self._mode == "all":
+            return False
+        file = self.file(planned.suite.prompt.name)
+        return all(
+            RecordingKey(planned.digest, trial) in file for trial in range(planned.suite.trials)
+        )
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""

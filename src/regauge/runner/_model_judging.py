@@ -18,7 +18,7 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
-from regauge.judges import Measurement, MemoisedJudge, criterion_of
+from regauge.judges import Measurement, criterion_of
 from regauge.recordings import MeasurementLine
 from regauge.runner._call_totals import CallTotals
 from regauge.runner._judge_calls import RunCalls
@@ -27,9 +27,9 @@ from regauge.runner._trial import JudgedVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from typing import Any
+    from typing import Any, TypeGuard
 
-    from regauge.judges import ModelJudge, Verdict
+    from regauge.judges import MemoisedJudge, ModelJudge, Verdict
     from regauge.providers import Completion
     from regauge.recordings import RecordingKey
     from regauge.runner._measurements import Measurements
@@ -90,7 +90,7 @@ class ModelJudging:
             self._prepared[id(judge)] = (judge, future)
         # Who stops waiting for it does not end it for the others.
         future.set_running_or_notify_cancel()
-        if isinstance(judge, MemoisedJudge):
+        if _is_memoised(judge):
             threading.Thread(
                 target=_prepare, args=(judge, future), name="regauge-prepare", daemon=True
             ).start()
@@ -107,7 +107,7 @@ class ModelJudging:
         suite, case = draw.planned.suite, draw.planned.case
         calls = RunCalls(judge=judge, draw=draw, ask=self._ask, counted=self._counted)
         try:
-            if isinstance(judge, MemoisedJudge):
+            if _is_memoised(judge):
                 verdict, totals = await self._measured(judge, draw, completion, calls)
             else:
                 verdict = _checked(judge, await judge.judge_with(completion, case, calls))
@@ -171,6 +171,11 @@ class ModelJudging:
             with aside:
                 await asyncio.wrap_future(prepared)
         prepared.result()
+
+
+def _is_memoised(judge: ModelJudge) -> TypeGuard[MemoisedJudge]:
+    # To ask `isinstance` of a protocol takes as long as to judge by a rule.
+    return hasattr(judge, "measure_with")
 
 
 def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import RegaugeError
-from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
@@ -16,6 +15,7 @@ from regauge.runner._embeddings import Embeddings
 from regauge.runner._lookahead import Lookahead
 from regauge.runner._measurements import Measurements
 from regauge.runner._missing_judgements import Misses
+from regauge.runner._one_loop import OneLoop
 from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._progress import Progress
 from regauge.runner._result import EvalResult
@@ -86,6 +86,7 @@ class EvalSession:
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
         self._lookahead: Lookahead[AskedTrial] | None = None
+        self._loop = OneLoop()
         self._closed = False
         self._trials = self._made_by(None)
 
@@ -121,7 +122,7 @@ class EvalSession:
         return Stretches(
             plan.cases,
             make=lambda planned: self._result(planned, waiting=lambda _: None),
-            ready=self._recorded,
+            ready=self.answers.committed,
         )
 
     @contextmanager
@@ -138,7 +139,9 @@ class EvalSession:
 
         draws = self.plan.asks
         if not draws or self.options.record == "none":
-            yield
+            asking = any(planned.suite.standings for planned in self.plan.cases)
+            with self._loop.shared() if asking else nullcontext():
+                yield
             return
         drawing = self._drawing()
         window = Window(drawing.ahead, fixed=self.options.ahead is not None)
@@ -257,7 +260,7 @@ class EvalSession:
                 draw, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
             )
         if draw.planned.suite.model_judges:
-            return asyncio.run(self._trials.ask(draw))
+            return self._loop.run(self._trials.ask(draw))
         return AskedTrial(answer=self._trials.find(draw), said={})
 
     def _result(self, planned: PlannedCase, waiting: Callable[[Progress], None]) -> EvalResult:
@@ -265,14 +268,6 @@ class EvalSession:
             [self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)]
         )
         return EvalResult(suite=planned.suite, case=planned.case, trials=trials)
-
-    def _recorded(self, planned: PlannedCase) -> bool:
-        """Whether the answers to all trials of a case are committed."""
-        name = planned.suite.prompt.name
-        return planned.error is None and all(
-            self.answers.committed(name, RecordingKey(planned.digest, number))
-            for number in range(planned.suite.trials)
-        )
 
     def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
         try:
