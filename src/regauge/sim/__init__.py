@@ -2,9 +2,9 @@
 
 See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over HTTP.
 
-`_answer.py` is the model as a pure function: `_layout.py` finds instruction and document in a
-prompt, `_instructions.py` what is asked, and `_compose.py` writes the answer. Judges and refiners
-are parts it plays, in `_roles.py`.
+`_answer.py` is the model as a pure function: `asked` finds instructions in a prompt and what they
+ask for, `document` reads what they are about, and `reply` writes the answer. Judges and refiners
+are parts it plays, in `judging` and `refining`.
 """
 
 from __future__ import annotations

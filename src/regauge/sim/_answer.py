@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
 from regauge.providers import Completion, Usage
-from regauge.sim._compose import compose
-from regauge.sim._document import read_document
-from regauge.sim._instructions import read_instructions
-from regauge.sim._layout import lay_out
-from regauge.sim._parameters import BadParameterError, read_parameters
-from regauge.sim._refusal import REFUSAL, asks_for_harm
 from regauge.sim._roles import play
 from regauge.sim._rules import CLERK_1, Dice, Rules
-from regauge.sim._tokens import count_message_tokens, count_tokens, cut
-from regauge.sim._words import stems
+from regauge.sim.asked import (
+    REFUSAL,
+    BadParameterError,
+    asks_for_harm,
+    lay_out,
+    read_instructions,
+    read_parameters,
+)
+from regauge.sim.document import read_document
+from regauge.sim.reply import compose
+from regauge.sim.text import count_message_tokens, count_tokens, cut, stems
 
 if TYPE_CHECKING:
     from regauge.providers import CompletionRequest, FinishReason
-    from regauge.sim._layout import Layout
-    from regauge.sim._parameters import Sampling
+    from regauge.sim.asked import Layout, Sampling
 
 __all__ = ["answer"]
 

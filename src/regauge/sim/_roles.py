@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from regauge.sim._refiner import refine
 from regauge.sim.judging import judge
+from regauge.sim.refining import refine
 
 if TYPE_CHECKING:
     from regauge.providers import CompletionRequest

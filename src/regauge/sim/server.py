@@ -7,9 +7,16 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 from regauge.errors import UsageError
-from regauge.sim._faults import FaultPlan, RateLimit, parse_faults, parse_rate
-from regauge.sim._http import Connection
-from regauge.sim._service import Counters, Service, SimServerOptions
+from regauge.sim.serving import (
+    Connection,
+    Counters,
+    FaultPlan,
+    RateLimit,
+    Service,
+    SimServerOptions,
+    parse_faults,
+    parse_rate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 
 import regauge.sim
 from regauge.prompts import Message
-from regauge.sim._classify import is_code
-from regauge.sim._http import _BadRequestError, _Incomplete, parse
-from regauge.sim._keys import read_keys
-from regauge.sim._labels import label_names, read_labels
-from regauge.sim._layout import lay_out
-from regauge.sim._limits import read_limits, read_sections
-from regauge.sim._quantities import quantities
 from regauge.sim._rules import CLERK_1, Dice
-from regauge.sim._times import find_moments, write_moment
+from regauge.sim.asked import lay_out, read_labels, read_limits
+from regauge.sim.asked._keys import read_keys
+from regauge.sim.asked._labels import label_names
+from regauge.sim.asked._limits import read_sections
+from regauge.sim.reply._classify import is_code
+from regauge.sim.serving._http import _BadRequestError, _Incomplete, parse
+from regauge.sim.text import find_moments, quantities, write_moment
 
-MODULES = sorted(m.name for m in pkgutil.iter_modules(regauge.sim.__path__, "regauge.sim."))
+MODULES = sorted(m.name for m in pkgutil.walk_packages(regauge.sim.__path__, "regauge.sim."))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._evidence import nearest, statements_of, supported
-from regauge.sim._keys import schema_of
-from regauge.sim._shapes import is_object
+from regauge.sim.asked import schema_of
+from regauge.sim.document import nearest, statements_of, supported
 from regauge.sim.judging._lists import Ruling, entries, rulings, steps
 from regauge.sim.judging._pairs import renamed, winner
 from regauge.sim.judging._reading import Sheet, listed, read_sheet
 from regauge.sim.judging._schema import choose, fill, graded, spread
 from regauge.sim.judging._score import CARRIED, Grade, grade, sway
+from regauge.sim.text import is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._evidence import figures, overlap, statements_of, supported, words_of
-from regauge.sim._shapes import is_object
-from regauge.sim._words import sentences
+from regauge.sim.document import figures, overlap, statements_of, supported, words_of
 from regauge.sim.judging._reading import joined, listed
 from regauge.sim.judging._score import CARRIED, sway
+from regauge.sim.text import is_object, sentences
 
 if TYPE_CHECKING:
     from regauge.sim._rules import Dice

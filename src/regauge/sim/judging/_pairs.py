@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._shapes import is_object
 from regauge.sim.judging._score import grade
+from regauge.sim.text import is_object
 
 if TYPE_CHECKING:
     from regauge.sim._rules import Dice

@@ -9,8 +9,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from regauge.sim._evidence import statements_of
-from regauge.sim._shapes import is_list, is_object
+from regauge.sim.document import statements_of
+from regauge.sim.text import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._shapes import is_list, is_object
+from regauge.sim.text import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

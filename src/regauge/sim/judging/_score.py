@@ -7,18 +7,18 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, assert_never
 
-from regauge.sim._document import read_document
-from regauge.sim._evidence import (
+from regauge.sim.document import (
     figures,
     likeness,
     overlap,
+    read_document,
     sections_of,
     statements_of,
     supported,
     without_figures,
     words_of,
 )
-from regauge.sim._words import count_words, sentences
+from regauge.sim.text import count_words, sentences
 
 if TYPE_CHECKING:
     from regauge.sim._rules import Dice

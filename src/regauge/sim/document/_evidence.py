@@ -10,10 +10,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from regauge.sim._document import plain
-from regauge.sim._quantities import NUMBER_WORDS
-from regauge.sim._shapes import is_list, is_object
-from regauge.sim._words import sentences, stems
+from regauge.sim.document._document import plain
+from regauge.sim.text import NUMBER_WORDS, is_list, is_object, sentences, stems
 
 __all__ = [
     "Finding",

@@ -6,21 +6,17 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._alert_facts import alert_facts, readable
-from regauge.sim._classify import evidence_of, rank
-from regauge.sim._extract import find_text, find_value, kind_of, lines_of
-from regauge.sim._labels import read_labels
-from regauge.sim._limits import Limits, read_limits
-from regauge.sim._summarise import shorten, summarise
-from regauge.sim._times import write_moment
-from regauge.sim._words import count_words, first_sentence, stems
+from regauge.sim.asked import Limits, read_labels, read_limits
+from regauge.sim.document import alert_facts, find_text, find_value, kind_of, lines_of, readable
+from regauge.sim.reply._classify import evidence_of, rank
+from regauge.sim.reply._summarise import shorten, summarise
+from regauge.sim.text import count_words, first_sentence, stems, write_moment
 
 if TYPE_CHECKING:
-    from regauge.sim._classify import Ranking
-    from regauge.sim._document import Document
-    from regauge.sim._instructions import Instructions
-    from regauge.sim._keys import Key
     from regauge.sim._rules import Dice
+    from regauge.sim.asked import Instructions, Key
+    from regauge.sim.document import Document
+    from regauge.sim.reply._classify import Ranking
 
 __all__ = ["choose_label", "clarity_of_limit", "json_values", "over_limit"]
 

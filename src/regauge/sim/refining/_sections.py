@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._refiner_desk import RULE
+from regauge.sim.refining._desk import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
 from regauge.sim._answer import answer
-from regauge.sim._faults import Bucket, Fault, FaultPlan, RateLimit
-from regauge.sim._http import HttpRequest, Reply
-from regauge.sim._parameters import BadParameterError, read_parameters
 from regauge.sim._rules import CLERK_1, Rules
-from regauge.sim._shapes import is_object
-from regauge.sim._wire import (
+from regauge.sim.asked import BadParameterError, read_parameters
+from regauge.sim.serving._faults import Bucket, Fault, FaultPlan, RateLimit
+from regauge.sim.serving._http import HttpRequest, Reply
+from regauge.sim.serving._wire import (
     WireError,
     chunks_of,
     completion_body,
@@ -24,6 +23,7 @@ from regauge.sim._wire import (
     models_body,
     read_request,
 )
+from regauge.sim.text import is_object
 
 if TYPE_CHECKING:
     from regauge.providers import CompletionRequest

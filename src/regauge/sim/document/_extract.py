@@ -6,12 +6,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.sim._times import duration_text, write_moment
-from regauge.sim._words import sentences, split_name, stems
+from regauge.sim.text import duration_text, sentences, split_name, stems, write_moment
 
 if TYPE_CHECKING:
-    from regauge.sim._document import Document, Event
-    from regauge.sim._keys import Key
+    from regauge.sim.asked import Key
+    from regauge.sim.document._document import Document, Event
 
 __all__ = ["KeyKind", "find_text", "find_value", "kind_of", "lines_of"]
 

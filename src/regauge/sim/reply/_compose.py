@@ -6,16 +6,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._document import Document, plain
-from regauge.sim._generic import generic_text
-from regauge.sim._runbook import compose_sections
-from regauge.sim._summarise import shorten
-from regauge.sim._values import choose_label, clarity_of_limit, json_values
-from regauge.sim._words import count_words
+from regauge.sim.document import Document, plain
+from regauge.sim.reply._generic import generic_text
+from regauge.sim.reply._runbook import compose_sections
+from regauge.sim.reply._summarise import shorten
+from regauge.sim.reply._values import choose_label, clarity_of_limit, json_values
+from regauge.sim.text import count_words
 
 if TYPE_CHECKING:
-    from regauge.sim._instructions import Instructions
     from regauge.sim._rules import Dice
+    from regauge.sim.asked import Instructions
 
 __all__ = ["compose"]
 

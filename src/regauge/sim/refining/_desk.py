@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.sim._shapes import is_list, is_object
-from regauge.sim._words import stems
+from regauge.sim.text import is_list, is_object, stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,22 +8,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._keys import Key, key_words, read_keys
-from regauge.sim._labels import Label, label_names, read_labels, shots_in_text
-from regauge.sim._limits import (
-    Limits,
-    Section,
-    read_limits,
-    read_sections,
-    time_format,
-)
-from regauge.sim._tokens import count_tokens
+from regauge.sim.asked._keys import Key, key_words, read_keys
+from regauge.sim.asked._labels import Label, label_names, read_labels, shots_in_text
+from regauge.sim.asked._limits import Limits, Section, read_limits, read_sections, time_format
+from regauge.sim.text import count_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.sim._layout import Layout, Shot
+    from regauge.sim.asked._layout import Layout, Shot
 
 __all__ = ["Instructions", "read_instructions"]
 

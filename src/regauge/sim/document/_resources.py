@@ -7,10 +7,10 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._words import stems
+from regauge.sim.text import stems
 
 if TYPE_CHECKING:
-    from regauge.sim._alert_facts import AlertFacts
+    from regauge.sim.document._alert_facts import AlertFacts
 
 __all__ = ["Resource", "resources_of"]
 
@@ -43,7 +43,7 @@ def _known() -> tuple[Resource, ...]:
     """All kinds; the last is the general one, which names nothing."""
     import yaml
 
-    text = resources.files("regauge.sim").joinpath("_resources.yml").read_text("utf-8")
+    text = resources.files("regauge.sim.document").joinpath("_resources.yml").read_text("utf-8")
     kinds: list[dict[str, Any]] = yaml.safe_load(text)
     return tuple(
         Resource(

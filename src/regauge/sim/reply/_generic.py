@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._alert_facts import alert_facts
-from regauge.sim._extract import lines_of
-from regauge.sim._runbook import loose_runbook
-from regauge.sim._summarise import summarise
-from regauge.sim._values import clarity_of_limit, over_limit
-from regauge.sim._words import sentences, split_name, stems
+from regauge.sim.document import alert_facts, lines_of
+from regauge.sim.reply._runbook import loose_runbook
+from regauge.sim.reply._summarise import summarise
+from regauge.sim.reply._values import clarity_of_limit, over_limit
+from regauge.sim.text import sentences, split_name, stems
 
 if TYPE_CHECKING:
-    from regauge.sim._document import Document
-    from regauge.sim._instructions import Instructions
     from regauge.sim._rules import Dice
+    from regauge.sim.asked import Instructions
+    from regauge.sim.document import Document
 
 __all__ = ["generic_text"]
 

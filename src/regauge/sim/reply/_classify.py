@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._quantities import Quantity, closeness, quantities
-from regauge.sim._words import stems
+from regauge.sim.text import Quantity, closeness, quantities, stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.sim._labels import Clause, Label
-    from regauge.sim._layout import Shot
+    from regauge.sim.asked import Clause, Label, Shot
 
 __all__ = ["Evidence", "Ranking", "evidence_of", "rank"]
 

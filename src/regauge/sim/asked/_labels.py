@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._layout import Shot
-from regauge.sim._quantities import Quantity, quantities, without_quantities
-from regauge.sim._words import stems
+from regauge.sim.asked._layout import Shot
+from regauge.sim.text import Quantity, quantities, stems, without_quantities
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -13,11 +13,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.sim._keys import schema_of
-from regauge.sim._refiner_desk import RULE, Desk, json_list
-from regauge.sim._refiner_sections import section_anew
-from regauge.sim._shapes import is_list, is_object
-from regauge.sim._words import stems
+from regauge.sim.asked import schema_of
+from regauge.sim.refining._desk import RULE, Desk, json_list
+from regauge.sim.refining._sections import section_anew
+from regauge.sim.text import is_list, is_object, stems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from regauge.sim._quantities import NUMBER_WORDS
+from regauge.sim.text import NUMBER_WORDS
 
 __all__ = ["Limits", "Section", "read_limits", "read_sections", "time_format"]
 

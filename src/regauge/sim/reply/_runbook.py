@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Literal
 
-from regauge.sim._alert_facts import AlertFacts, alert_facts, readable
-from regauge.sim._document import plain
-from regauge.sim._extract import lines_of
-from regauge.sim._resources import resources_of
-from regauge.sim._summarise import summarise
-from regauge.sim._words import split_name, stems
+from regauge.sim.document import AlertFacts, alert_facts, lines_of, plain, readable, resources_of
+from regauge.sim.reply._summarise import summarise
+from regauge.sim.text import split_name, stems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.sim._document import Document
-    from regauge.sim._limits import Limits, Section
+    from regauge.sim.asked import Limits, Section
+    from regauge.sim.document import Document
 
 __all__ = ["compose_sections", "is_alert", "loose_runbook"]
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.sim._labels import label_names
-from regauge.sim._shapes import is_list, is_object
+from regauge.sim.asked._labels import label_names
+from regauge.sim.text import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim._document import plain
-from regauge.sim._words import split_name
+from regauge.sim.document._document import plain
+from regauge.sim.text import split_name
 
 if TYPE_CHECKING:
-    from regauge.sim._document import Document
+    from regauge.sim.document._document import Document
 
 __all__ = ["AlertFacts", "alert_facts"]
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from regauge.sim._shapes import is_list, is_object
-from regauge.sim._times import Moment, find_moments
+from regauge.sim.text import Moment, find_moments, is_list, is_object
 
 __all__ = ["Document", "Event", "Field", "plain", "read_document"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.sim._shapes import is_list, is_object
+from regauge.sim.text import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
