@@ -163,10 +163,12 @@ class RecordingsFile:
         with rewriting(self.path, fix=_UNWRITABLE):
             lines = _read(self.path)
             changed = sum(lines.pop(key, None) is not None for key in self._removed)
-            changed += sum(
-                self._put(lines, recording, replace=replace)
-                for recording, replace in self._added.values()
-            )
+            for key, (recording, replace) in self._added.items():
+                if key not in lines:
+                    lines[key] = self._lines[key]  # encoded already
+                    changed += 1
+                else:
+                    changed += self._put(lines, recording, replace=replace)
             ordered = sorted(lines.values(), key=_order)
             content = b"".join([line.raw + b"\n" for line in ordered])
             before = self.path.read_bytes() if self.path.exists() else b""
