@@ -3,9 +3,10 @@
 `_state.py` says where a run stands, `_findings.py` holds what it found, and `_actions.py` what a
 state asks for and is told. `_steps.py` is what follows while edits are sought, `_course.py` what
 comes next when one is found or given up, `_verification.py` what follows once they were accepted
-and `_stack.py` which of several the gate refuses. `_steadying.py` is about flaky checks.
-`_plan.py` says which trials are asked for, `_budget.py` whether they can be paid. `_candidates.py`
-takes proposals apart and ranks them, `_localise.py` finds out which sentence carries which check.
+and `_stack.py` which of several the gate refuses. `_simplify.py` takes out what is needless, and
+`_steadying.py` is about flaky checks. `_plan.py` says which trials are asked for, `_budget.py`
+whether they can be paid. `_candidates.py` takes proposals apart and ranks them, `_localise.py`
+finds out which sentence carries which check.
 """
 
 from __future__ import annotations

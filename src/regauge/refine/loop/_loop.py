@@ -14,7 +14,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine.loop import _budget, _goals, _localise, _plan, _steadying, _steps, _verification
+from regauge.refine.loop import (
+    _budget,
+    _goals,
+    _localise,
+    _plan,
+    _simplify,
+    _steadying,
+    _steps,
+    _verification,
+)
 from regauge.refine.loop._actions import (
     Action,
     AskCritique,
@@ -156,7 +165,7 @@ _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], S
     "propose": (Proposed, _steps.after_proposals),
     "screen": (TrialsDone, _steps.after_screen),
     "confirm": (TrialsDone, _steps.after_confirm),
-    "simplify": (TrialsDone, _verification.after_simplify),
+    "simplify": (TrialsDone, _simplify.after_simplify),
     "holdout": (TrialsDone, _verification.after_holdout),
     "suite": (SuiteSaid, _verification.after_suite),
     "fresh": (TrialsDone, _verification.after_fresh),

@@ -12,7 +12,7 @@ from regauge.refine.loop._course import diagnosed, search_again, stop, tried
 from regauge.refine.loop._findings import Note, Stack
 from regauge.refine.loop._generality import FRESH_CASES, compared, either_side, fresh_p, generalises
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, settling, standings
-from regauge.refine.loop._plan import verification_phase, without
+from regauge.refine.loop._plan import verification_phase
 from regauge.refine.loop._stack import passed, passed_part, refused, trying
 from regauge.refine.loop._steadying import fresh_cases, is_steadier, steadier
 from regauge.refine.loop._steps import accept_best
@@ -32,14 +32,11 @@ __all__ = [
     "after_fresh",
     "after_holdout",
     "after_settle",
-    "after_simplify",
     "after_suite",
     "out_of",
 ]
 
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
-# An edit whose removal costs a check this much is needed.
-_NEEDED = 0.12
 # Fewer trials of the holdout say nothing for an edit or against it.
 _HOLDOUT_TRIALS = 4
 
@@ -88,32 +85,6 @@ def _not_settled(setting: Setting, state: State, reason: StopReason) -> State:
             f" about {wanted} calls more would settle it"
         )
     return stop(state, reason, text)
-
-
-def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
-    """Take an edit out that a later one has made needless."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
-    leaner = without(setting, state)
-    assert leaner is not None
-    index, text = leaner
-    edit = state.accepted[index]
-    check, cases = edit.cluster.check, edit.cluster.cases
-    less = state.tally.over(text.digest, cases, check)
-    now = state.tally.over(state.text.digest, cases, check)
-    needed = less.rate < now.rate - _NEEDED
-    note = Note(
-        event="kept" if needed else "simplified",
-        subject=text.digest,
-        text=f"without {edit.edit.strategy} for {check}: passed {less.passed} of {less.trials},"
-        f" with it {now.passed} of {now.trials}",
-        numbers=named(edit.edit),
-    )
-    if needed:
-        state = tried(state, text, "the edit is needed", "confirmed")
-        return _resumed(setting, state.noting(note))
-    rest = (*state.accepted[:index], *state.accepted[index + 1 :])
-    last = replace(rest[-1], text=text)
-    return _resumed(setting, state.noting(note, accepted=(*rest[:-1], last), text=text))
 
 
 def after_holdout(setting: Setting, state: State, told: TrialsDone) -> State:
