@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.refine_tasks._bench import By, Row
+    from benchmarks.refine_tasks._scenarios import Scenario
 
 TASKS = ("incidents", "tickets", "invoices")
 # Whose prompts weave their instructions together: in a paragraph, in lists.
 WOVEN = ("manifests", "commits")
 # Whose cases differ in what they are about, so that an edit can be too narrow.
 GROUPED = ("tickets", "invoices")
+HEADED = ("incidents", "tickets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,13 @@ def summed_up(task: str, scenario: str, by: str, rows: Sequence[tuple[Row, int]]
     )
 
 
+def own_tasks(scenario: Scenario) -> tuple[str, ...]:
+    """Those of the tasks here that have what a scenario needs."""
+    if scenario.sections:
+        return HEADED
+    return GROUPED if scenario.grouped else TASKS
+
+
 def one(job: tuple[str, str, By, int]) -> tuple[Row, int]:
     """One run, and how many edits it tested that it had settled before."""
     task, scenario, by, index = job
@@ -135,7 +144,7 @@ def main() -> None:
         for task in options.task:
             for name in options.scenario:
                 scenario = SCENARIOS[name]
-                if scenario.own and task not in (GROUPED if scenario.grouped else TASKS):
+                if scenario.own and task not in own_tasks(scenario):
                     continue
                 for by in (scenario.only_by,) if scenario.only_by else options.by:
                     runs = options.runs or scenario.runs

@@ -12,9 +12,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.refine_tasks._simulated import LEAKS
+from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.conduct._driver import drive
-from regauge.refine.edits import Edit, EditError, PromptText, ops_between
+from regauge.refine.edits import (
+    Anchor,
+    Edit,
+    EditError,
+    PromptText,
+    ReplaceSection,
+    ops_between,
+    section_at,
+    section_text,
+)
 from regauge.refine.evidence import Check, CheckOutcome, Outcome
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Critiqued, Proposed, Setting, Spent, TrialsDone, begin
@@ -51,6 +61,7 @@ class Trial:
         propose: Proposes instead of the task's own reflection model.
         inputs: Further texts that cases bring along, such as an attack.
         variance: Whether what is only flaky is worked on, too.
+        sections: Headings of sections that may be replaced; then nothing else is proposed.
     """
 
     prompt: str
@@ -63,6 +74,7 @@ class Trial:
     propose: Callable[[State, AskProposals], Sequence[str]] | None = None
     inputs: Sequence[str] = ()
     variance: bool = False
+    sections: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +136,9 @@ class SimulatedBench:
         edits_read: list[Edit] = []
         refused: list[str] = []
         for text in texts:
+            if self.trial.sections:
+                edits_read += _by_section(state.text, PromptText.of(text), self.trial.sections)
+                continue
             try:
                 ops = ops_between(state.text, PromptText.of(text))
             except EditError as error:
@@ -196,7 +211,13 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
         train=tuple(case.id for case in trial.train),
         holdout=tuple(case.id for case in trial.holdout),
         checks=checks,
-        guard=Guard(base, texts, public, policy.guard),
+        guard=Guard(
+            base,
+            texts,
+            public,
+            policy.guard,
+            replaceable=[Replaceable(section=heading) for heading in trial.sections],
+        ),
         policy=policy,
         proposers=tuple(trial.by.split("+")),
         critics=frozenset({"model"}),
@@ -206,6 +227,22 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
     began = time.perf_counter()
     state = asyncio.run(drive(setting, begin(setting), bench, bench))
     return state, bench, time.perf_counter() - began
+
+
+def _by_section(before: PromptText, after: PromptText, headings: Sequence[str]) -> list[Edit]:
+    """What a new text says in other words, section by section."""
+    edits: list[Edit] = []
+    for heading in headings:
+        anchor = Anchor(heading)
+        try:
+            was = section_text(before, *section_at(before, anchor))
+            now = section_text(after, *section_at(after, anchor))
+        except SectionError:
+            continue
+        if was != now:
+            ops = (ReplaceSection(anchor, now),)
+            edits.append(Edit(ops=ops, strategy="replace-section", proposer="model:simulated"))
+    return edits
 
 
 def row_of(task: Task, trial: Trial, state: State, seconds: float, *, label: str = "") -> Row:
