@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from regauge.refine.workbench._goals import DeclaredGoal, bound_goals, declared_goals
+from regauge.refine.workbench._outcomes import outcomes_of
 from regauge.refine.workbench._people import labels_for
 from regauge.refine.workbench._setting import RunOptions, setting_of
 from regauge.refine.workbench._subject import Subject, subject_of
-from regauge.refine.workbench._workbench import SuiteBench, outcomes_of
+from regauge.refine.workbench._workbench import SuiteBench
 
 __all__ = [
     "DeclaredGoal",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from regauge.errors import BudgetError, PromptError, ProviderError, RegaugeError, UnmeasuredError
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
-from regauge.refine.evidence import CheckOutcome, Outcome
 from regauge.refine.loop import Critiqued, Interrupted, Proposed, Spent, TrialsDone
 from regauge.refine.proposers import criticised, problem_of, proposed
 from regauge.refine.proposers._asking import NoCallsLeftError
+from regauge.refine.workbench._outcomes import outcome_of, usd_of
 from regauge.refine.workbench._people import hints_for
 from regauge.refine.workbench._suite import verify_by_gate
 from regauge.runner import Draw, PlannedCase, Question
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from regauge.refine.proposers import Problem, Proposer
     from regauge.refine.workbench._setting import RunOptions
     from regauge.refine.workbench._subject import Subject
-    from regauge.runner import EvalSession, Trial, Trials
+    from regauge.runner import Trial, Trials
 
-__all__ = ["SuiteBench", "outcome_of", "outcomes_of"]
+__all__ = ["SuiteBench"]
 
 # Up to this share of a batch may be unmeasured before a provider counts as down.
 _UNMEASURED_MAX = 0.1
@@ -99,7 +99,7 @@ class SuiteBench:
             for (text, case, number), trial in zip(wanted, made, strict=True)
             if trial.error is None
         ]
-        usd = sum(_usd(trial) for trial in made)
+        usd = sum(usd_of(trial) for trial in made)
         return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(made), usd=usd))
 
     async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
@@ -220,22 +220,6 @@ class SuiteBench:
         return Proposed(edits=tuple(kept), spent=proposed.spent, refused=tuple(refused))
 
 
-async def outcomes_of(
-    evals: EvalSession, planned: Sequence[PlannedCase], trials: int
-) -> tuple[list[Outcome], list[UnmeasuredError]]:
-    """So many trials of every planned case, and why some could not be measured."""
-    async with evals.making() as made_by:
-        draws = [Draw(case, number) for case in planned for number in range(trials)]
-        made = await asyncio.gather(*(made_by.make(draw) for draw in draws))
-    found: list[Outcome] = []
-    for draw, trial in zip(draws, made, strict=True):
-        if trial.error is None:
-            suite = draw.planned.suite
-            case = f"{suite.dataset.name}/{draw.planned.case.id}"
-            found.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
-    return found, [trial.error for trial in made if trial.error is not None]
-
-
 class _Drawer:
     """Draws for the gate, which knows no outages."""
 
@@ -260,42 +244,3 @@ def _interrupted(error: Exception, text: str) -> Interrupted:
     if isinstance(error, ProviderError) and error.kind == "authentication":
         return Interrupted(reason="no-key", text=text)
     return Interrupted(reason="provider-outage", text=text)
-
-
-def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
-    """A measured trial as the loop counts it.
-
-    Args:
-        text: The digest of the prompt's text.
-        case: The name of the case.
-        number: Of the trial.
-        trial: With an answer and verdicts.
-    """
-    assert trial.answer is not None
-    return Outcome(
-        text=text,
-        case=case,
-        trial=number,
-        answer=trial.answer.completion.text or "",
-        checks=tuple(
-            CheckOutcome(
-                check=judged.judge,
-                passed=judged.verdict.outcome == "pass",
-                code="" if judged.verdict.outcome == "pass" else judged.verdict.code,
-                reason="" if judged.verdict.outcome == "pass" else judged.verdict.reason,
-            )
-            for judged in trial.verdicts
-            if judged.gates and judged.verdict.outcome != "abstain"
-        ),
-    )
-
-
-def _usd(trial: Trial) -> float:
-    """What the answer and its judgements cost when they were made.
-
-    Answers that the local store had count too: a run that was cut off and resumed has paid them.
-    """
-    if trial.answer is None or trial.answer.source == "recording":
-        return 0.0
-    cost = trial.answer.completion.cost_usd or 0.0
-    return cost + sum(judged.calls.cost_usd or 0.0 for judged in trial.verdicts if judged.calls)
