@@ -62,7 +62,7 @@ def left_at(run: Run | None) -> str:
     """How to go on after Ctrl-C."""
     if run is None or not run.trail.is_file():
         return "nothing was decided yet, the same command begins again"
-    if run.facts()["status"] in {"running", "interrupted"}:
+    if run.facts()["status"] in {"running", "interrupted", "not-verified"}:
         return f"what was decided is kept; go on: regauge refine resume {run.id}"
     return f"the run is over; what came of it: regauge refine show {run.id}"
 
