@@ -22,6 +22,8 @@ from regauge.refine.edits import (
     PromptText,
     ReplaceSection,
     ops_between,
+    plain,
+    said_in,
     section_at,
     section_text,
 )
@@ -273,6 +275,7 @@ def measured(  # noqa: PLR0917 - a row of numbers
     seen = [*trial.train, *trial.holdout]
     golden = {case.golden for case in seen} | set(trial.inputs)
     rules = [_said(task.advice(name)) for name in task.names]
+    had, has = _said(before), _said(after)
     kept = after.splitlines()
     lines = difflib.ndiff(before.splitlines(), kept)
     return Row(
@@ -281,7 +284,7 @@ def measured(  # noqa: PLR0917 - a row of numbers
         worse=now < was - 0.004,
         leak=any(text in after and text not in before for text in golden)
         or any(line.startswith(LEAKS) for line in set(kept) - set(before.splitlines())),
-        lost=sum(rule in _said(before) and rule not in _said(after) for rule in rules),
+        lost=sum(rule <= had and not rule <= has for rule in rules),
         diff_lines=sum(line[:2] in {"+ ", "- "} for line in lines),
         growth=_size(after) / max(_size(before), _size(healthy)) - 1,
         calls=calls,
@@ -296,9 +299,10 @@ def measured(  # noqa: PLR0917 - a row of numbers
     )
 
 
-def _said(text: str) -> str:
-    """Without what depends on where a rule stands: a bullet, its case, spacing and full stop."""
-    return " ".join(text.casefold().split()).removeprefix("- ").removesuffix(".")
+def _said(text: str) -> frozenset[str]:
+    """What a text says, without what depends on where it stands: bullets, case and full stops."""
+    said = (one for line in text.splitlines() for one in said_in(line))
+    return frozenset(plain(one).rstrip(".") for one in said)
 
 
 def _size(text: str) -> int:

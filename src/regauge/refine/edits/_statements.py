@@ -139,17 +139,19 @@ def one_by_one(op: Replace) -> list[Replace]:
     """
     if op.find or "\n" in op.text:
         return [op]
-    (head, old), (lead, new) = _chunks(op.anchor.line), _chunks(op.text)
+    line = op.anchor.line
+    (head, old), (lead, new) = _chunks(line), _chunks(op.text)
     if max(len(old), len(new)) < 2 or head != lead:  # noqa: PLR2004 - one is not taken apart
         return [op]
+    is_list = any(_entries(text, _after_marker(text), len(text)) for text in (line, op.text))
     matched = SequenceMatcher(None, [_key(c) for c in old], [_key(c) for c in new], autojunk=False)
     made: dict[str, None] = {}
     for tag, a, b, c, d in matched.get_opcodes():
         together = [new[c:d]] if tag == "replace" else []
         alone = [[chunk] for chunk in new[c:d]] if tag in {"insert", "replace"} else []
         for chunks in (*together, *alone):
-            said = head + _joined([*old[:a], *chunks, *old[b:]])
-            ends = op.anchor.line.rstrip()[-1:]
+            said = head + _joined([*old[:a], *chunks, *old[b:]], is_list=is_list)
+            ends = line.rstrip()[-1:]
             made[said if said[-1] in _ENDS or ends not in _ENDS else said + ends] = None
     return [Replace(op.anchor, text) for text in made]
 
@@ -239,13 +241,14 @@ def _key(chunk: str) -> str:
     return " ".join(said.casefold().strip(" ,.;").split())
 
 
-def _joined(chunks: list[str]) -> str:
-    """Statements in one line, with a full stop before each sentence and one space."""
+def _joined(chunks: list[str], *, is_list: bool) -> str:
+    """Statements in one line: entries with commas, sentences with full stops between them."""
     text = chunks[0].lstrip(" .,;")
     for chunk in chunks[1:]:
         begins = chunk.lstrip(".")
-        if begins[:1] in {",", ";"}:
-            text = text.rstrip(".") + begins
+        if begins[:1] in {",", ";"} or is_list:
+            joint = "" if begins[:1] in {",", ";"} else ", "
+            text = text.rstrip(".") + joint + begins
         else:
             text += ("" if not text or text[-1] in _ENDS else ".") + " " + begins.lstrip()
     return text

@@ -114,6 +114,16 @@ def test_a_rewritten_line_that_only_says_less_is_no_change_worth_trying():
     assert one_by_one(Replace(Anchor(DENSE), "You review manifests.")) == []
 
 
+def test_an_entry_that_comes_first_in_a_list_is_joined_as_the_others_are():
+    now = TERSE.removeprefix("subject: imperative, ")
+    op = Replace(Anchor(f"subject: {now}"), "subject: short, imperative, no full stop")
+    made = [one.text for one in one_by_one(op)]
+    assert "subject: short, at most 50 characters, no full stop" not in made
+    assert f"subject: {now}".replace("at most 50 characters", "imperative") in made
+    front = Replace(Anchor(f"subject: {now}"), f"subject: short, {now}")
+    assert [one.text for one in one_by_one(front)] == [front.text]
+
+
 def test_the_cure_in_a_rewritten_paragraph_comes_without_what_was_lost_beside_it():
     rewritten = "You review manifests. Quote at most five findings. Say JSON only. Be kind."
     made = [one.text for one in one_by_one(Replace(Anchor(DENSE), rewritten))]
