@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from regauge.refine.evidence._clusters import Check, Cluster, diagnose, tail
-from regauge.refine.evidence._evidence import better_p, mean_effect, worse_p
+from regauge.refine.evidence._evidence import (
+    better_p,
+    mean_effect,
+    worse_p,
+    worse_together_p,
+)
 from regauge.refine.evidence._gain import gain_of
 from regauge.refine.evidence._goals import (
     Goal,
@@ -44,4 +49,5 @@ __all__ = [
     "trials_to_settle",
     "variance_of",
     "worse_p",
+    "worse_together_p",
 ]

@@ -6,12 +6,15 @@ import math
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from regauge.refine.evidence._goals import passed_all
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.gate import Count
     from regauge.refine.evidence._tally import Tally
 
-__all__ = ["better_p", "mean_effect", "worse_p"]
+__all__ = ["better_p", "mean_effect", "worse_p", "worse_together_p"]
 
 
 def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
@@ -26,6 +29,25 @@ def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: st
 def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
     """The p-value that a text fails a check no more often than another."""
     return _within_cases(tally, text, than, cases, check, better=False)
+
+
+def worse_together_p(
+    tally: Tally, text: str, than: str, cases: Sequence[str], checks: Sequence[str]
+) -> float:
+    """The p-value that a text fails any of several checks no more often than another.
+
+    A little harm to each of them shows here before it shows in any.
+    """
+    return _p_of(
+        [
+            (
+                passed_all(checks, tally.since(than, case, 0)),
+                passed_all(checks, tally.since(text, case, 0)),
+            )
+            for case in cases
+        ],
+        better=False,
+    )
 
 
 def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tuple[float, float]:
@@ -49,9 +71,14 @@ def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tup
 def _within_cases(
     tally: Tally, text: str, than: str, cases: Sequence[str], check: str, *, better: bool
 ) -> float:
+    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    return _p_of(counts, better=better)
+
+
+def _p_of(counts: Sequence[tuple[Count, Count]], *, better: bool) -> float:
+    """Of what two texts passed of each case, the second one's last."""
     from regauge.stats import suite_p_value
 
-    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
     counts = [(its, mine) for its, mine in counts if its.trials and mine.trials]
     if not counts:
         return 1.0

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
 from regauge.refine.edits import (
     TAKE_PLACE,
@@ -15,7 +16,14 @@ from regauge.refine.edits import (
     content_words,
     is_garbled,
 )
-from regauge.refine.evidence import Tally, better_p, mean_effect, tail, worse_p
+from regauge.refine.evidence import (
+    Tally,
+    better_p,
+    mean_effect,
+    tail,
+    worse_p,
+    worse_together_p,
+)
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from regauge.refine.loop._course import accept, next_cluster, next_tier, stop, texts_for, tried
@@ -170,12 +178,7 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         p = 1.0 if found is None else found.p
     effect, error = mean_effect(tally, new, old, setting.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
-    harmed = [
-        check
-        for check in tally.checks(old, setting.train)
-        if check != cluster.check
-        and worse_p(tally, new, old, setting.train, check) <= test.harm_p / test.looks
-    ]
+    harmed = _harmed(setting, state, new)
     numbers: dict[str, float | int | str] = {
         "p": p,
         "bound": bound,
@@ -190,8 +193,8 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         return state.noting(note)
 
     if harmed:
-        worse = said("refuted", f"{harmed[0]} got worse")
-        return _drop_first(setting, tried(worse, candidate.text, f"{harmed[0]} got worse"))
+        worse = f"{harmed} got worse"
+        return _drop_first(setting, tried(said("refuted", worse), candidate.text, worse))
     confirmed = Confirmed(candidate=candidate, p=p, effect=effect)
     if p <= bound and effect > -error and (found is None or found.gain >= 0):
         gained = "passes more often" if found is None else f"varies less: {found}"
@@ -207,6 +210,26 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
             setting, tried(undecided, candidate.text, "the trials do not settle it", "undecided")
         )
     return replace(state, look=state.look + 1)
+
+
+def _harmed(setting: Setting, state: State, new: str) -> str:
+    """The first check that a text fails more often, or the first criterion; empty without one."""
+    tally, old, test = state.tally, state.text.digest, setting.policy.test
+    others = [name for name in tally.checks(old, setting.train) if name != state.cluster.check]
+    for name in others:
+        if worse_p(tally, new, old, setting.train, name) <= test.harm_p / test.looks:
+            return name
+    for criterion in CRITERIA:
+        checks = [
+            name
+            for name in others
+            if name in setting.checks and setting.checks[name].criterion == criterion
+        ]
+        if len(checks) > 1:
+            p = worse_together_p(tally, new, old, setting.train, checks)
+            if p <= test.harm_p / test.looks:
+                return f"{criterion} as a whole"
+    return ""
 
 
 def _removed(before: PromptText, candidate: Candidate) -> int:

@@ -10,9 +10,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.evidence import Check
 from regauge.refine.loop import Interrupted, begin, goals_digest, standings
 from tests.unit.refine.loop.test_loop_properties import policies, wild_world
-from tests.unit.refine.world import HEALTHY, HOLDOUT, JSON, TRAIN, goal, passes, without, world
+from tests.unit.refine.world import (
+    HEALTHY,
+    HOLDOUT,
+    JSON,
+    TRAIN,
+    adding,
+    goal,
+    passes,
+    without,
+    world,
+)
 
 
 def limited(**limits: object) -> RefinePolicy:
@@ -167,6 +178,32 @@ def test_an_outage_while_goals_are_settled_ends_the_run_for_now():
     state = again.run()
     assert again.states[-2].phase == "settle"
     assert (state.stop.reason, state.stop.proposal) == ("provider-outage", False)
+
+
+def test_a_little_harm_to_several_checks_of_a_criterion_refutes_an_edit():
+    def ok(text, case, check):
+        if check == "json":
+            return "JSON" in text
+        harmed = {"short": "train-0", "utc": "train-1"}
+        return passes(text, case, check) and not ("at length" in text and harmed[check] == case)
+
+    def refused(**changes):
+        here = world(
+            without("json"),
+            propose=lambda *_: [adding("- Answer in JSON, at length.")],
+            passes=ok,
+            **changes,
+        )
+        here.run()
+        return next(iter(said(here, "refuted")), "")
+
+    assert refused() == "correctness as a whole got worse"
+    # Neither check shows it alone.
+    apart = {
+        name: Check(name=name, criterion=criterion)
+        for name, criterion in (("json", "format"), ("short", "relevance"), ("utc", "correctness"))
+    }
+    assert refused(checks=apart) == ""
 
 
 def test_goals_are_known_by_what_they_ask():
