@@ -8,6 +8,7 @@ import shutil
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from regauge.recordings import map_texts
@@ -27,7 +28,10 @@ __all__ = ["RunWriter"]
 
 _ROWS = "trials.jsonl"
 _TEXTS_MAX = 512
-_WAIT_MAX = 64  # rows written one after the other take half as long as rows here and there
+# Rows written one after the other take half as long as rows here and there; a run that is killed
+# loses those that wait.
+_WAIT_MAX = 64
+_WAIT_MAX_S = 1.0
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -52,6 +56,7 @@ class RunWriter:
         self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
         self._file: TextIOWrapper | None = None
         self._waiting: list[tuple[EvalResult, str | None]] = []
+        self._written_s = monotonic()
 
     @property
     def empty(self) -> bool:
@@ -75,8 +80,11 @@ class RunWriter:
             self._write([(result, arm)])
             return
         self._waiting.append((result, arm))
-        if len(self._waiting) == _WAIT_MAX:
+        waited_s = monotonic() - self._written_s
+        if len(self._waiting) == _WAIT_MAX or waited_s > _WAIT_MAX_S:
             self._write(self._waiting)
+            if waited_s > _WAIT_MAX_S:
+                self._file.flush()
 
     def _write(self, results: Sequence[tuple[EvalResult, str | None]]) -> None:
         """Write results, all that wait or one of its own; none is lost to who interrupts this."""
@@ -87,6 +95,7 @@ class RunWriter:
             self._clean_row(row)
         lines = [f"{_ENCODE(row)}\n" for row in rows]
         self._waiting = []
+        self._written_s = monotonic()
         self._file.writelines(lines)
         for row in rows:
             self.tally.add(row)
