@@ -170,7 +170,7 @@ def keys(text: str) -> list[str]:
     """The words of a text by their stems' first letters, in their order.
 
     >>> keys("KubePodReloads; reloading, réseau")
-    ['kube', 'pod', 'reload', 'reload', 'réseau']
+    ['kub', 'pod', 'reload', 'reload', 'réseau']
     """
     found: list[str] = []
     for run in _LETTERS.findall(text):
