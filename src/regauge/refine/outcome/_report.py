@@ -147,10 +147,14 @@ def _checks(found: Mapping[str, float]) -> str:
 
 def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
     """Edits that passed their test, where no calls were left for the gate to have its say."""
-    left = result.get("unverified")
-    if not left or not left["edits"]:
+    left, aside = result.get("unverified") or {"edits": ()}, result.get("set_aside", [])
+    if aside or left["edits"]:
+        yield "## Not verified"
+    if aside:
+        yield "\n".join(f"- {plain(text)}" for text in aside)
+        yield "The suite refused them together with the others, and could not be asked about each."
+    if not left["edits"]:
         return
-    yield "## Not verified"
     yield "\n".join(
         f"- `{code(one['strategy'])}`, for `{code(one['check'])}`: failed {_failed(one['before'])}"
         f" trials before, {_failed(one['after'])} with it, p = {one['p']:.2g}{_words_of(one)}"

@@ -117,6 +117,7 @@ def result_of(
         "warnings": began.get("warnings", []),
         "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
         "unverified": _unverified(run, setting, state),
+        "set_aside": [d["text"] for d in decisions if d["event"] == "set-aside"],
         "open": [{**failing(cluster), **_moved(state, cluster)} for cluster in state.open],
         "spared": [failing(cluster) for cluster in state.spared],
         "flaky": [failing(cluster) for cluster in state.flaky],

@@ -137,3 +137,8 @@ def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
     )
     assert "the variance fell by 0.22 (95 % interval 0.11 to 0.33), p = 0.0004" in said
     assert "a case's verdict is 0.31 before and 0.05 after, over all checks" in said
+
+
+def test_edits_that_were_set_aside_are_named():
+    said = markdown_of({**NOTHING, "set_aside": ["add-rule for json: not verified"]})
+    assert "## Not verified\n\n- add-rule for json: not verified\n\nThe suite refused them" in said
