@@ -11,7 +11,8 @@ A page is Markdown with comments that no reader sees:
 - `<!-- not run -->` above a fence leaves it alone.
 
 Every other `console` fence is run and its output compared, `python` fences are run by sybil. What
-differs from run to run (times, days, run ids, commits) is compared as a placeholder.
+differs from run to run or place (times, days, run ids, commits, the version of Python) is compared
+as a placeholder.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ _VARIABLE = (
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\b\d+(\.\d+)? ?(ms|s)\b"), "DURATION"),
     (re.compile(r"\b[0-9a-f]{9,10}\b"), "COMMIT"),
+    (re.compile(r"\bPython 3\.\d+\.\d+\w*"), "PYTHON"),
     (re.compile(r"([=_═─])\1{3,}"), r"\1\1\1"),
     (re.compile(r"(?<=\S)  +"), "  "),
 )
