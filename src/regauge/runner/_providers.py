@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +9,7 @@ from regauge.errors import UsageError
 from regauge.garbage import import_for_good
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.providers import price_of
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,8 +103,8 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
     if name == "openai":
         return _OPENAI
     known = sorted({SIMULATED, "openai", *settings.providers})
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    meant = did_you_mean(name, known)
+    hint = f"{meant} " if meant else ""
     raise UsageError(
         f"there is no provider {name!r}; there are {', '.join(known)}\n"
         f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
