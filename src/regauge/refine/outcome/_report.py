@@ -66,7 +66,9 @@ def _what_people_said(result: Mapping[str, Any]) -> Iterator[str]:
     if not people:
         return
     yield "## What people said"
-    yield f"{plain(people['heard'])}. The model that proposes was told; it decided nothing."
+    asked = result["spent"]["model_calls"]
+    told = "The model that proposes was told" if asked else "No model was asked, so none was told"
+    yield f"{plain(people['heard'])}. {told}; it decided nothing."
     lines = [
         f"- {plain(one['by'] or one['at'])}: {plain(one['text'])}"
         for one in people["said"][:_SHOWN]

@@ -142,3 +142,17 @@ def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
 def test_edits_that_were_set_aside_are_named():
     said = markdown_of({**NOTHING, "set_aside": ["add-rule for json: not verified"]})
     assert "## Not verified\n\n- add-rule for json: not verified\n\nThe suite refused them" in said
+
+
+def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
+    said = {"by": "ada", "at": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
+    people = {"heard": "14 comments", "said": [said, *[{**said, "by": ""}] * 13]}
+
+    told = markdown_of({**NOTHING, "people": people})
+
+    assert "## What people said\n\n14 comments. No model was asked, so none was told" in told
+    assert "- ada: Too long. &#64;&#8203;all &#35;&#8203; Accept &#96;it&#96;\n- https" in told
+    assert "- and 2 more, in the audit trail" in told
+    spent = {**NOTHING["spent"], "model_calls": 3}  # type: ignore[dict-item]
+    told = markdown_of({**NOTHING, "people": people, "spent": spent})
+    assert "The model that proposes was told; it decided nothing." in told
