@@ -100,12 +100,14 @@ pass_rate = 0.8
     assert "no case of alert-severity has the tag 'databse'" in said
     assert f"pyproject.toml:{lines[2]}: " in said
     assert (
-        "no judge of alert-severity counts under relevance: json_parses(kind=object) (format)"
+        "no judge that decides about alert-severity counts under relevance: json_parses(kind=object) (format)"
         in said
     )
 
     setting(repo, wrong.replace('judge = "json_parse"', 'prompt = "alert-sev"'))
-    assert "goals.0.prompt: " in repo.regauge("refine", NAME, code=2)
+    assert "there is no prompt 'alert-sev'\n  fix: did you mean" in repo.regauge(
+        "refine", NAME, code=2
+    )
     setting(repo, '\n[[tool.regauge.refine.goals]]\ncriterion = "fromat"\npass_rate = 1.0\n')
     said = repo.regauge("refine", NAME, code=2)
     assert "there is no criterion 'fromat'\n  fix: did you mean 'format'?" in said

@@ -169,7 +169,9 @@ class _Binding:
 
     def _refuse_criterion(self, declared: DeclaredGoal, checks: list[str]) -> None:
         known = ", ".join(f"{name} ({criterion_of(self._judges[name])})" for name in checks)
-        message = f"no judge of {self._prompt} counts under {declared.criterion}: {known}"
+        message = (
+            f"no judge that decides about {self._prompt} counts under {declared.criterion}: {known}"
+        )
         fix = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
         where = ("refine", "goals", declared.number, "criterion")
         self.faults.append(self._project.setting_fault(where, message, fix=fix))
