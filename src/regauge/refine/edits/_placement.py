@@ -11,6 +11,7 @@ from regauge.refine.edits._edits import Edit
 from regauge.refine.edits._ops import Anchor, Delete, Insert, Replace
 from regauge.refine.edits._statements import (
     Statement,
+    lead_of,
     said_in,
     statements,
     statements_of,
@@ -56,6 +57,8 @@ def rivals(text: PromptText, rule: str, others: Sequence[str]) -> list[tuple[Sta
     for position, one in enumerate(_comparable(text, rule)):
         if {plain(one.text), plain(one.line.text)} & theirs:
             continue
+        if one.lead and lead_of(rule) not in {"", one.lead}:
+            continue  # the line is about something else
         if "{{" in one.part or len(one.text.split()) < 2:  # noqa: PLR2004 - one word is no rule
             continue
         if is_garbled(one.text, rule):

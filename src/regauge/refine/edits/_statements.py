@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Statement",
+    "lead_of",
     "one_by_one",
     "pieces",
     "said_in",
@@ -125,6 +126,16 @@ def statements_of(line: Line) -> list[Statement]:
 def said_in(line: str) -> tuple[str, ...]:
     """What a line says; the line itself where that is one thing."""
     return tuple(lead + line[start:end] for start, end, lead in _spans(line)) or (line,)
+
+
+def lead_of(rule: str) -> str:
+    """What a rule begins with that a line says of all its entries; empty where there is nothing.
+
+    >>> lead_of("- subject: no full stop")
+    'subject: '
+    """
+    found = _LEAD.match(rule, _after_marker(rule))
+    return found[0] if found else ""
 
 
 def pieces(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from regauge.refine.edits import (
     ReplaceSection,
     content_words,
     is_garbled,
+    said_in,
 )
 from regauge.refine.evidence import (
     Tally,
@@ -233,17 +234,24 @@ def _harmed(setting: Setting, state: State, new: str) -> str:
 
 
 def _removed(before: PromptText, candidate: Candidate) -> int:
-    """How many lines an edit takes out for good that nobody said are wrong."""
+    """How much an edit takes out for good that nobody said is wrong, in lines and statements."""
     kept = {line.text.strip() for line in candidate.text.lines}
     if isinstance(candidate.edit.ops[0], ReplaceSection):
         return sum(line.text.strip() not in kept for line in before.lines if line.text.strip())
     suspected = candidate.edit.strategy == TAKE_PLACE
-    return sum(
-        op.anchor.line.strip() not in kept
-        for op in candidate.edit.ops
-        if isinstance(op, Delete)
-        or (isinstance(op, Replace) and not op.find and (suspected or _is_another(op)))
-    )
+    removed = 0
+    for op in candidate.edit.ops:
+        if isinstance(op, Delete):
+            removed += op.anchor.line.strip() not in kept
+        elif isinstance(op, Replace) and not op.find:
+            gone = op.anchor.line.strip() not in kept and (suspected or _is_another(op))
+            removed += max(gone, _unsaid(op))
+    return removed
+
+
+def _unsaid(op: Replace) -> int:
+    """How many statements fewer a line makes."""
+    return max(0, len(said_in(op.anchor.line)) - sum(map(len, map(said_in, op.text.split("\n")))))
 
 
 def _is_another(op: Replace) -> bool:

@@ -9,6 +9,7 @@ from regauge.refine.edits import (
     Edit,
     Insert,
     PromptText,
+    Replace,
     Statement,
     apply,
     other_places,
@@ -189,3 +190,21 @@ def test_only_the_strategies_that_were_asked_for_are_made_of_an_edit():
 
     assert strategies("rewrite") == ["rewrite"]
     assert strategies() == ["rewrite", "replace-garbled", "add-rule"]
+
+
+def test_a_cure_that_loses_an_entry_of_a_list_comes_after_one_that_loses_none():
+    listed = "rules: be short, be kind, never guess"
+    base = PromptText.of(f"Help.\n{listed}\n{{{{input}}}}")
+
+    def ok(text, case, check):
+        return check != "json" or JSON in text
+
+    def propose(*_):
+        cure = Insert(Anchor("Help."), JSON)
+        loss = Replace(Anchor(listed), listed.replace(", be kind", ""))
+        return [Edit(ops=(cure, loss), strategy="rewrite", proposer="model")]
+
+    state = world(base, propose=propose, passes=ok).run()
+
+    assert listed in state.text.whole
+    assert JSON in state.text.whole

@@ -155,6 +155,13 @@ def test_the_advice_is_written_as_the_prompt_is(
     assert becomes in [after(now, edit) for edit in edits if edit.strategy == strategy]
 
 
+def test_a_rule_is_never_put_among_entries_about_something_else() -> None:
+    now = "You rate alerts.\nbody: right below the reason, short"
+    checks = {LIMIT.name: replace(LIMIT, advice="reason: one word")}
+    edits = propose_by_rules(prompt(now), cluster(), checks)
+    assert [after(now, edit) for edit in edits] == [f"{now}\nreason: one word"]
+
+
 def test_a_list_keeps_its_other_entries_when_one_is_replaced() -> None:
     now = "You rate alerts.\nreason: no words, no names"
     checks = {LIMIT.name: replace(LIMIT, advice="reason: at most 30 words")}
