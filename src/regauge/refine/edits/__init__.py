@@ -27,6 +27,7 @@ from regauge.refine.edits._placement import (
 from regauge.refine.edits._sections import section_at, section_text
 from regauge.refine.edits._statements import (
     Statement,
+    lead_of,
     one_by_one,
     said_in,
     statements,
@@ -54,6 +55,7 @@ __all__ = [
     "count_words",
     "is_garbled",
     "kind_of",
+    "lead_of",
     "merged",
     "near_duplicates",
     "one_by_one",

@@ -15,6 +15,7 @@ from regauge.refine.edits import (
     anchor_of,
     apply,
     content_words,
+    lead_of,
     plain,
     rivals,
     second_places,
@@ -182,8 +183,11 @@ def _reworded(text: PromptText, advice: str, cluster: Cluster) -> list[Edit]:
     field = _FIELD.search(advice)
     named = re.compile(rf"\b{re.escape(field[1])}\b") if field else re.compile("")
     edits: list[Edit] = []
+    subject = lead_of(advice)
     for line in text.lines:
         if line.kind == "blank" or not named.search(line.text):
+            continue
+        if subject and lead_of(line.text) not in {"", subject}:
             continue
         for said in _MEASURE.finditer(line.text):
             if (

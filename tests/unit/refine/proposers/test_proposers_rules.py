@@ -106,6 +106,9 @@ def test_a_number_of_another_field_is_left_alone() -> None:
     now = without(RELEASED, REASON) + "- title: at most 5 words.\n"
     edits = propose_by_rules(prompt(now), cluster(), CHECKS)
     assert "set-number" not in strategies(edits)
+    listed = {LIMIT.name: replace(LIMIT, advice="reason: at most 30 words")}
+    edits = propose_by_rules(prompt("title: at most 5 words, plain"), cluster(), listed)
+    assert "set-number" not in strategies(edits)
 
 
 def test_the_advice_goes_to_the_section_it_belongs_to() -> None:
