@@ -185,3 +185,28 @@ def test_new_workflow_writes_what_may_run_with_rights_to_write(place: Place):
         written = path.read_text(encoding="utf-8")
         assert "permissions: {}" in written
         assert all(use in own for use in re.findall(r"uses: (.*)", written))
+
+
+def test_workflows_fit_the_repository_and_say_what_keeps_them_from_running(tmp_path: Path):
+    subprocess.run(["git", "init", "-q", "-b", "trunk", str(tmp_path)], check=True)
+    below = tmp_path / "svc"
+    below.mkdir()
+    place = Place(below)
+    place.write(
+        "pyproject.toml",
+        "[tool.regauge]\nmodel = 'acme:foo'\n[tool.regauge.providers.acme]\n"
+        "base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'ACME_KEY'\n",
+    )
+    out = place.regauge("new", "workflow", "refine")
+    assert "note: it waits for a workflow `evals`" in out
+    assert "move svc/.github/workflows there" in out
+    assert "its secrets, as ACME_KEY" in out
+    written = (below / ".github/workflows/refine.yml").read_text()
+    assert "branches: [trunk]" in written
+    assert "ACME_KEY: ${{ secrets.ACME_KEY }}" in written
+    assert "OPENAI" not in written
+    assert "[tool.regauge.providers.acme]" in written
+    assert "`working-directory: svc`" in place.regauge("init", "--yes")
+    assert "branches: [trunk]" in (below / ".github/workflows/evals.yml").read_text()
+    other = json.loads(place.process("regauge", "new", "workflow", "baseline", "--json").stdout)
+    assert other == {"written": [".github/workflows/baseline.yml"]}

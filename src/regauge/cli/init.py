@@ -10,7 +10,7 @@ import click
 
 from regauge.cli._terminal.text import echo
 from regauge.project import Project
-from regauge.scaffold import plan_working_set, write_planned
+from regauge.scaffold import Repository, plan_working_set, write_planned
 
 if TYPE_CHECKING:
     from regauge.scaffold import Planned
@@ -70,6 +70,8 @@ def _say_next(root: Path, *, anything: bool) -> None:
     above = Project.find(root).root
     if above != root:
         echo(f"note: commands run here use the project in {above}", style="yellow")
+    for note in Repository.of(root).notes:
+        echo(f"note: {note}", style="yellow")
     echo("next:  pytest evals          answers are recorded in fixtures/recordings")
     echo("       git add -A && git commit")
     echo("       regauge doctor        says what is still missing")

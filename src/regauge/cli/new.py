@@ -17,6 +17,7 @@ from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import (
     WORKFLOWS,
+    Repository,
     new_eval,
     new_judge,
     new_prompt,
@@ -96,10 +97,26 @@ def workflow_command(name: str, *, as_json: bool) -> None:
     requests.
     """
     project = Project.find()
-    _write(project, [new_workflow(name)], as_json=as_json, fix="move it away, or change it by hand")
+    repository = Repository.of(project.root)
+    provider, key = _keyed(project)
+    written = new_workflow(name, repository, provider=provider, key=key)
+    _write(project, [written], as_json=as_json, fix="move it away, or change it by hand")
+    notes = repository.notes
+    if name == "refine" and not (project.root / written.path).with_name("evals.yml").exists():
+        notes.append("it waits for a workflow `evals`, and there is none: regauge init writes it")
+    for note in notes:
+        click.secho(f"note: {note}", fg="yellow", err=True)
     if not as_json:
         echo("  next: in the settings of the repository, let Actions create pull requests;")
-        echo("  and put the key of your model into its secrets, as OPENAI_API_KEY")
+        echo(f"  and put the key of your model into its secrets, as {key}")
+
+
+def _keyed(project: Project) -> tuple[str, str]:
+    """The provider of the project's model and the variable with its key; else those of OpenAI."""
+    provider = str(project.settings.model or "").partition(":")[0]
+    declared = project.settings.providers.get(provider)
+    key = declared.api_key_env if declared is not None else None
+    return (provider, key) if key else ("openai", "OPENAI_API_KEY")
 
 
 @command.command(name="case", epilog=_EPILOG)

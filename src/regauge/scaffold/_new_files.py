@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import UsageError
 from regauge.prompts import prompt_files, prompt_name
-from regauge.scaffold._piece import Piece, filled, template
+from regauge.scaffold._piece import Piece, filled
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Prompt
 
-__all__ = ["WORKFLOWS", "new_eval", "new_judge", "new_prompt", "new_workflow"]
+__all__ = ["new_eval", "new_judge", "new_prompt"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-WORKFLOWS = ("baseline", "refine")
 _SCHEMA = "prompts/prompt.schema.json"
 
 
@@ -59,11 +58,6 @@ def new_eval(prompt: Prompt) -> Piece:
         calls='json_parses(kind="object")' if structured else "min_chars(1)",
     )
     return Piece(path=f"evals/test_{function}.py", text=text)
-
-
-def new_workflow(name: str) -> Piece:
-    """One of `WORKFLOWS`, beside those that `regauge init` writes: it pushes branches."""
-    return Piece(path=f".github/workflows/{name}.yml", text=template(f"new_{name}.yml"))
 
 
 def _refuse_taken(name: str, root: Path) -> None:

@@ -9,6 +9,7 @@ from regauge.errors import UsageError
 from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name
 from regauge.scaffold._piece import Piece, Planned, refuse_blocked, template
 from regauge.scaffold._pyproject import merge_pyproject
+from regauge.scaffold._workflows import Repository, workflow_text
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def plan_working_set(root: Path) -> list[Planned]:
         UsageError: A file has the name of a directory that is needed.
         ConfigError: pyproject.toml is no TOML.
     """
+    repository = Repository.of(root)
     trio = [
         Piece(path=f"prompts/{PROMPT}.prompt.yml", text=template("prompt.yml")),
         Piece(path=f"fixtures/golden/{PROMPT}.jsonl", text=template("golden.jsonl")),
@@ -41,8 +43,8 @@ def plan_working_set(root: Path) -> list[Planned]:
     rest = [
         Piece(path="evals/conftest.py", text=template("conftest.py.txt")),
         Piece(path="prompts/prompt.schema.json", text=schema_text("prompt")),
-        Piece(path=_EVALS, text=template("workflow.yml")),
-        Piece(path=_COMMENT, text=template("comment.yml")),
+        Piece(path=_EVALS, text=workflow_text("workflow.yml", repository)),
+        Piece(path=_COMMENT, text=workflow_text("comment.yml", repository)),
         Piece(path=".gitignore", text=template("gitignore.txt")),
     ]
     for piece in (*trio, *rest):
