@@ -237,6 +237,8 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     repo.regauge("refine", NAME, "--proposers=rules")
     assert (result(repo)["revision"] or {}).get("diff") != refused
     assert "rejected-by-person" in (latest(repo) / "trail.jsonl").read_text()
+    again = f"rejected by a person before: `restore`; `regauge refine {NAME} --forget`"
+    assert again in repo.regauge("refine", "show")
     repo.regauge("refine", NAME, "--proposers=rules", "--forget")
     assert result(repo)["revision"]["diff"] == refused
 

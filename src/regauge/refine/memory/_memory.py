@@ -37,8 +37,9 @@ Finding = Literal[
 
 # Findings that speak against an edit itself. One that is undecided may be tried again with more
 # trials, and one that was screened out may have met bad luck.
+_BY_PERSON: Finding = "rejected-by-person"
 _AGAINST: frozenset[Finding] = frozenset(
-    {"guarded", "refuted", "overfit", "suite-refused", "redundant", "rejected-by-person"}
+    {"guarded", "refuted", "overfit", "suite-refused", "redundant", _BY_PERSON}
 )
 _CHANCES: dict[Finding, int] = {"undecided": 2, "screened-out": 2, "confirmed": 2, "accepted": 1}
 
@@ -123,21 +124,27 @@ class Memory:
         """
         if after.shape in self.incumbents:
             return "it leads back to a text that was replaced"
-        same = [t for t in self.tried if t.after == after.shape]
+        mine, places = changed_statements(before, after), changed_places(before, after)
+        same = [
+            t
+            for t in self.tried
+            if t.after == after.shape
+            # A person refuses an edit, and not the text as such, to which others may lead.
+            and (t.finding != _BY_PERSON or t.before == before.shape or _holds(mine, _lines(t)))
+        ]
         against = next((t for t in same if t.finding in _AGAINST), None)
         if against is not None:
             return f"this text was tried before: {against.finding}"
         for finding, chances in _CHANCES.items():
             if sum(t.finding == finding for t in same) >= chances:
                 return f"this text was tried {chances} times before: {finding}"
-        mine, places = changed_statements(before, after), changed_places(before, after)
         near = next(
             (
                 t
                 for t in self._refuted(cluster)
                 # A rule may be followed in one place and not in another; what a person does not
                 # want is not wanted anywhere.
-                if (t.places == places or t.finding in {"guarded", "rejected-by-person"})
+                if (t.places == places or t.finding in {"guarded", _BY_PERSON})
                 and near_duplicates(mine, _lines(t))
             ),
             None,
@@ -187,3 +194,11 @@ def changed_places(before: PromptText, after: PromptText) -> str:
 
 def _lines(tried: Tried) -> tuple[str, str]:
     return tried.added, tried.removed
+
+
+def _holds(mine: tuple[str, str], its: tuple[str, str]) -> bool:
+    """Whether an edit does all that another one does."""
+    return all(
+        set(theirs.split("\n")) <= {*own.split("\n"), ""}
+        for own, theirs in zip(mine, its, strict=True)
+    )

@@ -170,7 +170,8 @@ def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
 
 def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
     rejected, unreadable = result["rejected"], result["unreadable"]
-    if not rejected and not unreadable:
+    by_person = result.get("rejected_before", [])
+    if not rejected and not unreadable and not by_person:
         return
     yield "## Tried and rejected"
     lines = [
@@ -182,6 +183,11 @@ def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
     more = len(rejected) + len(unreadable) - len(lines)
     if more > 0:
         lines.append(f"- and {more} more, in the audit trail")
+    again = f"regauge refine {result['prompt']} --forget"
+    lines += [
+        f"- rejected by a person before: `{code(strategy)}`; `{code(again)}` lets it come again"
+        for strategy in by_person
+    ]
     yield "\n".join(lines)
 
 

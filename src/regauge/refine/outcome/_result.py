@@ -99,6 +99,13 @@ def result_of(
             for entry in state.memory.tried[earlier:]
             if entry.finding not in _FOUND
         ],
+        "rejected_before": [
+            *dict.fromkeys(
+                str(d["numbers"].get("strategy", ""))
+                for d in decisions
+                if d["event"] == "guarded" and d["text"].endswith("rejected-by-person")
+            )
+        ],
         "sentences": [
             {
                 "text": one.text,

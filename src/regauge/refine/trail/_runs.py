@@ -238,10 +238,10 @@ def recall(project: Project, prompt: str, key: str) -> Memory:
 
 def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     """Keep what a run found, for later runs."""
-    kept: dict[tuple[str, str, str], Tried] = {}
+    kept: dict[tuple[str, ...], Tried] = {}
     for entry in (*recall(project, prompt, key).tried, *memory.tried):
         if entry.finding in _REMEMBERED:
-            kept[entry.after, entry.cluster, entry.finding] = entry
+            kept[entry.before, entry.after, entry.cluster, entry.finding] = entry
     entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
     write_whole(_memory_path(project, prompt), text.encode())

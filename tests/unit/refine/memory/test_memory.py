@@ -31,6 +31,17 @@ def test_what_was_settled_is_refused(finding):
     )
 
 
+def test_a_person_refuses_an_edit_and_not_the_text_that_another_edit_leads_to():
+    before, other = without("json", "utc"), without("json")
+    memory = Memory().with_tried(entry(before, HEALTHY, "rejected-by-person"))
+
+    assert "rejected-by-person" in memory.refuses("utc/missing", before, HEALTHY)
+    assert not memory.refuses("json/missing", other, HEALTHY)
+
+    more = without("json", "utc", "short")
+    assert "rejected-by-person" in memory.refuses("json/missing", more, HEALTHY), "it is in there"
+
+
 @pytest.mark.parametrize("finding", ["undecided", "screened-out"])
 def test_what_is_not_settled_has_a_second_chance_and_no_third(finding):
     before = without("json")
