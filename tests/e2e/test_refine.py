@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.refine.trail import Run, seal
 from regauge.sim.server import SimServer, SimServerOptions
 from tests.fakes import Endpoint
 from tests.gate_repo import CERTIFICATE_LINE, EVAL, NAME, PROMPT, GateRepo, label_definitions
@@ -184,6 +185,29 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
     assert result(repo)["spent"]["calls"] == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--strategy=restor"],
+            "of the kind 'restor'\n  fix: did you mean 'restore'? There are re",
+        ),
+        (["--strategy=rewrite", "--proposers=rules"], "fix: --proposers rules,model"),
+        (["--branch=broken"], "there is a branch 'broken' already\n  fix: --branch ANOTHER-NAME"),
+        (["--branch=broken/mine"], "there is a branch 'broken' already"),
+        (["--branch=a/b..c"], "git allows no branch of the name 'a/b..c'"),
+        (["--feedback=none.txt", "--estimate"], "none.txt cannot be read: no such file"),
+        (["--refiner-model=foo:bar", "--estimate"], "foo"),
+    ],
+)
+def test_what_can_never_come_to_anything_is_refused_before_anybody_is_asked(
+    repo: GateRepo, words: list[str], said: str
+):
+    before = {path.name for path in (repo.root / ".regauge/refine").glob("*")}
+    assert said in repo.regauge("refine", NAME, *words, code=2)
+    assert {path.name for path in (repo.root / ".regauge/refine").glob("*")} == before
+
+
 def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     repo.regauge("refine", NAME, "--forget")
     ledger = repo.root / f".regauge/refine/{NAME}.looks.json"
@@ -321,14 +345,22 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     assert "decisions made once more" in repo.regauge("refine", "verify", run.name, "--recompute")
     proposed = run / "revision.prompt.yml"
     proposed.write_text(proposed.read_text().replace("nobody has to act", "run away"))
+    repo.regauge("refine", "rollback", run.name)
+    for command in (["verify", run.name], ["apply", run.name], ["apply", run.name, "--branch"]):
+        said = repo.regauge("refine", *command, code=2)
+        assert "revision.prompt.yml is not what run" in said
+        assert f"do not apply it, and refine anew: regauge refine {NAME}" in said
+    assert "run away" not in repo.read(PROMPT)
+    seal(Run(run))  # what follows from decisions does not hang on digests alone
     said = repo.regauge("refine", "verify", run.name, "--recompute", code=2)
     assert "is not what the decisions of trail.jsonl lead to" in said
 
     trail = run / "trail.jsonl"
     trail.write_text(trail.read_text().replace("passes more often", "passes less often", 1))
-    said = repo.regauge("refine", "verify", "latest", code=2)
-    assert f"{trail.name}:" in said
-    assert "does not say what it said" in said
+    for command in ("verify", "apply"):
+        said = repo.regauge("refine", command, run.name, code=2)
+        assert f"{trail.name}:" in said
+        assert "does not say what it said" in said
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from regauge.refine.outcome import (
     Branch,
     Revision,
     apply_run,
+    check_branch,
     check_not_committed,
     commit_on_branch,
     current_branch,
@@ -35,6 +36,7 @@ from regauge.refine.outcome import (
     uncommitted,
 )
 from regauge.refine.people import Heard, heard_in_words, heard_on_pull, noted_in
+from regauge.refine.proposers import check_strategies
 from regauge.refine.trail import (
     CUT_OFF,
     BusyError,
@@ -46,6 +48,7 @@ from regauge.refine.trail import (
     list_refinements,
     only_one,
     read_trail,
+    read_whole,
     recall,
     reject,
     remember,
@@ -72,7 +75,9 @@ __all__ = [
     "Variance",
     "apply_run",
     "begin_run",
+    "check_branch",
     "check_not_committed",
+    "check_strategies",
     "commit_on_branch",
     "current_branch",
     "declared_goals",
@@ -90,6 +95,7 @@ __all__ = [
     "outcomes_of",
     "push",
     "read_trail",
+    "read_whole",
     "recall",
     "reject",
     "remember",

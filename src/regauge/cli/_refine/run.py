@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,13 @@ from regauge.cli._refine.feedback import heard_of
 from regauge.cli._refine.review import check_terminal, reviewed
 from regauge.cli._refine.take import Taking
 from regauge.cli._terminal.text import echo
+from regauge.errors import ProviderError
 from regauge.project import Project
 from regauge.refine import (
     Refinement,
     RunOptions,
     begin_run,
+    check_strategies,
     declared_goals,
     only_one,
     recall,
@@ -57,6 +59,7 @@ Examples:
 _FEEDBACK_PR = "Tell the refiner model what people said on this pull request."
 _FEEDBACK = "Tell it what a file says; every paragraph is a note."
 _VARIANCE = "Repair what is only flaky, too, once nothing else fails."
+_STRATEGY = "Only edits of this kind, such as restore; a wrong one lists them."
 _LOCALISE = "Calls that tell which sentence carries which check."
 
 
@@ -71,7 +74,7 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
 @click.option("--refiner-model", metavar="ID", help="Who criticises and proposes.")
 @click.option("--proposers", metavar="A,B", help="Who is asked for edits, the cheapest first.")
-@click.option("--strategy", "strategies", multiple=True, help="Only edits of this kind.")
+@click.option("--strategy", "strategies", metavar="KIND", multiple=True, help=_STRATEGY)
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Another one, other trials.")
 @click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
 @click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
@@ -105,10 +108,8 @@ def run_command(
     """Refine the prompt NAME."""
     project = Project.find()
     asked = _options(project, prompt, options)
+    check_strategies(asked.strategies, asked.proposers)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
-    if dry_run:
-        begin(asked, forget=forget, dry_run=True)
-        return
     if interactive:
         check_terminal()
     taking = Taking.prepared(
@@ -117,10 +118,19 @@ def run_command(
         write=apply_it or (interactive and branch is None and not pr),
         branch=branch,
         pr=pr,
-        say=saying(as_json=as_json),
+        say=saying(as_json=as_json or dry_run),
     )
-    heard = heard_of(project, prompt, pull=feedback_pr, file=feedback, say=saying(as_json=as_json))
+    heard = heard_of(
+        project,
+        prompt,
+        pull=feedback_pr,
+        file=feedback,
+        say=saying(as_json=as_json or dry_run),
+    )
     begin = partial(begin, heard=heard)
+    if dry_run:
+        begin(asked, forget=forget, dry_run=True)
+        return
     result = begin(asked, forget=forget)
     while interactive and result["revision"] is not None:
         run = shown_run(project, result, as_json=as_json)
@@ -157,8 +167,8 @@ def _begun(
     def act(evals: EvalSession) -> None:
         memory = None if forget else partial(recall, project, prompt)
         refinement = Refinement(evals, evals.plan.cases, asked, memory, heard=heard)
-        if not dry_run:
-            refinement.check_key(os.environ)
+        with suppress(ProviderError) if dry_run else nullcontext():
+            refinement.check_key(os.environ)  # an estimate needs no key, yet a provider
         _say_estimate(refinement, as_json=as_json, alone=dry_run)
         if dry_run:
             evals.close()
@@ -246,5 +256,10 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
     calls = f"first look {about.first_look} calls, one repair {about.one_repair}"
     echo(f"{name}: {about.train} cases to learn of, {about.holdout} held out", err=not alone)
     echo(f"{calls}, at most {about.most}: {cost(about.most)}", err=not alone)
+    if about.steadying is not None:
+        low, high = about.steadying
+        echo(f"looks at flaky checks: about {low} to {high} calls of those", err=not alone)
     for goal, trials in about.goals:
         echo(f"goal {goal}: {trials} trials meet it when all of them pass", err=not alone)
+    for said in about.out_of_reach:
+        echo(f"mind: {said}", err=not alone)

@@ -13,6 +13,7 @@ from regauge.errors import GitError, GitHubError, UsageError
 from regauge.prompts import find_prompt
 from regauge.refine import (
     apply_run,
+    check_branch,
     commit_on_branch,
     current_branch,
     has_unpushed,
@@ -70,11 +71,13 @@ class Taking:
         """What is asked for, once it is clear that nothing stands in its way.
 
         Raises:
-            UsageError: A pull request cannot be opened from here.
+            UsageError: A pull request cannot be opened from here, or no such branch be made.
             GitError: The remote cannot be reached.
             GitHubError: GitHub cannot be, or does not know the token.
         """
         taking = cls(project=project, prompt=prompt, write=write, branch=branch, say=say)
+        if branch:
+            check_branch(taking.path, branch, renew=pr)
         if not pr:
             return taking
         path = taking.path

@@ -19,7 +19,7 @@ from regauge.refine.conduct._finished import write_down
 from regauge.refine.conduct._hearing import heard_by, heard_of
 from regauge.refine.conduct._key import check_key
 from regauge.refine.evidence import least_trials
-from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls
+from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls, out_of_reach
 from regauge.refine.memory import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.proposers import ProposerContext, load_proposers
 from regauge.refine.trail import (
@@ -28,6 +28,7 @@ from regauge.refine.trail import (
     cut_back,
     edits_of_runs,
     read_trail,
+    read_whole,
     remember,
     retell,
 )
@@ -116,13 +117,16 @@ class Refinement:
         usd = estimate_requests(
             requests, price=lambda asked: price_for(self._evals.project.settings, asked)
         ).cost_usd
+        first_look = setting.policy.test.baseline_trials * len(setting.train)
         return Estimate(
             train=len(setting.train),
             holdout=len(setting.holdout),
-            first_look=setting.policy.test.baseline_trials * len(setting.train),
+            first_look=first_look,
             one_repair=floor_calls(setting),
             most=setting.policy.limits.calls,
             goals=tuple((goal.name, least_trials(goal.pass_rate)) for goal in setting.goals),
+            out_of_reach=out_of_reach(setting),
+            steadying=(-(-first_look // 3), first_look) if setting.variance else None,
             call_usd=None if usd is None else usd / len(requests),
         )
 
@@ -190,7 +194,7 @@ class Refinement:
             TrailError: One comes out differently, the run proposes another text than they lead
                 to, or cases, judges or settings are no longer what they were.
         """
-        events = read_trail(run.trail)
+        events = read_whole(run)
         state = self._retold(run, events)
         if run.revision.is_file():
             text = run.revision.read_bytes().decode()
@@ -201,7 +205,7 @@ class Refinement:
                     "  fix: do not apply it, and refine anew:"
                     f" regauge refine {self.subject.prompt.name}"
                 )
-        return sum(len(event.body["decisions"]) for event in events[1:])
+        return sum(len(event.body.get("decisions", ())) for event in events[1:])
 
     def _retold(self, run: Run, events: Sequence[Event]) -> State:
         """The state a trail leads to, with every decision made once more.

@@ -20,6 +20,9 @@ class Estimate:
         one_repair: Calls that find a fault, repair it and verify the repair, at the least.
         most: Calls that are never exceeded.
         goals: What each goal takes that was set: its name, and the fewest trials that meet it.
+        out_of_reach: What to say of goals that the run cannot show to be met.
+        steadying: About how many calls looks at flaky checks take on top, from and to; None where
+            none are worked on.
         call_usd: What one call of the prompt costs on average; None without a price.
     """
 
@@ -29,11 +32,16 @@ class Estimate:
     one_repair: int
     most: int
     goals: tuple[tuple[str, int], ...]
+    out_of_reach: tuple[str, ...]
+    steadying: tuple[int, int] | None
     call_usd: float | None
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
         goals: dict[str, JSON] = {"goals": [{"name": n, "trials": t} for n, t in self.goals]}
+        if self.out_of_reach:
+            goals["out_of_reach"] = list(self.out_of_reach)
+        steadying: dict[str, JSON] = {"steadying_calls": list(self.steadying or ())}
         return {
             "train": self.train,
             "holdout": self.holdout,
@@ -41,5 +49,6 @@ class Estimate:
             "one_repair_calls": self.one_repair,
             "calls_max": self.most,
             "call_usd": self.call_usd,
+            **(steadying if self.steadying else {}),
             **(goals if self.goals else {}),
         }

@@ -29,7 +29,7 @@ from regauge.refine.loop._actions import (
 from regauge.refine.loop._budget import calls_max, calls_wanted, floor_calls
 from regauge.refine.loop._candidates import REWRITE
 from regauge.refine.loop._findings import Accepted, Critique, CritiqueKind, Note, Spent
-from regauge.refine.loop._goals import goals_digest, standings
+from regauge.refine.loop._goals import goals_digest, out_of_reach, standings
 from regauge.refine.loop._loop import advance, begin, wanted
 from regauge.refine.loop._state import Setting, State
 from regauge.refine.loop._steadying import fresh_steadiness
@@ -63,6 +63,7 @@ __all__ = [
     "floor_calls",
     "fresh_steadiness",
     "goals_digest",
+    "out_of_reach",
     "standings",
     "wanted",
 ]

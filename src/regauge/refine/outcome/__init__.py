@@ -5,6 +5,7 @@ from __future__ import annotations
 from regauge.refine.outcome._apply import Revision, apply_run, revised, roll_back
 from regauge.refine.outcome._branch import (
     Branch,
+    check_branch,
     check_not_committed,
     commit_on_branch,
     current_branch,
@@ -19,6 +20,7 @@ __all__ = [
     "Branch",
     "Revision",
     "apply_run",
+    "check_branch",
     "check_not_committed",
     "commit_on_branch",
     "current_branch",

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.errors import UsageError
+from regauge.errors import GitError, UsageError
 from regauge.prompts import Repository, lock_of, parse_prompt
 from regauge.refine.outcome._apply import check_unchanged
 from regauge.refine.outcome._git import git_says
+from regauge.refine.trail import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Branch",
+    "check_branch",
     "check_not_committed",
     "commit_on_branch",
     "current_branch",
@@ -64,7 +66,10 @@ def commit_on_branch(
     root = path.resolve().parent
     there = git_says(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", check=False)
     if there and not (renew and is_proposal(path, there)):
-        raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
+        raise UsageError(
+            f"there is a branch {name!r} already\n"
+            f"  fix: regauge refine apply {run.id} --branch ANOTHER-NAME"
+        )
     tree = _tree(root, head, files)
     if there and _same(root, there, tree=tree, head=head):
         return Branch(name=name, commit=there)
@@ -79,6 +84,36 @@ def commit_on_branch(
     return Branch(name=name, commit=commit)
 
 
+def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
+    """See that a branch of a name can be made.
+
+    Args:
+        path: A prompt's file, in the repository.
+        name: Of the branch.
+        renew: Whether an earlier proposal on that branch gives way.
+
+    Raises:
+        UsageError: git allows no such name, or there is such a branch, or one that stands in its
+            way.
+        GitError: It is in no repository.
+    """
+    root = path.resolve().parent
+    git_says(root, "rev-parse", "--git-dir")
+    try:
+        git_says(root, "check-ref-format", f"refs/heads/{name}")
+    except GitError as error:
+        message = f"git allows no branch of the name {name!r}\n  fix: a name such as refine/mine"
+        raise UsageError(message) from error
+    parts = name.split("/")
+    above = ["/".join(parts[:length]) for length in range(1, len(parts))]
+    names = git_says(root, "for-each-ref", "--format=%(refname)", "refs/heads/").split()
+    for known in (one.removeprefix("refs/heads/") for one in names):
+        if known == name and renew and is_proposal(path, f"refs/heads/{name}"):
+            continue
+        if known in {name, *above} or known.startswith(f"{name}/"):
+            raise UsageError(f"there is a branch {known!r} already\n  fix: --branch ANOTHER-NAME")
+
+
 def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     """See that a commit of what a run proposes would not be empty.
 
@@ -87,8 +122,10 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
 
     Raises:
         UsageError: The last commit says it already, or the prompt changed since the run began.
+        TrailError: The run's trail or its files are not what it wrote.
         GitError: There is no commit.
     """
+    read_whole(run)
     check_unchanged(run, path)
     repository = Repository.at(path.resolve().parent)
     head = repository.commit("HEAD")

@@ -14,9 +14,11 @@ from regauge.refine.proposers._problem import (
 )
 from regauge.refine.proposers._registry import load_proposers, proposer_names
 from regauge.refine.proposers._rules import propose_by_rules
+from regauge.refine.proposers._strategies import STRATEGIES, check_strategies
 from regauge.refine.proposers._told import problem_of
 
 __all__ = [
+    "STRATEGIES",
     "Anchor",
     "Ask",
     "Delete",
@@ -30,6 +32,7 @@ __all__ = [
     "Replace",
     "ReplaceSection",
     "Shown",
+    "check_strategies",
     "criticised",
     "load_examples",
     "load_proposers",
