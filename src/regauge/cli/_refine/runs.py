@@ -22,6 +22,7 @@ from regauge.refine import (
     find_refinement,
     list_refinements,
     read_trail,
+    read_whole,
     reject,
     roll_back,
 )
@@ -152,15 +153,17 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 @click.option("--recompute", is_flag=True, help="Make every decision once more; ask nobody.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
-    """Check that nobody changed a run's audit trail, and that its decisions follow from it."""
+    """Check that nobody changed a run's audit trail or its proposal."""
     project = Project.find()
     run = find_refinement(project, name)
-    events = read_trail(run.trail)
+    events = read_whole(run)
     decisions = _recomputed(project, run) if recompute else None
     if as_json:
         _say_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
         return
     echo(f"{run.id}: {len(events)} events, chain whole, last {events[-1].digest[:12]}")
+    if run.revision.is_file():
+        echo(f"  {run.revision.name} is what the run wrote")
     if decisions is not None:
         echo(f"  {decisions} decisions made once more from what was observed, all the same")
 
@@ -229,6 +232,9 @@ def _show_trail(run: Run, *, as_json: bool) -> None:
             continue
         if event.kind == "began":
             echo(f"0 began: {event.body['prompt']} {event.body['version']}")
+            continue
+        if event.kind == "wrote":
+            echo(f"{event.seq} wrote: {', '.join(event.body['files'])}")
             continue
         state = event.body["state"]
         echo(f"{event.seq} {event.body['observation']['kind']} -> {state['phase']}", bold=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from regauge.atomic import write_whole
 from regauge.refine.memory import Tried, changed_places, changed_statements
 from regauge.refine.outcome import diff_of, markdown_of, result_of, revised
-from regauge.refine.trail import read_trail
+from regauge.refine.trail import read_trail, seal
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -44,10 +44,12 @@ def write_down(
             write_whole(run.directory / "prompts.lock", revision.lock.encode())
     events = read_trail(run.trail)
     result = result_of(run.id, subject, setting, state, events=events, revision=revision)
+    if revision is not None:
+        write_whole(run.diff, diff_of(result).encode())
+        seal(run)
     write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
     write_whole(run.markdown, markdown_of(result).encode())
     if revision is not None:
-        write_whole(run.diff, diff_of(result).encode())
         edits = [entry.to_json() for entry in _accepted(setting, state)]
         document = {"key": memory_key, "edits": edits}
         write_whole(run.directory / "accepted.json", json.dumps(document).encode())

@@ -10,6 +10,7 @@ from regauge.atomic import write_whole
 from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
 from regauge.refine.edits import ReplaceSection, kind_of
+from regauge.refine.trail import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,10 +120,12 @@ def apply_run(run: Run, path: Path) -> list[Path]:
 
     Raises:
         UsageError: It proposes nothing, or the prompt changed since.
+        TrailError: Its trail or its files are not what it wrote.
         PromptError: A file cannot be written; what was there is there.
     """
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
+    read_whole(run)
     before, after = run.before.read_bytes(), run.revision.read_bytes()
     if path.read_bytes() == after:
         raise UsageError(f"{path} is what run {run.id} proposes already")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regauge.refine.trail._documents import text_to_json
+from regauge.refine.trail._proposal import read_whole, seal
 from regauge.refine.trail._runs import (
     CUT_OFF,
     BusyError,
@@ -33,10 +34,12 @@ __all__ = [
     "list_refinements",
     "only_one",
     "read_trail",
+    "read_whole",
     "recall",
     "reject",
     "remember",
     "remember_status",
     "retell",
+    "seal",
     "text_to_json",
 ]

@@ -1,7 +1,8 @@
 """The audit trail of a run: append-only, chained by digests, and enough to run it again.
 
 `trail.jsonl` holds one event per line. The first says what the run is about; each further one what
-was observed, what was decided from it, and where that led. An event names the digest of the one
+was observed, what was decided from it, and where that led; the last of a run that proposes
+something says the digests of the files that it wrote. An event names the digest of the one
 before it, so a line that was changed, moved or taken out shows. Times are not in it: the same
 seed and the same answers give the same trail, to the byte.
 """
@@ -53,7 +54,7 @@ class Event:
 
     Attributes:
         seq: From 0.
-        kind: `began` for the first line, `observed` for all others.
+        kind: `began` for the first line, `wrote` for the files of a proposal, else `observed`.
         prev: The digest of the line before; empty for the first.
         body: What it says.
     """
@@ -95,6 +96,10 @@ class TrailFile:
                 "state": summary_of(state),
             },
         )
+
+    def wrote(self, files: Mapping[str, str]) -> None:
+        """Keep what the files of a proposal are: digests, by their names."""
+        self._write("wrote", {"files": dict(files)})
 
     def _write(self, kind: str, body: Mapping[str, JSON]) -> None:
         event = Event(seq=self._seq, kind=kind, prev=self._last, body=json.loads(_ENCODE(body)))
@@ -159,6 +164,8 @@ def retell(setting: Setting, state: State, events: Sequence[Event], path: Path) 
         TrailError: A decision comes out differently.
     """
     for event in events[1:]:
+        if event.kind == "wrote":
+            continue
         try:
             observation = observation_from_json(event.body["observation"])
         except (KeyError, ValueError) as error:
