@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.edits import content_words, count_words, said_in
 from regauge.refine.guards._copies import Copies
+from regauge.refine.guards._labels import Labels, defined_twice, label_of
 from regauge.refine.guards._leaks import CaseText, Leaks
 from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
 from regauge.refine.guards._scope import Scope
@@ -62,8 +63,10 @@ class Guard:
     ) -> None:
         self._base = base
         self._sections = SectionRules(base, replaceable, policy)
+        texts = tuple(released)
+        self._labels = Labels(texts)
         self._released = frozenset(
-            line.strip() for text in released for line in text.split("\n") if line.strip()
+            line.strip() for text in texts for line in text.split("\n") if line.strip()
         )
         self._policy = policy
         self._frozen = frozenset(line.strip() for line in frozen)
@@ -108,7 +111,7 @@ class Guard:
         policy = self._policy
         if after.shape == before.shape:
             return "it changes nothing"
-        if len(edit.ops) > policy.ops:
+        if len(edit.ops) > policy.ops and not self._puts_back(before, after):
             return f"it has {len(edit.ops)} operations, more than {policy.ops}"
         grown = after.size - before.size - self._put_back(before, after)
         allowed = policy.growth * self._base.size + policy.growth_words
@@ -128,6 +131,23 @@ class Guard:
             count_words(line) for line in added.split("\n") if line.strip() in self._released
         )
 
+    def _puts_back(self, before: PromptText, after: PromptText) -> bool:
+        """Whether what goes stands in sections that may be replaced, and a release had the rest."""
+        added, lost = changed_lines(before, after)
+        gone = set(lost.split("\n"))
+        return (
+            bool(added.strip() and lost.strip())
+            and all(line.strip() in self._released for line in added.split("\n") if line.strip())
+            and all(
+                any(
+                    one.message == line.message and one.first <= line.number + 1 <= one.last
+                    for one in self.open_sections(before)
+                )
+                for line in before.lines
+                if line.text.strip() and line.text in gone
+            )
+        )
+
     def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
@@ -138,7 +158,8 @@ class Guard:
         stays = {line.text for line in after.lines}
         was = {line.text for line in before.lines}
         lost = [line for line in self._base_lines if line in was and line not in stays]
-        if len(lost) > self._policy.deletions and not replaces_section(edit):
+        many = len(lost) > self._policy.deletions
+        if many and not replaces_section(edit) and not self._puts_back(before, after):
             return f"it takes {len(lost)} lines out, more than {self._policy.deletions}"
         return ""
 
@@ -164,7 +185,9 @@ class Guard:
             )
             if clash is not None:
                 return f"it contradicts {clash.strip()!r}, which stays"
-        return self._sections.contradiction(edit, _plainly_contradicts)
+        return self._labels.objection(before, after) or self._sections.contradiction(
+            edit, _plainly_contradicts
+        )
 
     def _leak(self, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
@@ -183,6 +206,11 @@ def faults_in(text: PromptText) -> list[str]:
         f"{other.text.strip()!r} may contradict {one.text.strip()!r}"
         for one, other in combinations(lines, 2)
         if _plainly_contradicts(one.text, other.text)
+    ]
+    found += [
+        f"{label_of(one.text).strip()!r} is explained twice: {one.text.strip()!r} and"
+        f" {other.text.strip()!r}"
+        for one, other in defined_twice(text)
     ]
     return found
 

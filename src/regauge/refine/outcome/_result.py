@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.gate import NONE_DRAWN
 from regauge.refine.evidence import variance_of
+from regauge.refine.guards import faults_in
 from regauge.refine.loop import calls_max, calls_wanted
 from regauge.refine.memory import fates_of
 from regauge.refine.outcome._changes import change_of, counted, failing
@@ -122,7 +123,10 @@ def result_of(
         "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
         "people": _people(subject, setting),
         "warnings": began.get("warnings", []),
-        "preflight": [d["text"] for d in decisions if d["event"] == "preflight"],
+        "preflight": [
+            *(d["text"] for d in decisions if d["event"] == "preflight"),
+            *(_new_faults(setting, state) if revision is not None else ()),
+        ],
         "unverified": _unverified(run, setting, state),
         "set_aside": [d["text"] for d in decisions if d["event"] == "set-aside"],
         "open": [{**failing(cluster), **_moved(state, cluster)} for cluster in state.open],
@@ -156,6 +160,12 @@ def diff_of(result: Mapping[str, JSON]) -> str:
     """What a result's revision changes of the file; empty where it proposes none."""
     revision = result["revision"]
     return str(revision["diff"]) if isinstance(revision, dict) else ""
+
+
+def _new_faults(setting: Setting, state: State) -> list[str]:
+    """What the revision says twice, or says and forbids, and the prompt did not."""
+    known = faults_in(setting.base)
+    return [f"in the revision {fault}" for fault in faults_in(state.text) if fault not in known]
 
 
 def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from regauge.prompts import Replaceable
 from regauge.refine._policy import GuardPolicy, RefinePolicy
-from regauge.refine.edits import Anchor, Edit, Insert, PromptText, ReplaceSection, apply
-from regauge.refine.guards import CaseText, Guard, OpenSection
+from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, ReplaceSection, apply
+from regauge.refine.guards import CaseText, Guard, OpenSection, faults_in
 from regauge.refine.memory import Memory, Tried, changed_lines
 from tests.unit.refine.world import (
     HOLDOUT,
@@ -156,3 +158,29 @@ def test_a_refuted_section_does_not_come_back_in_nearly_the_same_words():
     assert "tried before: refuted" in memory.refuses("json", RULES, after)
     near = memory.refuses("json", RULES, apply(RULES, again.ops))
     assert near == "nearly the same edit was tried before: refuted"
+
+
+WAS = "Levels:\n- high: wake somebody.\n  - a cluster is gone\n- low: wait.\n\nBe short."
+NOW = "Levels:\n- high: it is Monday.\n- low: it is Tuesday.\n\nBe short."
+
+
+def test_what_a_release_explained_comes_back_without_what_replaced_it():
+    def said(edit: Edit, *, marks=(), released=WAS) -> str:
+        base = PromptText.of(NOW)
+        guard = Guard(base, [], [], GuardPolicy(), replaceable=marks, released=[released])
+        return guard.objection(edit, base, apply(base, edit.ops))
+
+    high, low = NOW.split("\n")[1:3]
+    block = WAS.split("\n\n", maxsplit=1)[0].partition("\n")[2]
+    half = replacing(high, block)
+    whole = replace(half, ops=(*half.ops, Delete(Anchor(low))))
+    twice = "it explains 'low' once more, beside '- low: it is Tuesday.', which stays"
+
+    assert said(half) == twice
+    assert said(whole) == "it takes 2 lines out, more than 1"
+    mark = Replaceable(section="Levels:")
+    assert (said(half, marks=[mark]), said(whole, marks=[mark])) == (twice, "")
+    # A release that had two rules of one field may have them again.
+    assert not said(half, released=f"{WAS.partition('Be')[0].rstrip()}\n- low: no hurry.")
+    fault = f"'low' is explained twice: '- low: wait.' and {low!r}"
+    assert faults_in(apply(PromptText.of(NOW), half.ops)) == [fault]
