@@ -111,7 +111,13 @@ pass_rate = 0.8
         in said
     )
 
+    for command, code in (("lint", 1), ("doctor", 1)):
+        said = repo.regauge(command, code=code)
+        assert f"pyproject.toml:{lines[0]}: tool.regauge.refine.goals.0.judge: " in said
+        assert "has the tag 'databse'" in said
+
     setting(repo, wrong.replace('judge = "json_parse"', 'prompt = "alert-sev"'))
+    assert "there is no prompt 'alert-sev'\n" in repo.regauge("lint", code=1)
     assert "there is no prompt 'alert-sev'\n  fix: did you mean" in repo.regauge(
         "refine", NAME, code=2
     )

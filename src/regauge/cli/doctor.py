@@ -53,8 +53,9 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
 def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) -> None:
     """Check settings, git, prompts, evals, recordings, judges, cases, keys and endpoints.
 
-    Errors: settings, prompts or evals that do not load, recordings nobody asks for, cases held out
-    that the prompt gives away, an endpoint that cannot be reached, a model it no longer has.
+    Errors: settings, prompts or evals that do not load, recordings nobody asks for, goals that
+    speak of no check or case, cases held out that the prompt gives away, an endpoint that cannot be
+    reached, a model it no longer has.
     Warnings: a key that is not set, a model shut down within 90 days, judges without calibration,
     prompts, judges and cases that no eval uses, cases given twice.
 

@@ -44,13 +44,13 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(against: str, *, strict: bool, as_json: bool) -> None:
-    """Check prompt files, prompts.lock, recordings of evals, labels, calibrations and baselines.
+    """Check prompt files, prompts.lock, recordings, labels, calibrations, baselines and goals.
 
     Errors: files that do not load, versions that are missing, were not released or changed after
     their release, a contract that changed without a major version, lines of the lock that changed
     or vanished, declared inputs that nobody uses, schemas that are none, recordings that no eval
-    asks for any more. Warnings: keys that nobody reads, braces that hold no input, sentences that
-    are said twice.
+    asks for any more, goals of refinements that speak of no check or case. Warnings: keys that
+    nobody reads, braces that hold no input, sentences that are said twice.
     """
     project = Project.find()
     _ = project.settings  # what pyproject.toml says must be readable, too

@@ -43,6 +43,7 @@ from regauge.refine.trail import (
     Run,
     TrailError,
     begin_run,
+    cut_off,
     edits_of_runs,
     find_refinement,
     list_refinements,
@@ -54,7 +55,7 @@ from regauge.refine.trail import (
     remember,
     remember_status,
 )
-from regauge.refine.workbench import RunOptions, declared_goals, outcomes_of
+from regauge.refine.workbench import RunOptions, declared_goals, goal_faults, outcomes_of
 
 __all__ = [
     "CUT_OFF",
@@ -80,10 +81,12 @@ __all__ = [
     "check_strategies",
     "commit_on_branch",
     "current_branch",
+    "cut_off",
     "declared_goals",
     "edits_of_runs",
     "evidence_lines",
     "find_refinement",
+    "goal_faults",
     "has_unpushed",
     "headline",
     "heard_in_words",

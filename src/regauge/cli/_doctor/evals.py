@@ -14,6 +14,7 @@ from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, RegaugeError
 from regauge.gate.baselines import baseline_faults
 from regauge.prompts import load_prompt, prompt_files
+from regauge.refine import goal_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,6 +51,7 @@ class EvalsSeen:
         self.findings.append(Finding(check="evals", level="ok", message=words))
         self.findings += _broken_cases(evals)
         self.findings += findings_of(recording_faults(evals, project), project, check="recordings")
+        self.findings += findings_of(goal_faults(project, evals.plan.cases), project, check="goals")
         for row in standings(project, used):
             if row.gates:
                 words = " ".join(str(row).split())

@@ -11,6 +11,7 @@ from regauge.cli._evals.collected import NotCollectedError, with_evals
 from regauge.cli._evals.judges import judges_in
 from regauge.cli._stale.judgements import lint_judgements
 from regauge.errors import Fault, RecordingError, RegaugeError
+from regauge.refine import goal_faults
 from regauge.runner import needed_keys
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
 
 
 def lint_recordings(project: Project, evals_path: Path, *, told: Sequence[str] = ()) -> list[Fault]:
-    """One fault per file of recordings nobody asks for, or calibration of a judge that changed.
+    """What only collected evals can tell: recordings nobody asks for, calibrations, goals.
 
     Args:
         project: Whose recordings.
@@ -90,8 +91,10 @@ def lint_recordings(project: Project, evals_path: Path, *, told: Sequence[str] =
     def check(evals: EvalSession) -> None:
         faults.extend(lint_calibrations(project, judges_in(evals)))
         faults.extend(recording_faults(evals, project))
+        faults.extend(goal_faults(project, evals.plan.cases))
 
     kept = project.recordings_dir.is_dir() or project.labels_dir.is_dir()
+    kept = kept or bool(project.settings.refine.goals)
     if not evals_path.exists() or not kept:
         return faults
     try:

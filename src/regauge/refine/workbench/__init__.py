@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from regauge.refine.workbench._goals import DeclaredGoal, bound_goals, declared_goals
+from regauge.refine.workbench._goals import (
+    DeclaredGoal,
+    bound_goals,
+    declared_goals,
+    goal_faults,
+)
 from regauge.refine.workbench._outcomes import outcomes_of
 from regauge.refine.workbench._people import labels_for
 from regauge.refine.workbench._setting import RunOptions, setting_of
@@ -16,6 +21,7 @@ __all__ = [
     "SuiteBench",
     "bound_goals",
     "declared_goals",
+    "goal_faults",
     "labels_for",
     "outcomes_of",
     "setting_of",

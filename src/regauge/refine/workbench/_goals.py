@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import ConfigError, PromptError
+from regauge.errors import ConfigError, PromptError, RegaugeError
 from regauge.judges import criterion_of
 from regauge.prompts import find_prompt
 from regauge.refine.evidence import Goal
+from regauge.refine.workbench._subject import subject_of
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.errors import Fault
     from regauge.judges import Judge
-    from regauge.project import Project
+    from regauge.project import GoalSettings, Project
     from regauge.refine.workbench._subject import Subject
+    from regauge.runner import PlannedCase
 
-__all__ = ["DeclaredGoal", "bound_goals", "declared_goals"]
+__all__ = ["DeclaredGoal", "bound_goals", "declared_goals", "goal_faults"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,22 +67,9 @@ def declared_goals(project: Project, prompt: str) -> tuple[DeclaredGoal, ...]:
     faults: list[Fault] = []
     for number, goal in enumerate(project.settings.refine.goals):
         if goal.prompt in {None, prompt}:
-            found.append(
-                DeclaredGoal(
-                    number=number,
-                    pass_rate=goal.pass_rate,
-                    judge=goal.judge,
-                    criterion=goal.criterion,
-                    tag=goal.tag,
-                )
-            )
-            continue
-        try:
-            find_prompt(str(goal.prompt), root=project.root)
-        except PromptError as error:
-            where = ("refine", "goals", number, "prompt")
-            (fault,) = error.faults
-            faults.append(project.setting_fault(where, fault.message, fix=fault.fix))
+            found.append(_declared(number, goal))
+        elif (fault := _no_prompt(project, number, goal)) is not None:
+            faults.append(fault)
     if faults:
         raise ConfigError(faults)
     return tuple(found)
@@ -99,6 +89,70 @@ def bound_goals(
     if binding.faults and tuple(declared) == declared_goals(project, subject.prompt.name):
         raise ConfigError(binding.faults)
     return tuple(goals)
+
+
+def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]:
+    """What is wrong with the goals of a project.
+
+    A goal that names no prompt has to fit one of those that have evals.
+
+    Args:
+        project: Declares them.
+        planned: The cases of its evals.
+    """
+    goals = project.settings.refine.goals
+    subjects = _subjects(project, planned) if goals else {}
+    found: list[Fault] = []
+    for number, goal in enumerate(goals):
+        fault = _no_prompt(project, number, goal)
+        if fault is not None:
+            found.append(fault)
+            continue
+        bindings = [
+            _Binding(subject, project)
+            for name, subject in subjects.items()
+            if goal.prompt in {None, name}
+        ]
+        for binding in bindings:
+            binding.goal(_declared(number, goal))
+        if all(binding.faults for binding in bindings):
+            found += [fault for binding in bindings for fault in binding.faults]
+    return found
+
+
+def _subjects(project: Project, planned: Iterable[PlannedCase]) -> Mapping[str, Subject]:
+    """The prompts of planned evals; without those that cannot be refined, whatever goals say."""
+    by_prompt: dict[str, list[PlannedCase]] = {}
+    for one in planned:
+        by_prompt.setdefault(one.suite.prompt.name, []).append(one)
+    found: dict[str, Subject] = {}
+    for name, cases in by_prompt.items():
+        with suppress(RegaugeError):
+            found[name] = subject_of(project, cases, tracked=True)
+    return found
+
+
+def _declared(number: int, goal: GoalSettings) -> DeclaredGoal:
+    return DeclaredGoal(
+        number=number,
+        pass_rate=goal.pass_rate,
+        judge=goal.judge,
+        criterion=goal.criterion,
+        tag=goal.tag,
+    )
+
+
+def _no_prompt(project: Project, number: int, goal: GoalSettings) -> Fault | None:
+    """The fault of a goal for a prompt that is not there."""
+    if goal.prompt is None:
+        return None
+    try:
+        find_prompt(goal.prompt, root=project.root)
+    except PromptError as error:
+        (fault,) = error.faults
+        where = ("refine", "goals", number, "prompt")
+        return project.setting_fault(where, fault.message, fix=fault.fix)
+    return None
 
 
 class _Binding:
