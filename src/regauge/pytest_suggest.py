@@ -95,6 +95,7 @@ class Suggesting:
                 _options(evals, name, self._cycles, left),
                 lambda key: recall(project, name, key),
             )
+            refinement.check_calls()
             facts: dict[str, Any] = {
                 "command": ["pytest", "--suggest"],
                 "evals": "",

@@ -181,8 +181,11 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
     assert 0 < estimate["first_look_calls"] < estimate["one_repair_calls"] < estimate["calls_max"]
     assert {path.name for path in (repo.root / ".regauge/refine").glob("*")} == before
     few = str(estimate["one_repair_calls"] - 1)
-    assert "does not pay for one repair" in repo.regauge("refine", NAME, "--max-calls", few, code=2)
-    assert result(repo)["spent"]["calls"] == 0
+    said = repo.regauge("refine", NAME, "--max-calls", few, code=2)
+    assert f"{few} calls do not pay for one repair of {NAME}, which takes " in said
+    # There is no run to show, to apply or to go on with.
+    after = {path.name for path in (repo.root / ".regauge/refine").glob("*")}
+    assert after - before <= {f"{NAME}.lock"}
 
 
 @pytest.mark.parametrize(
@@ -496,7 +499,7 @@ def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
 
 
 def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(repo: GateRepo):
-    said = repo.regauge("refine", NAME, "--max-calls=180")
+    said = repo.regauge("refine", NAME, "--max-calls=180", code=3)
     assert f"{NAME}: no change proposed (calls: " in said
     assert "## Not verified" in said
     found = result(repo)
@@ -505,6 +508,14 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     command = found["unverified"]["command"]
     assert f"  go on: {command}\n" in said
     assert "not-verified" in repo.regauge("refine", "list")
+    said = repo.regauge("refine", "diff")
+    assert said.startswith(f"{NAME}: no change proposed (calls: ")
+    assert said.endswith(f"  go on: {command}\n")
+    trail = (latest(repo) / "trail.jsonl").read_bytes()
+    said = repo.regauge("refine", "resume", "latest", "--max-calls=1", code=2)
+    assert "1 call more lead nowhere" in said
+    assert command in said
+    assert (latest(repo) / "trail.jsonl").read_bytes() == trail
 
     repo.regauge(*command.split()[1:])
     after = result(repo)
@@ -593,8 +604,12 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
     second = repo.regauge("refine", NAME, code=2)
     assert "is being refined already" in second
     wait_until(lambda: server.counters.requests > 30, process=first)
-    kill(first)
     run = latest(repo)
+    assert f"{run.name}  {NAME}  running\n" in repo.regauge("refine", "list")
+    kill(first)
+    said = repo.regauge("refine", "list")
+    assert f"cut-off  go on: regauge refine resume {run.name}\n" in said
+    assert "is not over" in repo.regauge("refine", "diff", run.name, code=2)
 
     first = start(repo, "resume", run.name)
     wait_until(lambda: events(repo) >= 3, process=first)

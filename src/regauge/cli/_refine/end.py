@@ -71,7 +71,7 @@ def _so_far(evals: EvalSession) -> str:
     progress = evals.progress
     judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge refine: {progress.landed} answers{judged}, {money(evals.budget.spent_usd)},"
+        f"regauge refine: {progress.landed} new answers{judged}, {money(evals.budget.spent_usd)},"
         f" {progress.elapsed_s:.0f} s so far"
     )
 
@@ -101,7 +101,7 @@ def ended(
     finally:
         if as_json:
             click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))
-    _leave(run, str(result["stop"]["reason"]))
+    _leave(run, result)
 
 
 def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
@@ -121,12 +121,8 @@ def saying(*, as_json: bool) -> Callable[[str], None]:
     return lambda line: echo(line, err=as_json)
 
 
-def _leave(run: Run, reason: str) -> None:
-    if reason == "budget-too-small":
-        raise UsageError(
-            "the budget does not pay for one repair, so nothing was asked\n"
-            "  fix: raise --max-calls; `--estimate` says what it takes"
-        )
+def _leave(run: Run, result: Mapping[str, Any]) -> None:
+    reason, proposed = str(result["stop"]["reason"]), result["revision"] is not None
     if reason == "holdout-looks":
         raise UsageError(
             "the held-out cases decided too often to tell whether a further edit generalises\n"
@@ -135,4 +131,8 @@ def _leave(run: Run, reason: str) -> None:
         )
     if reason in CUT_OFF:
         click.echo(f"  go on: regauge refine resume {run.id}", err=True)
-        click.get_current_context().exit(130 if reason == "interrupted" else 3)
+    elif reason == "model-calls" and result["spent"]["model_calls"] and not proposed:
+        click.echo("  fix: begin a new run with more --max-model-calls", err=True)
+    elif reason != "calls" or proposed:
+        return
+    click.get_current_context().exit(130 if reason == "interrupted" else 3)

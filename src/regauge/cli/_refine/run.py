@@ -170,6 +170,7 @@ def _begun(
         with suppress(ProviderError) if dry_run else nullcontext():
             refinement.check_key(os.environ)  # an estimate needs no key, yet a provider
         _say_estimate(refinement, as_json=as_json, alone=dry_run)
+        refinement.check_calls()
         if dry_run:
             evals.close()
             return

@@ -19,7 +19,9 @@ from regauge.refine import (
     Refinement,
     RunOptions,
     check_not_committed,
+    cut_off,
     find_refinement,
+    headline,
     list_refinements,
     read_trail,
     read_whole,
@@ -39,16 +41,22 @@ __all__ = ["RUN_COMMANDS"]
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_command(*, as_json: bool) -> None:
     """List the runs, the newest first."""
-    runs = list_refinements(Project.find())
+    project = Project.find()
+    runs, dead = list_refinements(project), cut_off(project)
+    listed = [
+        {"run": run.id, **run.facts(), **({"status": "cut-off"} if run.id in dead else {})}
+        for run in runs
+    ]
     if as_json:
-        click.echo(json.dumps([{"run": run.id, **run.facts()} for run in runs], indent=1))
+        click.echo(json.dumps(listed, indent=1))
         return
     if not runs:
         echo("no prompt was refined here yet: regauge refine NAME")
-    for run in runs:
-        facts = run.facts()
-        said = (facts.get(name, "") for name in ("prompt", "status", "stop"))
-        echo("  ".join([run.id, *(str(word) for word in said if word)]))
+    for facts in listed:
+        words = [str(facts[name]) for name in ("run", "prompt", "status", "stop") if name in facts]
+        if facts["run"] in dead:
+            words.append(f"go on: regauge refine resume {facts['run']}")
+        echo("  ".join(words))
 
 
 @click.command(name="show")
@@ -72,13 +80,16 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
 def diff_command(name: str, *, as_json: bool) -> None:
     """Show what a run changes of the prompt's file, as a patch."""
     run = find_refinement(Project.find(), name)
+    result = _result(run)
     diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
     if as_json:
         _say_json(run, diff=diff)
     elif diff:
         click.echo(diff, nl=False)
     else:
-        echo(f"run {run.id} proposes no change")
+        echo(headline(result))
+        if result["unverified"]:
+            echo(f"  go on: {result['unverified']['command']}")
 
 
 @click.command(name="apply")

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
 from regauge.gate import policy_of
 from regauge.prompts import parse_prompt
 from regauge.providers import estimate_requests, parse_model_id
 from regauge.refine.conduct._about import about, changes
 from regauge.refine.conduct._again import as_it_was, keep_known
+from regauge.refine.conduct._calls import check_calls, check_more
 from regauge.refine.conduct._driver import drive
 from regauge.refine.conduct._estimate import Estimate
 from regauge.refine.conduct._finished import write_down
@@ -130,6 +130,14 @@ class Refinement:
             call_usd=None if usd is None else usd / len(requests),
         )
 
+    def check_calls(self) -> None:
+        """See that the calls pay for one repair.
+
+        Raises:
+            UsageError: They do not.
+        """
+        check_calls(self.setting, self.subject.prompt.name)
+
     def check_key(self, environ: Mapping[str, str]) -> None:
         """Look for the key of the model that proposes, where one may be asked.
 
@@ -166,19 +174,14 @@ class Refinement:
         Raises:
             TrailError: The trail cannot be read, or the prompt, its cases or its judges are no
                 longer what they were.
-            UsageError: The run is over, and calls are not what it lacked.
+            UsageError: The run is over, and calls are not what it lacked; or so few lead nowhere.
         """
         cut_back(run.trail)
         events = read_trail(run.trail)
         state, trail = self._retold(run, events), TrailFile(run.trail, events)
         if more_calls is not None:
-            if state.stop is not None and state.stop.reason != "calls":
-                raise UsageError(
-                    f"run {run.id} is over ({state.stop.reason}), and not for want of calls\n"
-                    f"  fix: begin a new run: regauge refine {self.subject.prompt.name}"
-                )
-            told = MoreCalls(calls=more_calls)
-            state = advance(self.setting, state, told)
+            told, prompt = MoreCalls(calls=more_calls), self.subject.prompt.name
+            state = check_more(self.setting, state, told, run=run.id, prompt=prompt)
             trail.add(told, state)
             for note in state.notes:
                 listen(note)

@@ -6,19 +6,18 @@ from regauge.refine.trail._documents import text_to_json
 from regauge.refine.trail._proposal import read_whole, seal
 from regauge.refine.trail._runs import (
     CUT_OFF,
-    BusyError,
     Run,
     begin_run,
     edits_of_runs,
     find_refinement,
     list_refinements,
-    only_one,
     recall,
     reject,
     remember,
     remember_status,
 )
 from regauge.refine.trail._trail import Event, TrailError, TrailFile, cut_back, read_trail, retell
+from regauge.refine.trail._under_way import BusyError, cut_off, only_one
 
 __all__ = [
     "CUT_OFF",
@@ -29,6 +28,7 @@ __all__ = [
     "TrailFile",
     "begin_run",
     "cut_back",
+    "cut_off",
     "edits_of_runs",
     "find_refinement",
     "list_refinements",

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.atomic import write_whole
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import UsageError
 from regauge.refine.memory import Memory, Tried
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
 
     from regauge.digests import JSON
     from regauge.project import Project
@@ -25,14 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_OFF",
-    "BusyError",
     "Run",
     "RunStatus",
     "begin_run",
     "edits_of_runs",
     "find_refinement",
     "list_refinements",
-    "only_one",
     "recall",
     "reject",
     "remember",
@@ -52,10 +48,6 @@ CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd", "seconds
 # luck says nothing against it.
 _REMEMBERED = frozenset({"refuted", "overfit", "suite-refused", "redundant", "rejected-by-person"})
 _REMEMBERED_MAX = 400
-
-
-class BusyError(RegaugeError):
-    """Another run is refining the same prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,36 +182,6 @@ def find_refinement(project: Project, name: str) -> Run:
     raise UsageError(f"there is no run {name!r}\n  fix: regauge refine list")
 
 
-@contextmanager
-def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
-    """Keep other runs off the same prompt; the system lets go when this process ends.
-
-    Raises:
-        BusyError: One is under way.
-    """
-    project.prepare_state_dir("refine")
-    path = _home(project) / f"{prompt}.lock"
-    try:
-        file = path.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}\n"
-            f"  fix: move it away: mv {path} {path}.moved"
-        ) from error
-    with file:
-        if not _locked(file):
-            file.seek(0)
-            raise BusyError(
-                f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
-                "  fix: wait for that run to end, or stop it"
-            )
-        file.seek(0)
-        file.truncate()
-        file.write(f"{run or 'a new run'}, process {os.getpid()}\n")
-        file.flush()
-        yield
-
-
 def recall(project: Project, prompt: str, key: str) -> Memory:
     """What earlier runs found to speak against edits of a prompt.
 
@@ -283,16 +245,3 @@ def _home(project: Project) -> Path:
 
 def _memory_path(project: Project, prompt: str) -> Path:
     return _home(project) / f"{prompt}.memory.json"
-
-
-def _locked(file: TextIO) -> bool:
-    """Whether the lock is ours now; where the system has no such locks nobody is kept off."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

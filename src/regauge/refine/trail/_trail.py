@@ -142,7 +142,13 @@ def read_trail(path: Path) -> tuple[Event, ...]:
 
 def cut_back(path: Path) -> None:
     """Take off a last line that was cut off in the middle, so that more can be appended."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TrailError(
+            f"{path}: {error.strerror or error}\n"
+            "  fix: nothing was decided in this run; begin a new one: regauge refine NAME"
+        ) from error
     end = data.rfind(b"\n") + 1
     if end < len(data):
         with path.open("rb+") as file:
