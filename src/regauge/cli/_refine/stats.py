@@ -9,6 +9,7 @@ import click
 
 from regauge.cli._terminal.text import echo
 from regauge.project import Project
+from regauge.prompts import find_prompt
 from regauge.refine import FateTable, edits_of_runs
 from regauge.wording import plural
 
@@ -32,18 +33,22 @@ _GROUPINGS: Mapping[Grouping, str] = {
 def stats_command(prompt: str | None, *, as_json: bool) -> None:
     """Count what became of the edits of all runs that are over, by kind of edit.
 
-    Of candidates that look alike, a later run takes first what was kept more often; it writes
-    the shares into its audit trail.
+    Of candidates that look alike, a later run takes first what was kept more often: it goes by
+    `prior` of --json, (kept + 1) / (measured + 2), and writes it into its audit trail.
     """
-    edits = edits_of_runs(Project.find())
+    project = Project.find()
+    edits = edits_of_runs(project)
     if prompt is not None:
         edits = [edit for edit in edits if edit["prompt"] == prompt]
+        if not edits:
+            find_prompt(prompt, root=project.root)  # a wrong name is no prompt without edits
     tables: dict[Grouping, FateTable] = {by: FateTable.of(edits, by) for by in _GROUPINGS}
     if as_json:
         click.echo(json.dumps(_document(edits, tables), indent=1))
         return
     if not edits:
-        echo("no run tried an edit yet: regauge refine NAME")
+        of = f" of {prompt}" if prompt else ""
+        echo(f"no run tried an edit{of} yet: regauge refine {prompt or 'NAME'}")
         return
     runs = len({edit["run"] for edit in edits})
     echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
@@ -60,8 +65,14 @@ def _document(
         "edits": len(edits),
         **{
             by: {
-                kind: {**row, "share_kept": round(table.share_kept(kind), 4)}
+                kind: {
+                    **row,
+                    "measured": table.measured(kind),
+                    "share_kept": None if share is None else round(share, 4),
+                    "prior": round(table.prior(kind), 4),
+                }
                 for kind, row in table.counts.items()
+                for share in [table.share_kept(kind)]
             }
             for by, table in tables.items()
         },

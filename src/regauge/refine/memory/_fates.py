@@ -112,17 +112,25 @@ class FateTable:
         """The fates that any edit met."""
         return tuple(fate for fate in FATES if any(row.get(fate) for row in self.counts.values()))
 
-    def share_kept(self, kind: str) -> float:
-        """How often measured edits of a kind were kept; between the extremes while few were."""
+    def measured(self, kind: str) -> int:
+        """Of how many edits of a kind the worth was measured."""
         row = self.counts.get(kind, {})
-        measured = sum(count for fate, count in row.items() if fate in _MEASURED)
-        return (row.get("kept", 0) + 1) / (measured + 2)
+        return sum(count for fate, count in row.items() if fate in _MEASURED)
+
+    def share_kept(self, kind: str) -> float | None:
+        """The share of measured edits of a kind that was kept; None while none was measured."""
+        measured = self.measured(kind)
+        return self.counts[kind].get("kept", 0) / measured if measured else None
+
+    def prior(self, kind: str) -> float:
+        """How likely the next edit of a kind is kept: its share, and near a half while few were."""
+        return (self.counts.get(kind, {}).get("kept", 0) + 1) / (self.measured(kind) + 2)
 
 
 def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """How often edits of each strategy were kept in earlier runs, between 0 and 1."""
+    """How likely the next edit of each strategy is kept, by what earlier runs came to."""
     table = FateTable.of(entries, "strategy")
-    return {strategy: round(table.share_kept(strategy), 4) for strategy in table.counts}
+    return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
 
 
 def _fate(event: str, numbers: Mapping[str, Any]) -> Fate | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from click.testing import CliRunner
 
 from regauge.cli.refine import command
+from regauge.errors import PromptError
 from regauge.refine.loop import Spent, SuiteSaid
 from regauge.refine.memory import FateTable, fates_of, strategy_prior
 from regauge.refine.trail._trail import decisions_of
@@ -79,8 +81,8 @@ def test_a_table_counts_every_fate_of_every_kind():
 
     assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
     assert table.fates == ("kept", "refuted", "guarded")
-    assert table.share_kept("insert") == 2 / 3
-    assert table.share_kept("nothing") == 1 / 2
+    assert (table.share_kept("insert"), table.prior("insert")) == (1, 2 / 3)
+    assert (table.share_kept("nothing"), table.prior("nothing")) == (None, 1 / 2)
 
 
 def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
@@ -102,6 +104,18 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
         "3 edits of 2 runs\n\nstrategy  kept  refuted\nadd-rule     2        1\n"
     )
     document = json.loads(CliRunner().invoke(command, ["stats", "p", "--json"]).output)
-    assert document["proposer"] == {"rules": {"kept": 2, "refuted": 1, "share_kept": 0.6}}
+    assert document["proposer"] == {
+        "rules": {
+            "kept": 2,
+            "refuted": 1,
+            "measured": 3,
+            "share_kept": 0.6667,
+            "prior": 0.6,
+        }
+    }
+    with pytest.raises(PromptError, match="there is no prompt 'q'"):
+        CliRunner().invoke(command, ["stats", "q"], catch_exceptions=False)
+    (tmp_path / "prompts/q.prompt.yml").write_text("messages: []\n")
+    assert "no run tried an edit of q yet" in CliRunner().invoke(command, ["stats", "q"]).output
     none = json.loads(CliRunner().invoke(command, ["stats", "q", "--json"]).output)
     assert none["edits"] == 0
