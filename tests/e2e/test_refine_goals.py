@@ -124,4 +124,4 @@ pass_rate = 0.8
     setting(repo, '\n[[tool.regauge.refine.goals]]\ncriterion = "fromat"\npass_rate = 1.0\n')
     said = repo.regauge("refine", NAME, code=2)
     assert "there is no criterion 'fromat'\n  fix: did you mean 'format'?" in said
-    assert "goals.0.pass_rate: Input should be less than 1" in said
+    assert "goals.0.pass_rate: must be above 0 and below 1, not 1.0\n  fix: no number of" in said

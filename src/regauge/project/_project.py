@@ -19,6 +19,8 @@ from regauge.wording import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pydantic_core import ErrorDetails
+
 __all__ = ["Project"]
 
 
@@ -144,7 +146,7 @@ class Project:
             return Settings.model_validate(known.get("regauge", {}))
         except ValidationError as error:
             faults = [
-                _setting_fault(self.pyproject, text, item["loc"], item["msg"])
+                _setting_fault(self.pyproject, text, item["loc"], _problem(item))
                 for item in error.errors()
             ]
             raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
@@ -163,6 +165,23 @@ class Project:
             text = ""
         problem = f"{message}\n  fix: {fix}" if fix else message
         return _setting_fault(self.pyproject, text, where, problem)
+
+
+def _problem(item: ErrorDetails) -> str:
+    """What is wrong with a setting, in words of the file it stands in."""
+    where, given = item["loc"], item["input"]
+    match item["type"]:
+        case "missing":
+            return f"it is missing\n  fix: write it: {where[-1]} = ..."
+        case "list_type" if isinstance(given, dict):
+            name = ".".join(("tool", "regauge", *map(str, where)))
+            return f"must be a list of tables\n  fix: two brackets on each side: [[{name}]]"
+        case "list_type":
+            return f"must be a list, not {given!r}\n  fix: {where[-1]} = [...]"
+        case "model_type":
+            return f"must be a table, not {given!r}"
+        case _:
+            return item["msg"]
 
 
 def _setting_fault(path: Path, text: str, where: Sequence[int | str], problem: str) -> Fault:

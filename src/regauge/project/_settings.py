@@ -23,6 +23,8 @@ __all__ = [
     "Settings",
 ]
 
+_PERCENT = 100
+
 RecordMode = Literal["none", "missing", "all"]
 
 
@@ -39,6 +41,19 @@ def _criterion(word: object) -> object:
         hint = did_you_mean(word, CRITERIA) or f"there are {', '.join(CRITERIA)}"
         raise ValueError(f"there is no criterion {word!r}\n  fix: {hint}")
     return word
+
+
+def _share(given: object) -> object:
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        fix = "write a number without quotes, such as 0.95"
+    elif 0 < given < 1:
+        return given
+    elif 1 < given < _PERCENT:
+        fix = f"a share, not a percentage: write {given / _PERCENT:g}"
+    else:
+        fix = "no number of trials shows that nothing ever fails: write 0.95, or 0.99"
+        fix = fix if given in {1, _PERCENT} else "write a share such as 0.95"
+    raise ValueError(f"must be above 0 and below 1, not {given!r}\n  fix: {fix}")
 
 
 def _rising(looks: list[int]) -> list[int]:
@@ -149,7 +164,7 @@ class GoalSettings(_Table):
         tag: Only on cases with this tag.
     """
 
-    pass_rate: float = Field(gt=0, lt=1)
+    pass_rate: Annotated[float, BeforeValidator(_share)] = Field(gt=0, lt=1)
     prompt: str | None = None
     judge: str | None = None
     criterion: Annotated[Criterion | None, BeforeValidator(_criterion)] = None

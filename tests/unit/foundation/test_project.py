@@ -63,6 +63,37 @@ ROOT/pyproject.toml:2: tool.regauge.modle: no such setting
     )
 
 
+def test_faults_of_goals_say_what_to_write(tmp_path: Path):
+    goals = "".join(
+        f"[[tool.regauge.refine.goals]]\n{line}\n"
+        for line in ("pass_rate = 95", 'pass_rate = "0.9"', "tag = 'x'")
+    )
+    assert faults(tmp_path, goals) == snapshot(
+        [
+            """\
+ROOT/pyproject.toml:2: tool.regauge.refine.goals.0.pass_rate: must be above 0 and below 1, not 95
+  fix: a share, not a percentage: write 0.95\
+""",
+            """\
+ROOT/pyproject.toml:4: tool.regauge.refine.goals.1.pass_rate: must be above 0 and below 1, not '0.9'
+  fix: write a number without quotes, such as 0.95\
+""",
+            """\
+ROOT/pyproject.toml:5: tool.regauge.refine.goals.2.pass_rate: it is missing
+  fix: write it: pass_rate = ...\
+""",
+        ]
+    )
+    assert faults(tmp_path, "[tool.regauge.refine.goals]\npass_rate = 0.9\n") == snapshot(
+        [
+            """\
+ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
+  fix: two brackets on each side: [[tool.regauge.refine.goals]]\
+"""
+        ]
+    )
+
+
 def test_a_file_that_is_not_toml_is_one_fault(tmp_path: Path):
     (fault,) = faults(tmp_path, "[tool.regauge\n")
     assert fault.startswith("ROOT/pyproject.toml: not TOML: ")
