@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast, get_args
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Replaceable", "read_replaceable", "replaceable_faults"]
 
+_WORD = re.compile(r"\w+|[^\w\s]")
+_SLOT = re.compile(r"\{\{[^{}]*\}\}")
 _KEYS = ("section", "message", "words")
 _FIX = "write the line that begins the section, in quotes: - '## Labels'"
 
@@ -119,11 +122,11 @@ def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
 
 
 def replaceable_faults(prompt: Prompt) -> list[Fault]:
-    """The marks of a prompt that stand for no section of it."""
+    """The marks of a prompt that stand for no section of it, or for one that cannot be replaced."""
     faults: list[Fault] = []
     for mark in prompt.replaceable:
         try:
-            mark.found_in(prompt.messages)
+            index, place = mark.found_in(prompt.messages)
         except SectionError as error:
             message = f"`replaceable` names no section: {error}"
             fix = (
@@ -133,4 +136,25 @@ def replaceable_faults(prompt: Prompt) -> list[Fault]:
             if "messages have" in str(error):
                 fix = "say which is meant: `message: system`, below `section:`"
             faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
+            continue
+        lines = prompt.messages[index].content.split("\n")[place.first : place.end]
+        message, fix = _hopeless(mark, "\n".join(lines))
+        if message:
+            faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
     return faults
+
+
+def _hopeless(mark: Replaceable, text: str) -> tuple[str, str]:
+    """Why no replacement of a section can be, and what to do about it; empty where one can."""
+    if _SLOT.search(text) and not _SLOT.sub("", text).strip():
+        message = f"`replaceable`: {mark.section!r} holds nothing but inputs, which have to stay"
+        return message, "leave it out of `replaceable`"
+    words = len(_WORD.findall(text))
+    if mark.words is not None and mark.words < words / 2:
+        # No replacement is let drop more than half.
+        message = (
+            f"`replaceable`: {mark.section!r} has {words} words and marks, and"
+            f" `words: {mark.words}` asks for less than half of them at once"
+        )
+        return message, f"write {(words + 1) // 2} or more, or shorten the section first"
+    return "", ""

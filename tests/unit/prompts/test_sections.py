@@ -157,3 +157,22 @@ prompts/p.prompt.yml:4: `replaceable` names no section: no message has a line th
 prompts/p.prompt.yml:5: `replaceable` names no section: no assistant message has a line that says '## Labels'
   fix: write the line that begins it as the message has it: a heading such as '## Labels' or 'Labels:', or a tag such as '<labels>'\
 """)
+
+
+def test_a_mark_that_nothing_can_replace_fails_lint(project):
+    slot = MARKED.format(marks="  - <expression>")
+    project.write("p", f"{slot.rstrip()}\n  - role: user\n    content: |\n{SLOT}")
+    words = "  - {section: '## Labels', message: system, words: 1}"
+    project.write("q", MARKED.format(marks=words))
+    faults = lint_prompts(Project(root=project.root))
+    said = [fault for fault in faults if "replaceable" in fault.message]
+    nothing, few = (fault.message for fault in said)
+    assert nothing == "`replaceable`: '<expression>' holds nothing but inputs, which have to stay"
+    assert few.startswith("`replaceable`: '## Labels' has 6 words and marks, and `words: 1` asks")
+
+
+SLOT = """\
+      <expression>
+      {{expression}}
+      </expression>
+"""

@@ -82,7 +82,18 @@ class SectionRules:
         gone = [one.heading for one in had if one.heading not in {other.heading for other in has}]
         if gone:
             return f"it takes away {gone[0]!r}, which begins a section that may be replaced"
-        return next((said for op in edit.ops if (said := self._of(op, before))), "")
+        return next(
+            (said for op in edit.ops if (said := self._of(op, before))), ""
+        ) or self._outgrown(before, after)
+
+    def _outgrown(self, before: PromptText, after: PromptText) -> str:
+        """A section that any edit makes longer than its author lets it become."""
+        for mark in self._marks:
+            words = _words(after, mark)
+            if mark.words is not None and words > max(mark.words, _words(before, mark)):
+                said = f"the section {mark.section!r} would have {words} words"
+                return f"{said}, more than {mark.words}"
+        return ""
 
     def contradiction(self, edit: Edit, clashes: Callable[[str, str], bool]) -> str:
         """What the new text of a section says and forbids; empty where it does not."""

@@ -160,6 +160,17 @@ def test_a_refuted_section_does_not_come_back_in_nearly_the_same_words():
     assert near == "nearly the same edit was tried before: refuted"
 
 
+def test_the_words_of_a_mark_limit_every_edit():
+    more = Edit(
+        ops=(Insert(Anchor("In XML."), "Name the unit of it."),), strategy="a", proposer="r"
+    )
+    limit = "the section '# Form' would have 9 words, more than 4"
+    assert objection(more) == limit
+    assert not objection(more, marks=MARKS[:1])
+    wide = (Replaceable(section="# Form", words=9),)
+    assert not objection(more, marks=wide)
+
+
 WAS = "Levels:\n- high: wake somebody.\n  - a cluster is gone\n- low: wait.\n\nBe short."
 NOW = "Levels:\n- high: it is Monday.\n- low: it is Tuesday.\n\nBe short."
 
