@@ -326,7 +326,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
         assert "Name a run: `latest`, a prompt, or an id of `regauge refine list`" in said
     assert json.loads(repo.regauge("refine", "show", NAME, "--json")) == result(repo)
     assert "suite-accept" in repo.regauge("refine", "show", "latest", "--trail")
-    assert "has 1, so there is no such edit" in repo.regauge(
+    assert "proposes 1 edit, so there is no edit " in repo.regauge(
         "refine", "reject", run.name, "--edit", "2", code=2
     )
     memory = run.parent / f"{NAME}.memory.json"

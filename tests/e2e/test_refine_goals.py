@@ -81,6 +81,7 @@ def test_failures_that_goals_allow_are_left_alone(repo: GateRepo):
     setting(repo, '\n[[tool.regauge.refine.goals]]\njudge = "json_parses"\npass_rate = 0.8\n')
     said = repo.regauge("refine", NAME)
     assert "no change proposed (goal-met: every goal is met by the prompt as it is)" in said
+    assert said.count("diagnosed: nothing fails more often than goals allow") == 1
     assert "## Left alone, for no goal asks for more\n\n- `field_equals(severity)` failed" in said
     assert result(repo)["spent"]["tested"] == 0
 

@@ -41,10 +41,16 @@ def conducted(
     if not as_json:
         click.echo(f"run {run.id}", err=True)
 
+    told = ""
+
     def listen(note: Note) -> None:
-        if not as_json:
-            with meter.aside():
-                echo(f"  {note.event}: {note.text}", style=_STYLES.get(note.event, ""), err=True)
+        nonlocal told
+        line = f"  {note.event}: {note.text}"
+        if as_json or line == told:  # what trials for goals left as it was is no news
+            return
+        told = line
+        with meter.aside():
+            echo(line, style=_STYLES.get(note.event, ""), err=True)
 
     evals.progress.start(0)  # how many answers it takes, nobody knows yet
     try:

@@ -28,6 +28,7 @@ from regauge.refine import (
     reject,
     roll_back,
 )
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -130,8 +131,9 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     changes = _result(run)["changes"]
     number = len(changes) if (run.directory / "accepted.json").is_file() else 0
     if not number or max(edits, default=0) > number:
-        has = f"has {number}" if number else "proposes none"
-        raise UsageError(f"run {run.id} {has}, so there is no such edit\n  fix: {_show(run)}")
+        has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
+        which = f"no edit {max(edits)}" if number else "nothing to reject"
+        raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {_show(run)}")
     refused = sorted(set(edits)) or [*range(1, number + 1)]
     reject(project, run, [edit - 1 for edit in refused])
     run.note(rejected=[*refused])
