@@ -254,7 +254,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
         return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
 
     name = refinement.subject.prompt.name
-    calls = f"first look {about.first_look} calls, one repair {about.one_repair}"
+    calls = f"first look {about.first_look} calls, one repair about {about.one_repair}"
     echo(f"{name}: {about.train} cases to learn of, {about.holdout} held out", err=not alone)
     echo(f"{calls}, at most {about.most}: {cost(about.most)}", err=not alone)
     if about.steadying is not None:

@@ -96,4 +96,9 @@ def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         return {**about[key], "usd": None} if key == "options" else about.get(key)
 
     # The trail itself says what was known of earlier runs.
-    return [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]
+    found = [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]
+    if not {"judges", "cases"} & {*found}:
+        return found
+    # Checks and goals follow from judges and cases: what was not touched is not named.
+    kept = all(began["criteria"].get(key) == now["criteria"][key] for key in ("test", "guard"))
+    return [k for k in found if k != "goals" and not (k == "criteria" and kept)]

@@ -19,7 +19,7 @@ from regauge.refine.conduct._finished import write_down
 from regauge.refine.conduct._hearing import heard_by, heard_of
 from regauge.refine.conduct._key import check_key
 from regauge.refine.evidence import least_trials
-from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, floor_calls, out_of_reach
+from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, enough_calls, out_of_reach
 from regauge.refine.memory import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.proposers import ProposerContext, load_proposers
 from regauge.refine.trail import (
@@ -122,7 +122,7 @@ class Refinement:
             train=len(setting.train),
             holdout=len(setting.holdout),
             first_look=first_look,
-            one_repair=floor_calls(setting),
+            one_repair=enough_calls(setting),
             most=setting.policy.limits.calls,
             goals=tuple((goal.name, least_trials(goal.pass_rate)) for goal in setting.goals),
             out_of_reach=out_of_reach(setting),

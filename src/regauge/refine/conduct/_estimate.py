@@ -17,7 +17,7 @@ class Estimate:
 
     Attributes:
         first_look: Calls that say whether anything fails.
-        one_repair: Calls that find a fault, repair it and verify the repair, at the least.
+        one_repair: About how many calls find a fault, repair it and verify the repair.
         most: Calls that are never exceeded.
         goals: What each goal takes that was set: its name, and the fewest trials that meet it.
         out_of_reach: What to say of goals that the run cannot show to be met.

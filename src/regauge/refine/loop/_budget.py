@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.refine.loop._actions import Action, AskCritique, AskProposals, RunTrials
-from regauge.refine.loop._plan import fresh, holdout
+from regauge.refine.loop._plan import confirm, fresh, holdout, screen
 
 if TYPE_CHECKING:
     from regauge.refine.loop._findings import StopReason
@@ -15,7 +15,9 @@ __all__ = [
     "FRESH_LOOKS",
     "calls_left",
     "calls_max",
+    "calls_needed",
     "calls_wanted",
+    "enough_calls",
     "exceeded",
     "floor_calls",
     "look_at",
@@ -49,6 +51,11 @@ def floor_calls(setting: Setting) -> int:
     return setting.policy.test.baseline_trials * len(setting.train) + repair_calls(setting)
 
 
+def enough_calls(setting: Setting) -> int:
+    """About how many calls one repair takes that its first test shows to help."""
+    return floor_calls(setting) + _lacking_calls(setting) + _FRESH_CALLS
+
+
 def repair_calls(setting: Setting) -> int:
     """The fewest calls that can repair a fault that is found, and verify the repair."""
     test = setting.policy.test
@@ -74,8 +81,13 @@ def calls_wanted(setting: Setting, state: State) -> int:
             return suite + later
         case "holdout":
             return holdout(setting, state).calls + suite + later
+        case "confirm" if state.candidates:
+            return confirm(setting, state).calls + _verification_calls(setting) + later
+        case "screen" if state.candidates:
+            more = repair_calls(setting) - setting.policy.test.screen_cases
+            return screen(setting, state).calls + more + _lacking_calls(setting) + later
         case _:
-            return repair_calls(setting) + later
+            return repair_calls(setting) + _lacking_calls(setting) + later
 
 
 def suite_calls(setting: Setting) -> int:
@@ -99,22 +111,35 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
     known = state.phase == "suite" and look_at(setting, state) in state.looked
     if worn and not known and state.phase in _BEFORE_A_LOOK:
         return "holdout-looks"  # nothing is sought that could not be verified
-    if isinstance(action, RunTrials):
-        aside = 0
-        if state.phase in _BEFORE_VERIFICATION:
-            aside = _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
-        if action.calls + aside > calls_left(setting, state):
-            return "calls"
+    if calls_needed(setting, state, action) > calls_left(setting, state):
+        return "calls"
     if action is None or state.phase in {"holdout", "suite", "fresh"}:
         return None
     asks = isinstance(action, (AskCritique, AskProposals)) and action.proposer in setting.critics
     reached: dict[StopReason, bool] = {
         "model-calls": asks and spent.model_calls >= limits.model_calls,
-        "usd": limits.usd is not None and spent.usd >= limits.usd,
+        "usd": limits.usd is not None and 0 < spent.usd >= limits.usd,
         "seconds": limits.seconds is not None and spent.seconds >= limits.seconds,
         "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
     }
     return next((reason for reason, is_reached in reached.items() if is_reached), None)
+
+
+def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
+    """The calls of an action, with those that are set aside to verify what comes of it."""
+    if not isinstance(action, RunTrials):
+        return 0
+    if state.phase not in _BEFORE_VERIFICATION:
+        return action.calls
+    return action.calls + _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
+
+
+def _lacking_calls(setting: Setting) -> int:
+    """What a first test may take besides: trials that cases lack under the text as it is."""
+    test = setting.policy.test
+    each = test.baseline_trials - test.first_trials
+    again = each * len(setting.train) // test.look_trials
+    return max(0, (test.look_trials - each) * again)
 
 
 def _verification_calls(setting: Setting) -> int:

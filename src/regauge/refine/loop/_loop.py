@@ -121,10 +121,12 @@ def _given(setting: Setting, state: State, told: MoreCalls) -> State:
 def _within_limits(setting: Setting, state: State) -> State:
     """The state, or where it leads when what it asks for cannot be paid."""
     while state.stop is None:
-        exceeded = _budget.exceeded(setting, state, wanted(setting, state))
+        action = wanted(setting, state)
+        exceeded = _budget.exceeded(setting, state, action)
         if exceeded is None:
             return state
-        state = _verification.out_of(setting, state, exceeded)
+        needed = _budget.calls_needed(setting, state, action)
+        state = _verification.out_of(setting, state, exceeded, needed)
     return state
 
 

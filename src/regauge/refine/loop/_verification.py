@@ -41,17 +41,20 @@ _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 _HOLDOUT_TRIALS = 4
 
 
-def out_of(setting: Setting, state: State, reason: StopReason) -> State:
+def out_of(setting: Setting, state: State, reason: StopReason, needed: int = 0) -> State:
     """A limit is reached: verify what is accepted, or stop."""
-    state = state.noting(Note(event="limit", subject=state.text.digest, text=_LIMITS[reason]))
+    text, left = _LIMITS[reason], calls_left(setting, state)
+    if reason == "calls" and 0 < left < needed:
+        text = f"{plural(left, 'call')} of the budget are left, and the next step needs {needed}"
+    state = state.noting(Note(event="limit", subject=state.text.digest, text=text))
     if state.stack is not None and state.stack.passed:
         return _judge_fresh(setting, replace(passed_part(state, reason), look=1))
     if state.phase == "settle":
         return _settled(setting, state)
-    return _out_of(setting, state, reason)
+    return _out_of(setting, state, reason, text)
 
 
-def _out_of(setting: Setting, state: State, reason: StopReason) -> State:
+def _out_of(setting: Setting, state: State, reason: StopReason, text: str) -> State:
     match state.phase:
         case "simplify" if reason != "holdout-looks":
             known = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
@@ -65,7 +68,7 @@ def _out_of(setting: Setting, state: State, reason: StopReason) -> State:
         case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
             return _resumed(setting, replace(state, ending=reason))
         case _:
-            return _not_settled(setting, state, reason)
+            return _not_settled(setting, state, reason, text)
 
 
 def _can_do_without(setting: Setting, state: State) -> bool:
@@ -74,10 +77,9 @@ def _can_do_without(setting: Setting, state: State) -> bool:
     return others and calls_left(setting, state) >= suite_calls(setting)
 
 
-def _not_settled(setting: Setting, state: State, reason: StopReason) -> State:
+def _not_settled(setting: Setting, state: State, reason: StopReason, text: str) -> State:
     """Stop; what was accepted and not verified is kept, so that a person may let it go on."""
     edits = state.accepted if state.stack is None else state.stack.edits
-    text = _LIMITS[reason]
     if edits and reason == "calls":
         wanted = calls_wanted(setting, replace(state, left=state.phase))
         text += (

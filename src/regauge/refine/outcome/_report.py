@@ -150,8 +150,12 @@ def _checks(found: Mapping[str, float]) -> str:
 def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
     """Edits that passed their test, where no calls were left for the gate to have its say."""
     left, aside = result.get("unverified") or {"edits": ()}, result.get("set_aside", [])
-    if aside or left["edits"]:
+    screened = left.get("screened", ())
+    if aside or left["edits"] or screened:
         yield "## Not verified"
+    if screened:
+        yield "\n".join(f"- {plain(one['said'])}{_words_of(one)}" for one in screened)
+        yield "A few trials speak for it; calls for its test are lacking."
     if aside:
         yield "\n".join(f"- {plain(text)}" for text in aside)
         yield "The suite refused them together with the others, and could not be asked about each."

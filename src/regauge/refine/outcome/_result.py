@@ -127,7 +127,7 @@ def result_of(
             *(d["text"] for d in decisions if d["event"] == "preflight"),
             *(_new_faults(setting, state) if revision is not None else ()),
         ],
-        "unverified": _unverified(run, setting, state),
+        "unverified": _unverified(run, setting, state, decisions),
         "set_aside": [d["text"] for d in decisions if d["event"] == "set-aside"],
         "open": [{**failing(cluster), **_moved(state, cluster)} for cluster in state.open],
         "spared": [failing(cluster) for cluster in state.spared],
@@ -142,7 +142,7 @@ def result_of(
             "model_calls": state.spent.model_calls,
             "usd": round(state.spent.usd, 6),
             "cycles": state.cycle,
-            "tested": state.tested,
+            "tested": state.tested - _begun(state),
         },
     }
     return document
@@ -168,13 +168,22 @@ def _new_faults(setting: Setting, state: State) -> list[str]:
     return [f"in the revision {fault}" for fault in faults_in(state.text) if fault not in known]
 
 
-def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
+def _unverified(
+    run: str, setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
     """What is left to do of a run that used its calls, and how it can go on."""
     if state.stop is None or state.stop.reason != "calls":
         return None
     calls = calls_wanted(setting, state)
     edits = state.accepted if state.stack is None else state.stack.edits
+    waiting = {one.text.digest: one for one in state.candidates if state.left == "confirm"}
+    screened = {d["subject"]: d["text"] for d in decisions if d["event"] == "screened"}
     return {
+        "screened": [
+            {"said": screened[digest], "added": one.edit.added}
+            for digest, one in waiting.items()
+            if digest in screened
+        ],
         "calls": calls,
         "command": f"regauge refine resume {run} --max-calls {calls}",
         "edits": [
@@ -189,6 +198,11 @@ def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | No
             for one in edits
         ],
     }
+
+
+def _begun(state: State) -> bool:
+    """Whether the last test was only begun: no calls were left for its first look."""
+    return state.stop is not None and state.left == "confirm" and state.look == 1
 
 
 def _moved(state: State, cluster: Cluster) -> dict[str, Any]:

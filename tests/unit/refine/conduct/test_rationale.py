@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from regauge.refine import markdown_of
-from regauge.refine.conduct._about import warnings_of
+from regauge.refine.conduct._about import changes, warnings_of
 from regauge.refine.edits import PromptText
 from tests.unit.refine.world import HEALTHY, SHORT, world
 
@@ -39,6 +39,30 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
     assert "None of 4 edits moved it: can the model do it" in said(tried=4, moved=False)
     assert "moved it" not in said(tried=4, moved=True)
     assert "moved it" not in said(tried=0, moved=False)
+
+
+def test_an_edit_that_could_not_be_tested_is_named():
+    waiting = {"said": "restore: json passed 6 of 6, before 0 of 9", "added": "Use JSON."}
+    left = {"calls": 40, "command": "regauge refine resume r --max-calls 40", "edits": []}
+    said = markdown_of({**NOTHING, "unverified": {**left, "screened": [waiting]}})
+    assert "## Not verified\n\n- restore: json passed 6 of 6, before 0 of 9 (`Use JSON.`)" in said
+    assert "go on where it stopped: `regauge refine resume r --max-calls 40`" in said
+
+
+def test_only_what_was_touched_is_named_as_changed():
+    began = {
+        "options": {"usd": 1.0},
+        "judges": {"a": "1"},
+        "criteria": {"test": {}, "guard": {}, "checks": {"a": "format"}},
+        "goals": {"digest": "1"},
+    }
+    judged = {**began, "judges": {"b": "2"}, "goals": {"digest": "2"}}
+    judged["criteria"] = {"test": {}, "guard": {}, "checks": {"b": "format"}}
+    assert changes(began, judged) == ["judges"]
+    assert changes(began, {**began, "goals": {"digest": "2"}}) == ["goals"]
+    assert changes(began, {**began, "options": {"usd": 2.0}}) == []
+    stricter = {**judged, "criteria": {**judged["criteria"], "test": {"alpha": 1}}}
+    assert changes(began, stricter) == ["judges", "criteria"]
 
 
 def test_sentences_are_told_apart_by_what_was_missed_without_them():
@@ -156,3 +180,13 @@ def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
     spent = {**NOTHING["spent"], "model_calls": 3}  # type: ignore[dict-item]
     told = markdown_of({**NOTHING, "people": people, "spent": spent})
     assert "The model that proposes was told; it decided nothing." in told
+
+
+def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_replace():
+    flaky = [{**OPEN, "tried": 2}, {**OPEN, "check": "utc", "tried": 0}]
+    one = {"finding": "refuted", "for": "json", "detail": "no gain", "added": "- A.", "removed": ""}
+    said = markdown_of({**NOTHING, "flaky": flaky, "rejected": [one, {**one, "removed": "- B."}]})
+    assert "## Flaky, and worked on\n\n- `json` failed" in said
+    assert "## Flaky, and left alone\n\n- `utc` failed" in said
+    assert "no gain (`- A.`)\n" in said
+    assert "no gain (`- A.` instead of `- B.`)" in said

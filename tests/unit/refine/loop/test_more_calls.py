@@ -9,7 +9,7 @@ import pytest
 
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.loop._actions import MoreCalls
-from regauge.refine.loop._budget import calls_max, calls_wanted
+from regauge.refine.loop._budget import calls_max, calls_wanted, enough_calls, floor_calls
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin
 from regauge.refine.trail._trail import TrailFile, cut_back, read_trail, retell
 from tests.unit.refine.world import LINES, TRAIN, without, world
@@ -85,6 +85,33 @@ def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
     assert len(state.stack.edits) == 3, "all that were stacked, whichever were tried last"
     assert "before 3 accepted edits could be verified; about" in state.stop.text
     assert calls_max(here.setting, state) == state.spent.calls
+
+
+@pytest.mark.parametrize("fault", ["json", "short", "utc"])
+def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(fault: str):
+    enough = enough_calls(world(ALL).setting)
+    policy = RefinePolicy(limits=Limits(calls=enough))
+    end = world(without(fault), policy).run()
+    assert end.stop is not None
+    assert end.stop.proposal
+    floor = floor_calls(world(ALL).setting)
+    assert floor < enough
+    short = world(without(fault), RefinePolicy(limits=Limits(calls=floor)))
+    state = short.run()
+    assert state.stop is not None
+    left = floor - state.spent.calls
+    assert f"{left} calls of the budget are left, and the next step needs " in state.stop.text
+    more, _ = to_the_end(short, state)
+    assert more.stop is not None
+    assert more.stop.proposal
+
+
+def test_no_dollars_are_no_limit_where_nothing_costs_any():
+    for cost, reason in ((0.0, "goal-met"), (0.01, "usd")):
+        limits = Limits(usd=0.0)
+        end = world(without("json"), RefinePolicy(limits=limits), usd=cost).run()
+        assert end.stop is not None
+        assert end.stop.reason == reason
 
 
 def test_more_calls_are_for_runs_that_lack_them():
