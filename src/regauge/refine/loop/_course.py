@@ -10,6 +10,7 @@ from regauge.refine.loop._findings import Accepted, Note, Stop
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, spared, standings
 from regauge.refine.loop._plan import verification_phase
 from regauge.refine.memory import Tried, changed_places, changed_statements
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
@@ -99,15 +100,21 @@ def diagnosed(setting: Setting, state: State) -> State:
     return nothing_left(setting, state)
 
 
-def nothing_left(setting: Setting, state: State) -> State:
-    """Nothing fails reproducibly any more: verify what was accepted, or stop."""
+def nothing_left(setting: Setting, state: State, *, worked: bool = False) -> State:
+    """Nothing fails reproducibly any more: verify what was accepted, or stop.
+
+    Args:
+        setting: What the run is about.
+        state: Where it stands.
+        worked: Whether edits were sought for a flaky check.
+    """
     state = replace(state, open=())
     if state.accepted:
         return _verify(setting, state, "goal-met")
-    return _as_it_is(setting, state)
+    return _as_it_is(setting, state, worked=worked)
 
 
-def _as_it_is(setting: Setting, state: State) -> State:
+def _as_it_is(setting: Setting, state: State, *, worked: bool) -> State:
     """Nothing is left to repair in the prompt as it is; without goals, that is the end."""
     goals = standings(setting, state, revised=False)
     if goals and not all_met(goals) and can_settle(setting, state):
@@ -120,9 +127,15 @@ def _as_it_is(setting: Setting, state: State) -> State:
         return stop(state, "questions", "what fails is for a person to answer")
     if state.taken_back:
         return stop(state, "suite-refused", state.taken_back)
+    ending: StopReason = "nothing-to-refine"
+    text = "no check of a train case fails reproducibly"
     if goals:
-        return stop(state, "goal-open", f"{counted(goals)}; no train case fails reproducibly")
-    return stop(state, "nothing-to-refine", "no check of a train case fails reproducibly")
+        ending, text = "goal-open", f"{counted(goals)}; no train case fails reproducibly"
+    elif worked:
+        tested = plural(state.tested, "tested edit")
+        text = f"nothing fails reproducibly, and none of {tested} makes a flaky check steadier"
+        ending = "no-acceptable-edit"
+    return stop(state, ending, text)
 
 
 def search_again(setting: Setting, state: State) -> State:
@@ -143,7 +156,9 @@ def next_cluster(setting: Setting, state: State) -> State:
     state = replace(state, open=state.open[1:], tier=0)
     if state.open:
         return enter_tier(setting, state)
-    return nothing_left(setting, state) if done.unsteady else _next_cycle(setting, state)
+    if done.unsteady:
+        return nothing_left(setting, state, worked=state.tested > 0)
+    return _next_cycle(setting, state)
 
 
 def _unsteady(setting: Setting, state: State) -> tuple[Cluster, ...]:

@@ -190,8 +190,8 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     }
 
     def said(event: Literal["confirmed", "refuted", "undecided"], text: str) -> State:
-        note = Note(event=event, subject=new, text=text, numbers=numbers)
-        return state.noting(note)
+        named_edit = text if event == "confirmed" else f"{candidate.edit.strategy}: {text}"
+        return state.noting(Note(event=event, subject=new, text=named_edit, numbers=numbers))
 
     if harmed:
         worse = f"{harmed} got worse"

@@ -202,9 +202,11 @@ def _left(result: Mapping[str, Any]) -> Iterator[str]:
     if result.get("spared"):
         yield "## Left alone, for no goal asks for more"
         yield "\n".join(_failing(one) for one in result["spared"])
-    if result["flaky"]:
-        yield "## Flaky, and left alone"
-        yield "\n".join(_failing(one) for one in result["flaky"])
+    for heading, worked in (("worked on", True), ("left alone", False)):
+        flaky = [one for one in result["flaky"] if bool(one.get("tried")) is worked]
+        if flaky:
+            yield f"## Flaky, and {heading}"
+            yield "\n".join(_failing(one) for one in flaky)
     if result["questions"]:
         yield "## Questions to a person"
         yield "\n".join(
@@ -258,8 +260,12 @@ def _unmoved(one: Mapping[str, Any]) -> str:
 
 
 def _words_of(entry: Mapping[str, Any]) -> str:
-    added = " ".join(str(entry["added"]).split())
+    added, removed = (" ".join(str(entry.get(key, "")).split()) for key in ("added", "removed"))
     if not added:
         return ""
-    short = added if len(added) <= 100 else f"{added[:99]}…"  # noqa: PLR2004 - a line of text
-    return f" (`{code(short)}`)"
+    instead = f" instead of `{code(_short(removed))}`" if removed else ""
+    return f" (`{code(_short(added))}`{instead})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:99]}…"  # noqa: PLR2004 - a line of text

@@ -131,7 +131,16 @@ def result_of(
         "set_aside": [d["text"] for d in decisions if d["event"] == "set-aside"],
         "open": [{**failing(cluster), **_moved(state, cluster)} for cluster in state.open],
         "spared": [failing(cluster) for cluster in state.spared],
-        "flaky": [failing(cluster) for cluster in state.flaky],
+        "flaky": [
+            {
+                **failing(cluster),
+                "tried": sum(
+                    entry.cluster == cluster.key and entry.finding != "guarded"
+                    for entry in state.memory.tried[earlier:]
+                ),
+            }
+            for cluster in state.flaky
+        ],
         "questions": [
             {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
             for cluster, critique in state.questions

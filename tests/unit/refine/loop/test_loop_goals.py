@@ -197,7 +197,7 @@ def test_a_little_harm_to_several_checks_of_a_criterion_refutes_an_edit():
         here.run()
         return next(iter(said(here, "refuted")), "")
 
-    assert refused() == "correctness as a whole got worse"
+    assert refused() == "add-rule: correctness as a whole got worse"
     # Neither check shows it alone.
     apart = {
         name: Check(name=name, criterion=criterion)

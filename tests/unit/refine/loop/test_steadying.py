@@ -72,9 +72,12 @@ def test_most_edits_that_steady_are_found_and_none_that_does_not():
     found: Counter[str] = Counter()
     for seed in range(runs):
         for line in (STEADY, WORSE, FLUFF):
-            stop = flaky(seed, line).run().stop
+            here = flaky(seed, line)
+            stop = here.run().stop
             assert stop is not None
             found[line] += stop.proposal
+            fruitless = here.setting.variance and here.states[-1].tested and not stop.proposal
+            assert not fruitless or stop.reason != "nothing-to-refine"
     assert found[STEADY] >= runs / 2, "those whose first look shows no flaky check aside"
     assert found[WORSE] == 0, "what always fails is steady, and not wanted"
     assert found[FLUFF] == 0
