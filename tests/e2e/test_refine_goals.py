@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.gate_repo import NAME, PROMPT, GateRepo, label_definitions
+from tests.gate_repo import EVAL, NAME, PROMPT, GateRepo, label_definitions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,3 +126,17 @@ pass_rate = 0.8
     said = repo.regauge("refine", NAME, code=2)
     assert "there is no criterion 'fromat'\n  fix: did you mean 'format'?" in said
     assert "goals.0.pass_rate: must be above 0 and below 1, not 1.0\n  fix: no number of" in said
+
+
+def test_a_goal_on_what_only_an_uncalibrated_judge_says_names_that_judge(repo: GateRepo):
+    repo.write(
+        "prompts/whole.prompt.yml",
+        "version: 1.0.0\nmodel: sim:clerk-1\nrubric: {kind: binary}\n"
+        "messages:\n  - {role: user, content: 'Is it whole? {{answer}}'}\n",
+    )
+    judged = repo.read(EVAL).replace(")]", '), rubric("whole").judging("completeness")]')
+    repo.write(EVAL, judged.replace("json_parses\n", "json_parses, rubric\n"))
+    setting(repo, GOALS.replace('"format"', '"completeness"'))
+    said = repo.regauge("refine", NAME, "--estimate", code=2)
+    assert "goals.1.criterion: the judge 'whole', which counts under completeness, informs" in said
+    assert "fix: label answers or improve the judge, then: regauge calibrate whole" in said

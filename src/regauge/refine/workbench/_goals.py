@@ -202,18 +202,10 @@ class _Binding:
         return self._subject.prompt.name
 
     def _refuse_judge(self, declared: DeclaredGoal) -> None:
-        informing = {
-            judge.name: member.suite.standing(judge).reason
-            for member in self._subject.members.values()
-            for judge in member.suite.judges
-            if judge.name not in self._judges
-        }
-        reason = informing.get(str(declared.judge))
-        if reason is not None:
-            message = f"the judge {declared.judge!r} informs and does not decide: {reason}"
-            fix = f"calibrate it: regauge calibrate {declared.judge}"
-            where = ("refine", "goals", declared.number, "judge")
-            self.faults.append(self._project.setting_fault(where, message, fix=fix))
+        informing = self._informing()
+        reason = informing.get(str(declared.judge), ("", ""))[1]
+        if reason:
+            self._refuse_informing(declared, "judge", str(declared.judge), reason)
             return
         known = [
             word for name, judge in self._judges.items() for word in (name, *_kinds(name, judge))
@@ -221,7 +213,27 @@ class _Binding:
         message = f"the evals of {self._prompt} have no judge {declared.judge!r}"
         self._refuse(declared, "judge", message, [*known, *informing])
 
+    def _informing(self) -> Mapping[str, tuple[Criterion, str]]:
+        """The judges that only inform: what they count under, and why they do not decide."""
+        return {
+            judge.name: (criterion_of(judge), member.suite.standing(judge).reason)
+            for member in self._subject.members.values()
+            for judge in member.suite.judges
+            if judge.name not in self._judges
+        }
+
+    def _refuse_informing(self, declared: DeclaredGoal, key: str, judge: str, reason: str) -> None:
+        under = f", which counts under {declared.criterion}," if key == "criterion" else ""
+        message = f"the judge {judge!r}{under} informs and does not decide: {reason}"
+        fix = f"label answers or improve the judge, then: regauge calibrate {judge}"
+        where = ("refine", "goals", declared.number, key)
+        self.faults.append(self._project.setting_fault(where, message, fix=fix))
+
     def _refuse_criterion(self, declared: DeclaredGoal, checks: list[str]) -> None:
+        for judge, (criterion, reason) in self._informing().items():
+            if declared.judge is None and criterion == declared.criterion:
+                self._refuse_informing(declared, "criterion", judge, reason)
+                return
         known = ", ".join(f"{name} ({criterion_of(self._judges[name])})" for name in checks)
         message = (
             f"no judge that decides about {self._prompt} counts under {declared.criterion}: {known}"
