@@ -181,7 +181,7 @@ class RefineSettings(_Table):
         model: Who criticises and proposes, as `provider:model`; None is the prompt's own model.
         proposers: Who is asked for edits, the cheapest first.
         max_cycles: Rounds of diagnosing, proposing and verifying.
-        max_calls: Trials of the prompt; None is three times what one repair takes.
+        max_calls: Trials of the prompt; None is three times the least one repair takes.
         max_model_calls: Calls of the model that criticises and proposes.
         localise_calls: Trials that may tell which sentence of a prompt carries which check.
         variance: Whether flaky checks are worked on, once nothing else fails.

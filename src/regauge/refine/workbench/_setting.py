@@ -44,7 +44,7 @@ class RunOptions:
     Attributes:
         proposers: Who is asked for edits, the cheapest first.
         model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
-        calls: The most trials; None is three times what one repair takes.
+        calls: The most trials; None is three times the least one repair takes.
         seed: Another one draws other trials.
         strategies: Only edits thought of in these ways; all when empty.
         localise: Calls that may tell which sentence carries which check.
