@@ -101,7 +101,7 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
         planned: The cases of its evals.
     """
     goals = project.settings.refine.goals
-    subjects = _subjects(project, planned) if goals else {}
+    subjects = _subjects(project, planned if goals else ())
     found: list[Fault] = []
     for number, goal in enumerate(goals):
         fault = _no_prompt(project, number, goal)
