@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import UsageError
@@ -41,7 +42,7 @@ def heard_on_pull(
     if len(ours) < len(known):
         left_out.append(f"{len(known) - len(ours)} on other prompts")
     said: list[Evidence] = []
-    refused = 0
+    refused = Counter[str]()
     for one in ours:
         text, lines = own_words(one.text)
         refused += lines
@@ -71,7 +72,7 @@ def noted_in(path: Path) -> Heard:
     except UnicodeDecodeError as error:
         raise UsageError(f"--feedback: {path} is not UTF-8: {error}") from error
     said: list[Evidence] = []
-    refused = 0
+    refused = Counter[str]()
     for line, paragraph in _paragraphs(text):
         words, lines = own_words(paragraph)
         refused += lines
@@ -85,9 +86,11 @@ def noted_in(path: Path) -> Heard:
     return _newest(said, [], refused)
 
 
-def _newest(said: list[Evidence], left_out: list[str], refused: int) -> Heard:
-    if refused:
-        left_out.append(f"{plural(refused, 'line')} in another's name")
+def _newest(said: list[Evidence], left_out: list[str], refused: Counter[str]) -> Heard:
+    for kind, number in refused.items():
+        if number:
+            noun, _, rest = kind.partition(" in ")
+            left_out.append(plural(number, noun) + (f" in {rest}" if rest else ""))
     if len(said) > _REMARKS_MAX:
         left_out.append(f"{len(said) - _REMARKS_MAX} older ones")
     return Heard(said=tuple(said[-_REMARKS_MAX:]), left_out=tuple(left_out))
