@@ -11,6 +11,7 @@ from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
 from regauge.refine.edits import ReplaceSection, kind_of
 from regauge.refine.trail import read_whole
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.refine.trail import Run
     from regauge.refine.workbench import Subject
 
-__all__ = ["Revision", "apply_run", "check_unchanged", "revised", "roll_back"]
+__all__ = ["Revision", "apply_run", "check_unchanged", "note_of", "revised", "roll_back"]
 
 _NOTES = {
     "restore": "Put back what an earlier release said for {check}",
@@ -73,7 +74,7 @@ def revised(
     written = subject.written(text)
     prompt = parse_prompt(written, path=path)
     lock = lock_of(path)
-    note = "; ".join(dict.fromkeys(_note(edit) for edit in accepted))
+    note = "; ".join(dict.fromkeys(note_of(edit) for edit in accepted))
     stated = prompt.version
     if stated is None:
         return Revision(text=written, version="", lock="", note=note, why_version="it has none")
@@ -210,12 +211,19 @@ def parse_name(run: Run) -> str:
     return str(run.facts().get("prompt", ""))
 
 
-def _note(accepted: Accepted) -> str:
+def note_of(accepted: Accepted) -> str:
+    """What the changelog says of an edit."""
     check = accepted.cluster.check
     known = _NOTES.get(accepted.edit.strategy)
     if known:
         return known.format(check=check)
     kinds = {kind_of(op) for op in accepted.edit.ops}
+    added = sum(bool(line.strip()) for line in accepted.edit.added.split("\n"))
+    if added > len(accepted.edit.ops) and "replace_section" not in kinds:
+        gone = sum(kind_of(op) in {"replace", "delete"} for op in accepted.edit.ops)
+        if gone:
+            return f"Put {plural(added, 'line')} in place of {gone} for {check}"
+        return f"Add {plural(added, 'line')} for {check}"
     verbs = {
         "insert": "Add a rule for",
         "replace": "Reword a rule for",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from regauge.refine import markdown_of
 from regauge.refine.conduct._about import changes, warnings_of
 from regauge.refine.edits import PromptText
-from tests.unit.refine.world import HEALTHY, SHORT, world
+from regauge.refine.outcome._apply import note_of
+from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
+
+if TYPE_CHECKING:
+    from regauge.refine.edits import Edit
 
 OPEN = {"check": "json", "code": "", "failures": 6, "trials": 9, "cases": ["a"]}
 NOTHING: dict[str, Any] = {
@@ -43,7 +50,11 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
 
 def test_an_edit_that_could_not_be_tested_is_named():
     waiting = {"said": "restore: json passed 6 of 6, before 0 of 9", "added": "Use JSON."}
-    left: dict[str, Any] = {"calls": 40, "command": "regauge refine resume r --max-calls 40", "edits": []}
+    left: dict[str, Any] = {
+        "calls": 40,
+        "command": "regauge refine resume r --max-calls 40",
+        "edits": [],
+    }
     said = markdown_of({**NOTHING, "unverified": {**left, "screened": [waiting]}})
     assert "## Not verified\n\n- restore: json passed 6 of 6, before 0 of 9 (`Use JSON.`)" in said
     assert "go on where it stopped: `regauge refine resume r --max-calls 40`" in said
@@ -190,3 +201,19 @@ def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_
     assert "## Flaky, and left alone\n\n- `utc` failed" in said
     assert "no gain (`- A.`)\n" in said
     assert "no gain (`- A.` instead of `- B.`)" in said
+
+
+@pytest.mark.parametrize(
+    ("edit", "note"),
+    [
+        (adding("- A."), "Add a rule for json"),
+        (adding("- A.\n  - B.\n\n  - C."), "Add 3 lines for json"),
+        (replacing("- A.", "- B."), "Reword a rule for json"),
+        (replacing("- A.", "- B.\n- C."), "Put 2 lines in place of 1 for json"),
+    ],
+)
+def test_the_changelog_says_how_many_lines_an_edit_brings(edit: Edit, note: str):
+    one: Any = SimpleNamespace(
+        cluster=SimpleNamespace(check="json"), edit=replace(edit, strategy="model-add")
+    )
+    assert note_of(one) == note
