@@ -180,7 +180,8 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
     estimate = json.loads(said)
     assert 0 < estimate["first_look_calls"] < estimate["one_repair_calls"] < estimate["calls_max"]
     assert {path.name for path in (repo.root / ".regauge/refine").glob("*")} == before
-    few = str(estimate["one_repair_calls"] - 1)
+    assert estimate["least_calls"] < estimate["one_repair_calls"]
+    few = str(estimate["least_calls"] - 1)
     said = repo.regauge("refine", NAME, "--max-calls", few, code=2)
     assert f"{few} calls do not pay for one repair of {NAME}, which takes " in said
     # There is no run to show, to apply or to go on with.

@@ -19,7 +19,15 @@ from regauge.refine.conduct._finished import write_down
 from regauge.refine.conduct._hearing import heard_by, heard_of
 from regauge.refine.conduct._key import check_key
 from regauge.refine.evidence import least_trials
-from regauge.refine.loop import Interrupted, MoreCalls, advance, begin, enough_calls, out_of_reach
+from regauge.refine.loop import (
+    Interrupted,
+    MoreCalls,
+    advance,
+    begin,
+    enough_calls,
+    floor_calls,
+    out_of_reach,
+)
 from regauge.refine.memory import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.proposers import ProposerContext, load_proposers
 from regauge.refine.trail import (
@@ -122,6 +130,7 @@ class Refinement:
             train=len(setting.train),
             holdout=len(setting.holdout),
             first_look=first_look,
+            least=floor_calls(setting),
             one_repair=enough_calls(setting),
             most=setting.policy.limits.calls,
             goals=tuple((goal.name, least_trials(goal.pass_rate)) for goal in setting.goals),
@@ -131,11 +140,7 @@ class Refinement:
         )
 
     def check_calls(self) -> None:
-        """See that the calls pay for one repair.
-
-        Raises:
-            UsageError: They do not.
-        """
+        """See that the calls pay for one repair; a UsageError says what they are short of."""
         check_calls(self.setting, self.subject.prompt.name)
 
     def check_key(self, environ: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ class Estimate:
 
     Attributes:
         first_look: Calls that say whether anything fails.
+        least: Calls below which nothing is begun.
         one_repair: About how many calls find a fault, repair it and verify the repair.
         most: Calls that are never exceeded.
         goals: What each goal takes that was set: its name, and the fewest trials that meet it.
@@ -29,6 +30,7 @@ class Estimate:
     train: int
     holdout: int
     first_look: int
+    least: int
     one_repair: int
     most: int
     goals: tuple[tuple[str, int], ...]
@@ -46,6 +48,7 @@ class Estimate:
             "train": self.train,
             "holdout": self.holdout,
             "first_look_calls": self.first_look,
+            "least_calls": self.least,
             "one_repair_calls": self.one_repair,
             "calls_max": self.most,
             "call_usd": self.call_usd,
