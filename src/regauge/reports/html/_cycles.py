@@ -71,7 +71,9 @@ def _cycles(path: Path) -> tuple[Cycle, ...]:
     from regauge.refine import read_trail
 
     notes: dict[int, list[Note]] = {}
-    for event in read_trail(path)[1:]:
+    for event in read_trail(path):
+        if event.kind != "observed":  # nothing is decided where a run begins and where it writes
+            continue
         notes.setdefault(event.body["state"]["cycle"], []).extend(
             Note(event=note["event"], subject=_short(note["subject"]), text=note["text"])
             for note in event.body["decisions"]
