@@ -34,7 +34,14 @@ from regauge.refine.edits._statements import (
     statements_of,
     written_like,
 )
-from regauge.refine.edits._text import Line, PromptText, content_words, count_words, stem
+from regauge.refine.edits._text import (
+    Line,
+    PromptText,
+    after_marker,
+    content_words,
+    count_words,
+    stem,
+)
 
 __all__ = [
     "TAKE_PLACE",
@@ -49,6 +56,7 @@ __all__ = [
     "Replace",
     "ReplaceSection",
     "Statement",
+    "after_marker",
     "anchor_of",
     "apply",
     "content_words",

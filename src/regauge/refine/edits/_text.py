@@ -10,7 +10,7 @@ from typing import Literal
 from regauge.digests import digest_of
 from regauge.prompts import Message
 
-__all__ = ["Line", "LineKind", "PromptText", "content_words", "count_words", "stem"]
+__all__ = ["Line", "LineKind", "PromptText", "after_marker", "content_words", "count_words", "stem"]
 
 LineKind = Literal["blank", "heading", "rule", "text"]
 
@@ -127,6 +127,16 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word  # noqa: PLR2004 - a stem
 
 
+def after_marker(text: str) -> int:
+    """Where the words of a rule begin, behind its bullet or number; 0 where it has neither.
+
+    >>> after_marker("- Be brief."), after_marker("Be brief.")
+    (2, 0)
+    """
+    marker = _RULE.match(text)
+    return marker.end() if marker else 0
+
+
 def _lines(index: int, message: Message) -> list[Line]:
     lines: list[Line] = []
     section = ""
@@ -152,6 +162,6 @@ def _lines(index: int, message: Message) -> list[Line]:
 def _kind(text: str) -> LineKind:
     if not text.strip():
         return "blank"
-    if _RULE.match(text):
+    if after_marker(text):
         return "rule"
     return "heading" if _HEADING.match(text) else "text"

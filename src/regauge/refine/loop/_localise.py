@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import PromptText, content_words
+from regauge.refine.edits import PromptText, after_marker, content_words
 from regauge.refine.evidence import better_p, diagnose, worse_p
 from regauge.refine.loop._actions import RunTrials
 from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls
@@ -228,8 +228,7 @@ def _blocks(text: PromptText, message: int) -> Iterator[tuple[int, int]]:
 
 
 def _sentences(message: int, content: str, start: int, end: int) -> Iterator[Piece]:
-    bullet = re.match(r"\s*(?:[-*+•]|\d+[.)])\s+", content[start:end])
-    begin = start + (bullet.end() if bullet else 0)
+    begin = start + after_marker(content[start:end])
     ends = [begin + found.start() for found in _SENTENCE_END.finditer(content[begin:end])]
     for stop in (*ends, end):
         whole = content[begin:stop]
