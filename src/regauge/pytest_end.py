@@ -22,6 +22,7 @@ from regauge.reports import (
     judge_lines,
     missing_judgement_lines,
     missing_lines,
+    not_blocking_lines,
     read_rows,
     recorded_lines,
     suite_lines,
@@ -188,6 +189,7 @@ class PytestEnd:
         lines = [
             *(self.gate.lines() if self.gate is not None else suite_lines(self._record.suites)),
             *judge_lines(self._record.suites),
+            *not_blocking_lines(self.writer.tally.not_blocking()),
             *cause_lines(self.writer.tally.causes()),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),

@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
+    from regauge.gate import ReplayEvidence
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import Suggesting
     from regauge.runner import Progress, Suite
 
 __all__ = ["PytestRun"]
+
+# A failure that does not fail the run, in pytest's terms: its category, letter and word.
+_NOT_BLOCKING = ("not blocking", "~", ("NOT BLOCKING", {"yellow": True}))
 
 
 class PytestRun:
@@ -96,6 +100,7 @@ class PytestRun:
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
         self._suggesting = self._asked_to_suggest()
         self._end: PytestEnd | None = None
+        self._replay: ReplayEvidence | None = None
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """Make one item per golden case of an eval.
@@ -175,12 +180,23 @@ class PytestRun:
             item.user_properties.append(("regauge.verdict", gated.gated.verdict))
         else:
             result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
+            if result.outcome == "failed":
+                result.not_blocking = self._not_blocking(result)
             self._writer.add(result)
         if self._suggesting is not None:
             self._suggesting.note(result)
         item.user_properties.extend(junit_properties(result))
         self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
         return result
+
+    def _not_blocking(self, result: EvalResult) -> str:
+        if result.case.tier == "tracked":
+            return "tracked case"
+        if self._replay is None:
+            from regauge.gate import ReplayEvidence
+
+            self._replay = ReplayEvidence(self._session, environ=os.environ)
+        return self._replay.reason(result)
 
     def check(self, item: pytest.Item) -> None:
         """Apply the judges where the body of an eval did not."""
@@ -205,9 +221,11 @@ class PytestRun:
         if self._gate is not None and self._gate.failed(error):
             report.longrepr = words_of(call.excinfo, error.short)
         elif isinstance(error, CaseFailed):
-            if error.result.case.tier == "tracked":
+            if error.result.not_blocking:
                 report.outcome = "skipped"
-                report.wasxfail = f"tracked case: {error.short}"
+                report.wasxfail = f"{error.result.not_blocking}: {error.short}"
+                if error.result.case.tier != "tracked":
+                    vars(report)["regauge_status"] = _NOT_BLOCKING
             report.longrepr = words_of(call.excinfo, error.short)
         elif isinstance(error, RegaugeError):
             report.longrepr = words_of(call.excinfo, str(error).splitlines()[0])

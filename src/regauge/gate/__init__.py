@@ -31,6 +31,7 @@ from regauge.gate._record import (
     policy_from_json,
     policy_to_json,
 )
+from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress
 from regauge.gate._settings import policy_of, with_more_trials
 from regauge.gate._suite_messages import critical_note, reason_message, suite_message
@@ -86,6 +87,7 @@ __all__ = [
     "OperatingLine",
     "Rate",
     "Reason",
+    "ReplayEvidence",
     "SuiteBase",
     "SuiteReport",
     "Target",

@@ -15,6 +15,7 @@ __all__ = [
     "CANDIDATE_FIRST",
     "CONTROL_FIRST",
     "CONTROL_HOURS",
+    "GATE_FIRST",
     "HISTORY_FIRST",
     "REVISION_FIRST",
     "check_trials",
@@ -32,6 +33,9 @@ CONTROL_FIRST: Final = 1000
 
 REVISION_FIRST: Final = 2000
 """Revisions that a refinement tries out count from here; the gate then draws them from 0."""
+
+GATE_FIRST: Final = 3000
+"""The gate's own trials of a candidate count from here."""
 
 CONTROL_HOURS: Final = 24
 """A control trial from the local store is today's when it was recorded less than so long ago."""

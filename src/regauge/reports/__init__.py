@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         missing_judgement_lines,
         missing_lines,
         money,
+        not_blocking_lines,
         progress_line,
         quantity,
         recorded_lines,
@@ -71,7 +72,8 @@ else:
             "_answer_diff": "answer_diff answer_lines",
             "_console": (
                 "Line cause_lines duration judge_lines missing_judgement_lines "
-                "missing_lines money progress_line quantity recorded_lines suite_lines"
+                "missing_lines money not_blocking_lines progress_line quantity recorded_lines "
+                "suite_lines"
             ),
             "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
             "_end": "RunEnd",
@@ -135,6 +137,7 @@ __all__ = [
     "missing_judgement_lines",
     "missing_lines",
     "money",
+    "not_blocking_lines",
     "progress_line",
     "quantity",
     "read_record",

@@ -23,6 +23,7 @@ __all__ = [
     "missing_judgement_lines",
     "missing_lines",
     "money",
+    "not_blocking_lines",
     "progress_line",
     "quantity",
     "recorded_lines",
@@ -32,23 +33,10 @@ __all__ = [
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
 _NAMED_CASES_MAX = 5
-_HEADINGS = (
-    "prompt",
-    "version",
-    "model",
-    "cases",
-    "passed",
-    "failed",
-    "tracked",
-    "unmeasured",
-    "tokens",
-    "cost",
-    "p50",
-    "p95",
-    "answers",
-)
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
-_TEXT_COLUMNS = frozenset({0, 1, 2, len(_HEADINGS) - 1})
+_TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers"})
+# A column that only some tables need.
+_NOT_BLOCKING = "not blocking"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +50,29 @@ class Line:
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
     """The table: a heading, and one line per suite."""
     rows = [_cells(suite) for suite in suites]
-    widths = [max(len(row[n]) for row in (_HEADINGS, *rows)) for n in range(len(_HEADINGS))]
-    lines = [Line(_aligned(_HEADINGS, widths), "quiet")]
+    if not any(suite.not_blocking for suite in suites):
+        for row in rows:
+            del row[_NOT_BLOCKING]
+    widths = {name: max(len(row[name]) for row in (*rows, {name: name})) for name in rows[0]}
+    lines = [Line(_aligned({name: name for name in widths}, widths), "quiet")]
     for suite, row in zip(suites, rows, strict=True):
         clean = not (suite.failed or suite.unmeasured)
         lines.append(Line(_aligned(row, widths), "good" if clean else "bad"))
+    return lines
+
+
+def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[Line]:
+    """Failed cases that do not fail the run, each with the reason.
+
+    Args:
+        failed: Per prompt, the id of each case and the reason.
+    """
+    lines: list[Line] = []
+    for prompt, cases in failed.items():
+        lines.append(Line(f"failed, not blocking: {_count(len(cases), 'case')} of {prompt}"))
+        lines += [Line(f"  ~ {printable(text)}", "quiet") for text in cases[:_NAMED_CASES_MAX]]
+        if len(cases) > _NAMED_CASES_MAX:
+            lines.append(Line(f"  and {len(cases) - _NAMED_CASES_MAX} more", "quiet"))
     return lines
 
 
@@ -227,34 +233,36 @@ def _about(cost_usd: float | None) -> str:
     return "cost unknown (no price declared)" if cost_usd is None else money(cost_usd)
 
 
-def _cells(suite: SuiteSummary) -> tuple[str, ...]:
+def _cells(suite: SuiteSummary) -> dict[str, str]:
+    """The cells of one line of the table by their headings, in order."""
     sources = [
         f"{count} {word}" for count, word in ((suite.replayed, "replayed"), (suite.live, "live"))
         if count
     ]  # fmt: skip
     if suite.retries:
         sources.append(f"{suite.retries} retries")
-    return (
-        suite.prompt,
-        suite.version or "-",
-        f"{suite.model} (simulated)" if suite.simulated else suite.model,
-        str(suite.cases),
-        str(suite.passed),
-        str(suite.failed),
-        str(suite.tracked_failed),
-        str(suite.unmeasured),
-        quantity(suite.input_tokens + suite.output_tokens),
-        money(suite.cost_usd),
-        duration(suite.latency_p50_s),
-        duration(suite.latency_p95_s),
-        ", ".join(sources) or "none",
-    )
+    return {
+        "prompt": suite.prompt,
+        "version": suite.version or "-",
+        "model": f"{suite.model} (simulated)" if suite.simulated else suite.model,
+        "cases": str(suite.cases),
+        "passed": str(suite.passed),
+        "failed": str(suite.failed),
+        "tracked": str(suite.tracked_failed),
+        _NOT_BLOCKING: str(suite.not_blocking),
+        "unmeasured": str(suite.unmeasured),
+        "tokens": quantity(suite.input_tokens + suite.output_tokens),
+        "cost": money(suite.cost_usd),
+        "p50": duration(suite.latency_p50_s),
+        "p95": duration(suite.latency_p95_s),
+        "answers": ", ".join(sources) or "none",
+    }
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _aligned(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
     """Text to the left, numbers to the right."""
     parts = [
-        cell.ljust(width) if n in _TEXT_COLUMNS else cell.rjust(width)
-        for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        cell.ljust(widths[name]) if name in _TEXT_COLUMNS else cell.rjust(widths[name])
+        for name, cell in cells.items()
     ]
     return "  ".join(parts).rstrip()

@@ -39,7 +39,11 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         *(_suite_row(suite) for suite in record.suites),
     ]
     lines += [*_criteria_notes(record.suites), *_judge_notes(record.suites)]
-    troubled = [row for row in rows if row["outcome"] != "passed" and row["tier"] != "tracked"]
+    troubled = [
+        row
+        for row in rows
+        if row["outcome"] != "passed" and row["tier"] != "tracked" and not row.get("not_blocking")
+    ]
     if troubled:
         lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
         lines += [_case_row(row) for row in troubled[:_FAILED_CASES_MAX]]
@@ -53,12 +57,15 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
 def _headline(record: RunRecord) -> str:
     failed = sum(suite.failed for suite in record.suites)
     unmeasured = sum(suite.unmeasured for suite in record.suites)
+    not_blocking = sum(suite.not_blocking for suite in record.suites)
     cases = sum(suite.cases for suite in record.suites)
     counted = "1 case" if cases == 1 else f"{cases} cases"
     if record.status == "interrupted":
         return f"interrupted after {counted}"
     if failed or unmeasured:
         return f"{failed} of {counted} failed, {unmeasured} unmeasured"
+    if not_blocking:
+        return f"{counted}, {not_blocking} failed without blocking"
     return f"{counted}, none failed"
 
 

@@ -89,6 +89,7 @@ class TrialRow(_Document):
     Attributes:
         node: The pytest item.
         case_outcome: Of the whole case, over all its trials.
+        not_blocking: Why a failed case does not fail the run; empty where it does.
         outcome: Of this trial.
         arm: In a run that gates, whose trial it is; None in any other.
         source: Where the answer came from; None without an answer.
@@ -110,6 +111,7 @@ class TrialRow(_Document):
     trial: int
     request_digest: str
     case_outcome: Literal["passed", "failed", "unmeasured"]
+    not_blocking: str = ""
     outcome: Literal["passed", "failed", "unmeasured"]
     verdicts: list[VerdictRow]
     cause: Cause | None
@@ -151,7 +153,9 @@ class SuiteSummary(_Document):
     """One prompt on one dataset with one model: the counts of a run.
 
     Attributes:
+        failed: Cases that failed and fail the run.
         tracked_failed: Cases of the tier `tracked` that failed; they inform and block nothing.
+        not_blocking: Other cases that failed and do not fail the run, such as flaky ones.
         replayed: Answers from recordings or the local store; `live` ones were asked for.
         cost_usd: Of all answers, replayed ones at what they cost when they were recorded; None
             when the price of the model is unknown.
@@ -178,6 +182,7 @@ class SuiteSummary(_Document):
     passed: int
     failed: int
     tracked_failed: int
+    not_blocking: int = 0
     unmeasured: int
     trials: int
     replayed: int

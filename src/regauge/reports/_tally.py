@@ -91,6 +91,7 @@ class _SuiteCount:
     first: Mapping[str, Any]
     outcomes: dict[str, str] = field(default_factory=dict[str, str])
     tracked: set[str] = field(default_factory=set[str])
+    not_blocking: dict[str, str] = field(default_factory=dict[str, str])
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     latencies: list[float] = field(default_factory=list[float])
     trials: int = 0
@@ -107,6 +108,8 @@ class _SuiteCount:
         self.outcomes[row["node"]] = row["case_outcome"]
         if row["tier"] == "tracked":
             self.tracked.add(row["node"])
+        elif row.get("not_blocking"):
+            self.not_blocking[row["node"]] = f"{row['case']}  {row['not_blocking']}"
         for verdict in row["verdicts"]:
             judge = self.judges.get(verdict["judge"])
             if judge is None:
@@ -149,8 +152,9 @@ class _SuiteCount:
             judges=[judge.named() for judge in self.judges.values()],
             cases=len(outcomes),
             passed=outcomes.count("passed"),
-            failed=len(failed) - tracked_failed,
+            failed=len(failed) - tracked_failed - len(self.not_blocking),
             tracked_failed=tracked_failed,
+            not_blocking=len(self.not_blocking),
             unmeasured=outcomes.count("unmeasured"),
             trials=self.trials,
             replayed=self.replayed,
@@ -193,6 +197,14 @@ class Tally:
             )
             group.cases[row["node"]] = row["case"]
             group.prompts[row["prompt"]] = None
+
+    def not_blocking(self) -> dict[str, list[str]]:
+        """Per prompt, each failed case that does not fail the run, with the reason."""
+        found: dict[str, list[str]] = {}
+        for suite in self._suites.values():
+            if suite.not_blocking:
+                found.setdefault(suite.first["prompt"], []).extend(suite.not_blocking.values())
+        return found
 
     def suites(self) -> list[SuiteSummary]:
         """One summary per suite, in the order they were first met."""

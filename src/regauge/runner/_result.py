@@ -29,6 +29,7 @@ class EvalResult:
         trials: In order of their numbers; at least one.
         checked: Whether `check` was called.
         where: The pytest item, for commands in messages; empty outside pytest.
+        not_blocking: Why a failure does not fail the run; empty where it does.
         passed: How many trials passed.
         outcome: Of the case: decided by its trials as soon as what is unmeasured cannot change it.
     """
@@ -38,6 +39,7 @@ class EvalResult:
     trials: tuple[Trial, ...]
     checked: bool = False
     where: str = ""
+    not_blocking: str = ""
     passed: int = field(init=False)
     outcome: TrialOutcome = field(init=False)
 

@@ -246,6 +246,11 @@ class EvalSession:
         asyncio.run(judge_all())
         return trials.used(prompt)
 
+    def replay(self, draws: Sequence[Draw]) -> list[Trial]:
+        """The judged trials of recorded draws; no model is called."""
+        trials = self._made_by(None)
+        return [self._loop.run(trials.make(draw)) for draw in draws]
+
     def take(self, draw: Draw, *, waiting: Callable[[Progress], None]) -> AskedTrial:
         """The answer of one draw, and what the judges that ask a model say of it.
 

@@ -19,6 +19,8 @@ __all__ = ["TRACKED", "cases_by_prompt"]
 
 # Of a case of the tier `tracked`: it blocks nothing.
 TRACKED = "failed (tracked)"
+# Of another case whose failure does not fail the run.
+NOT_BLOCKING = "failed (not blocking)"
 
 # What the page shows of a trial under the same name; the rest is in `_trial`.
 _SAME = (
@@ -92,7 +94,11 @@ def _trial(row: Mapping[str, Any], arm: str) -> dict[str, JSON]:
 
 def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> dict[str, JSON]:
     row = case.first
-    watched = row["tier"] == "tracked" and row["case_outcome"] == "failed"
+    verdict = row["case_outcome"]
+    if verdict == "failed" and row["tier"] == "tracked":
+        verdict = TRACKED
+    elif row.get("not_blocking"):
+        verdict = NOT_BLOCKING
     document: dict[str, JSON] = {
         "id": row["case"],
         "dataset": row["dataset"],
@@ -100,7 +106,7 @@ def _document(case: _Case, said: CaseDocument | None, source: ReportSource) -> d
         "tier": row["tier"],
         "split": row["split"],
         "tags": row["tags"],
-        "verdict": TRACKED if watched else row["case_outcome"],
+        "verdict": verdict,
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
         "counts": {arm: list(count) for arm, count in case.counts.items()},

@@ -120,8 +120,10 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     if record.decision is None:
         for suite in record.suites:
             passed, measured = counts.get(suite.prompt, (0, 0))
-            told = suite.passed + suite.failed + suite.tracked_failed
-            counts[suite.prompt] = (passed + suite.passed, measured + told)
+            counts[suite.prompt] = (
+                passed + suite.passed,
+                measured + suite.cases - suite.unmeasured,
+            )
         return counts
     for row in rows:
         if row["trial"] == 0 and row["arm"] != "main" and row["outcome"] != "unmeasured":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.reports._gate_console import VERDICTS, calls_line, headline, version_step
-from regauge.reports.html._cases import TRACKED
+from regauge.reports.html._cases import NOT_BLOCKING, TRACKED
 from regauge.reports.html._history import pass_counts
 from regauge.reports.html._plot import Plot, plot_of
 from regauge.stats import wilson
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Overview", "PromptPage", "overview_of"]
 
 # What is told of cases, the weightiest first; in a run that does not gate they pass or fail.
-_WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED)
+_WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED, NOT_BLOCKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +144,7 @@ def _headline(record: RunRecord) -> tuple[str, str]:
     failed = sum(suite.failed for suite in record.suites)
     unmeasured = sum(suite.unmeasured for suite in record.suites)
     tracked = sum(suite.tracked_failed for suite in record.suites)
+    not_blocking = sum(suite.not_blocking for suite in record.suites)
     noun = "case" if cases == 1 else "cases"
     if not cases:
         return "Nothing was measured", "warn"
@@ -152,6 +153,8 @@ def _headline(record: RunRecord) -> tuple[str, str]:
         text += f", {unmeasured} unmeasured"
     if tracked:
         text += f" ({tracked} tracked did, which block nothing)"
+    if not_blocking:
+        text += f" ({not_blocking} failed without blocking)"
     if record.status == "interrupted":
         text = f"Interrupted: {text}"
     weak = unmeasured or record.status == "interrupted"

@@ -35,6 +35,7 @@ const TONES = {
   broken: "bad", failed: "bad", removed: "bad", fail: "bad",
   unmeasured: "warn", undecided: "warn", drifted: "warn", flaky: "warn", "edit-sensitive": "warn",
   "failed (tracked)": "warn",
+  "failed (not blocking)": "warn",
 };
 const MARKS = { good: "✓", bad: "✕", warn: "!" };
 

@@ -1,0 +1,167 @@
+"""Failures of recorded answers that do not fail a run, since committed evidence explains them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regauge.errors import FaultyFileError, GitError
+from regauge.gate._numbers import GATE_FIRST
+from regauge.gate._record import facts_of_trial
+from regauge.gate._types import NONE_DRAWN, Count
+from regauge.gate.baselines import baseline_path, key_of, parse_baseline
+from regauge.gate.engine._findings import is_flaky
+from regauge.prompts import Repository
+from regauge.runner import Draw, PlannedCase
+from regauge.stats import CasePolicy, log_e_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.gate._types import History
+    from regauge.gate.baselines import Baseline, StoredHistory
+    from regauge.project import Project
+    from regauge.runner import EvalResult, EvalSession, Trial
+
+__all__ = ["ReplayEvidence"]
+
+# The branch that a pull request or merge request is to be merged into, in GitHub and GitLab CI.
+_BASE_BRANCHES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+
+
+class ReplayEvidence:
+    """Explains failures of recorded answers by what the gate knew of the same case.
+
+    Without it a gate that accepts a flaky case, and a replay of the answers that it recorded,
+    would contradict each other.
+
+    Args:
+        session: Of the run; its recordings are read.
+        environ: Names the base branch of a pull request.
+    """
+
+    def __init__(self, session: EvalSession, *, environ: Mapping[str, str]) -> None:
+        self._session = session
+        self._base_branch = next(
+            (environ[name] for name in _BASE_BRANCHES if environ.get(name)), ""
+        )
+        self._stored: dict[int, Sequence[StoredHistory]] = {}
+        self._gate_trials: dict[str, dict[str, list[int]]] = {}
+
+    def reason(self, result: EvalResult) -> str:
+        """Why a failed case does not fail the run; empty where it does.
+
+        The first that holds: the committed baseline calls the case flaky, the changelog of this
+        version accepts the case, or the gate's recorded trials of the same request did not make
+        it broken. A live completion that failed always counts.
+        """
+        if any(trial.answer is None or trial.answer.source == "live" for trial in result.trials):
+            return ""
+        histories = self._histories(result)
+        for history in histories:
+            if is_flaky(history.whole.passed, history.whole.trials):
+                return f"flaky: the base passes {history.whole} trials"
+        return _accepted(result) or self._not_broken(result, next(iter(histories), None))
+
+    def _not_broken(self, result: EvalResult, history: History | None) -> str:
+        trials = self._recorded_by_gate(result)
+        if not trials:
+            return ""
+        suite = result.suite
+        checks = {judge.name for judge in suite.judges if suite.standing(judge).gates}
+        facts = [
+            found
+            for trial in trials
+            if (found := facts_of_trial(trial, checks, graded=())) is not None
+        ]
+        passed = sum(found.passed is True for found in facts)
+        drawn = sum(found.passed is not None for found in facts)
+        if not drawn:
+            return ""
+        counts = Count(passed=passed, trials=drawn)
+        if history is None:
+            return f"the gate's trials: passed {counts}" if passed else ""
+        evidence = max(
+            _log_evidence(
+                history.checks.get(check, NONE_DRAWN),
+                [found.checks.get(check) for found in facts],
+            )
+            for check in checks
+        )
+        bound = log(max(len(suite.dataset), 1) / CasePolicy().alpha)
+        # Evidence below 1 speaks for the candidate; up to the bound it needs a pass, or a case
+        # that always fails would hide behind too few trials.
+        if evidence < 0 or (passed and evidence < bound):
+            return f"the gate's trials: passed {counts}, on the base {history.whole}"
+        return ""
+
+    def _recorded_by_gate(self, result: EvalResult) -> Sequence[Trial]:
+        prompt = result.suite.prompt.name
+        numbers = self._gate_trials.get(prompt)
+        if numbers is None:
+            numbers = self._gate_trials[prompt] = defaultdict(list)
+            for key in self._session.answers.file(prompt).keys():  # noqa: SIM118 - no mapping
+                if key.trial >= GATE_FIRST:
+                    numbers[key.digest].append(key.trial)
+        digest = result.trials[0].request_digest
+        planned = PlannedCase(result.suite, result.case)
+        return self._session.replay(
+            [Draw(planned, number) for number in sorted(numbers.get(digest, ()))]
+        )
+
+    def _histories(self, result: EvalResult) -> Sequence[History]:
+        """The case under this version and, until its baseline is complete, the one before."""
+        suite, case = result.suite, result.case
+        if id(suite) not in self._stored:
+            baseline, key = self._baseline(suite.prompt.name), key_of(suite)
+            found = (baseline.find(key), baseline.before(key)) if baseline is not None else ()
+            self._stored[id(suite)] = [stored for stored in found if stored is not None]
+        found_of_case = [stored.history(case.id, case.digest) for stored in self._stored[id(suite)]]
+        return [history for history in found_of_case if history is not None]
+
+    def _baseline(self, prompt: str) -> Baseline | None:
+        """The committed baseline: in a pull request the base's, or the author could write it."""
+        project = self._session.project
+        path = baseline_path(project, prompt)
+        data = self._committed(project, prompt)
+        if data is None:
+            return None
+        try:
+            return parse_baseline(data, shown=project.relative(path))
+        except FaultyFileError:
+            return None  # `lint` and the gate report it
+
+    def _committed(self, project: Project, prompt: str) -> bytes | None:
+        path = baseline_path(project, prompt)
+        repository = Repository.find(project.root)
+        if repository is None or not repository.has_commits():
+            return path.read_bytes() if path.is_file() else None
+        commit = "HEAD"
+        if self._base_branch:
+            try:
+                commit = repository.merge_base(f"origin/{self._base_branch}")
+            except GitError:
+                return None
+        return repository.read(commit, repository.inside(path))
+
+
+def _accepted(result: EvalResult) -> str:
+    prompt = result.suite.prompt
+    version = str(prompt.version) if prompt.version else None
+    reasons = [
+        one.reason
+        for entry in prompt.changelog
+        if entry.version == version
+        for one in entry.accepted
+        if one.case == result.case.id
+    ]
+    return f"accepted in {version}: {reasons[0]}" if reasons else ""
+
+
+def _log_evidence(base: Count, outcomes: Sequence[bool | None]) -> float:
+    passed = sum(outcome is True for outcome in outcomes)
+    drawn = sum(outcome is not None for outcome in outcomes)
+    return float(np.asarray(log_e_value(base.passed, base.trials, passed, drawn)).item())
