@@ -14,6 +14,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-h
 
 evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 	$(BIN)/python -m pytest evals --record=none
+	cd examples/real-answers && ../../$(BIN)/python -m pytest evals --record=none
 
 test: $(STAMP) ## Set up and run the tests.
 	$(BIN)/python -m pytest tests -n auto --dist worksteal --hypothesis-profile=ci
@@ -29,6 +30,7 @@ check: $(STAMP) ## Lint, types, layers, fixtures, docs and help texts.
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python fixtures/build/build.py --check
+	$(BIN)/python examples/real-answers/build.py --check
 	$(BIN)/regauge lint
 	$(BIN)/python -m cogapp --check -p "import os; os.environ['COLUMNS'] = '100'" README.md docs/reference/*.md
 	$(BIN)/python -m docs.plots --check
@@ -52,7 +54,7 @@ lock: $(STAMP) ## Resolve the dependencies anew.
 	$(UV_COMPILE) --output-file requirements.lock
 
 clean: ## Remove what set-up and runs leave behind.
-	rm -rf $(VENV) .regauge .pytest_cache .mypy_cache .ruff_cache .import_linter_cache docs/_build dist
+	rm -rf $(VENV) .regauge examples/*/.regauge .pytest_cache .mypy_cache .ruff_cache .import_linter_cache docs/_build dist
 
 help: ## Show this list.
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/'
