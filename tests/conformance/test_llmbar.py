@@ -84,7 +84,7 @@ def test_files_of_another_subset_are_read_and_odd_rows_named(tmp_path: Path):
     )
     rows = [
         row(0, "Output (a) is better.", "Output (b)"),
-        row(1, "Output (a) is better. No: Output (b) is better.", "**Output (a)**"),
+        row(1, "Output (a) is better at first glance. Therefore, Output (b)", "**Output (a)**"),
         row(2, "Output (a)", "Output (a)"),
         {"subset": "Neighbor", "i": 0, "judge": "other", "method": "CoT"},
     ]

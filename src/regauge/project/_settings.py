@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from regauge.criteria import CRITERIA, Criterion
 from regauge.wording import did_you_mean
@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _PERCENT = 100
+_SUITE_ROUNDS = 3
 
 RecordMode = Literal["none", "missing", "all"]
 
@@ -130,7 +131,8 @@ class GateSettings(_Table):
         history: Trials of main that a case's history holds when it is complete.
         alpha_case: The nominal error rate of calling cases broken, over all cases of a run.
         alpha_suite: The error rate of calling a prompt worse as a whole.
-        looks: After how many trials of a suspect its evidence is looked at; the last is the cap.
+        looks: After how many trials of a suspect its evidence is looked at; the last is the cap,
+            at least `first_draws` + 2.
         min_effect: By how much a mean score, from 0 to 1, may fall without mattering.
         new_case_trials: Trials of a case that main does not have.
         new_case_passes: How many of those must pass.
@@ -150,6 +152,17 @@ class GateSettings(_Table):
     min_effect: float = Field(default=0.0, ge=0, lt=1)
     new_case_trials: int = Field(default=3, ge=1, le=100)
     new_case_passes: int = Field(default=3, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _looks_reach_far_enough(self) -> Self:
+        # The test of a whole prompt takes three rounds, each with one more trial of every case.
+        least = self.first_draws + _SUITE_ROUNDS - 1
+        if self.looks[-1] < least:
+            raise ValueError(
+                f"looks end at {self.looks[-1]} trials, and the test of a prompt takes {least}\n"
+                f"  fix: end looks with {least} or more, as in looks = {[*self.looks, least]}"
+            )
+        return self
 
 
 class GoalSettings(_Table):

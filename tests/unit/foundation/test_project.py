@@ -94,6 +94,18 @@ ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
     )
 
 
+@pytest.mark.parametrize(
+    ("gate", "least"),
+    [("looks = [1]", 3), ("looks = [1, 2]", 3), ("looks = [1, 3]\nfirst_draws = 3", 5)],
+)
+def test_looks_that_end_before_the_test_of_a_prompt_does_are_refused(
+    tmp_path: Path, gate: str, least: int
+):
+    (fault,) = faults(tmp_path, f"[tool.regauge.gate]\n{gate}\n")
+    assert f"the test of a prompt takes {least}" in fault
+    assert f"fix: end looks with {least} or more" in fault
+
+
 def test_a_file_that_is_not_toml_is_one_fault(tmp_path: Path):
     (fault,) = faults(tmp_path, "[tool.regauge\n")
     assert fault.startswith("ROOT/pyproject.toml: not TOML: ")

@@ -41,7 +41,6 @@ def js(**keys: object) -> str:
         (STARS, f"```json\n{js(score=2)}\n```", 2, 0.25),
         (STARS, f"\ufeff {js(score=2)}\n", 2, 0.25),
         (STARS, f"Here it is:\n{js(score=2)}\nI hope this helps.", 2, 0.25),
-        (STARS, f"{js(score=2)} On second thought: {js(score=3)}", 3, 0.5),
         (STARS, js(score=2, confidence=0.9), 2, 0.25),
         (STARS, "Not bad.\n**Score:** 4/5", 4, 0.75),
         (STARS, "Score: 2\nNo, the times are right. Final score: 4.", 4, 0.75),
@@ -56,7 +55,7 @@ def js(**keys: object) -> str:
         (CHOICE, js(choice="Partly the same"), "partly the same", 0.5),
         (CHOICE, "Choice: partly the same", "partly the same", 0.5),
         (PAIR, js(winner="second"), "second", 0),
-        (PAIR, "second is better at first sight, but the first is better", "first", 1),
+        (PAIR, "second is better at first sight, but overall the first is better", "first", 1),
         (RubricSpec(kind="pair", ties=True), js(winner="tie"), "tie", 0.5),
     ],
 )
@@ -94,6 +93,7 @@ def test_a_verdict_is_read(spec: RubricSpec, text: str, value: object, score: fl
         (STARS, '{"reasoning": "a", score: 5}', "not JSON"),
         (STARS, '{"a":' * 200_000, "nested too deeply"),
         (STARS, f"{js(score=2)} Or rather: {js(score='great')}", "not a number"),
+        (STARS, f"{js(score=2)} On second thought: {js(score=3)}", "more than one verdict"),
         (STARS, "3/5 of the times, 4/5 of the names", "states none"),
         (STARS, "Score: \uff15", "states none"),
         (STARS, "On a score of 1 to 5 it is rather good.", "states none"),
@@ -161,7 +161,13 @@ def test_no_beginning_of_an_object_is_a_verdict(reasoning: str, missing: int):
 
 
 def test_a_megabyte_is_read_in_no_time():
-    for text in ("{" * 10**6, "9" * 10**6, "Score: x\n" * 10**5, ' "' * (5 * 10**5)):
+    for text in (
+        "{" * 10**6,
+        "9" * 10**6,
+        "Score: x\n" * 10**5,
+        "Score: 3\n" * 10**5,
+        ' "' * (5 * 10**5),
+    ):
         with pytest.raises(ReplyFault):
             read_reply(text, STARS, judged=[text[:100]])
     assert read_reply(js(score=2, more="x" * 10**6), STARS).value == 2

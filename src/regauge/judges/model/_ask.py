@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from regauge.judges._asking import JudgeCalls
     from regauge.providers import Completion, CompletionRequest
 
-__all__ = ["ask", "together"]
+__all__ = ["again", "ask", "together"]
 
 T = TypeVar("T")
 
 _AGAIN = """\
-Your reply to this could not be read: it was not the one JSON object that was asked for. Reply \
-again, with that object alone."""
+Your reply to this could not be read: {wrong}. Reply again, with that object alone."""
 
 
 async def ask(
@@ -50,20 +49,23 @@ async def ask(
     except ReplyFault as fault:
         if completion.text is None or completion.finish_reason != "stop":
             raise _unreadable(fault, completion, judge, asked="") from fault
-    completion = await calls.complete(_again(request))
+        wrong = fault.wrong
+    completion = await calls.complete(again(request, wrong))
     try:
         return read(completion)
     except ReplyFault as fault:
         raise _unreadable(fault, completion, judge, asked=", asked twice") from fault
 
 
-def _again(request: CompletionRequest) -> CompletionRequest:
+def again(request: CompletionRequest, wrong: str) -> CompletionRequest:
+    """The request that repeats another one and states what was wrong with its reply."""
     from regauge.prompts import Message
 
     # Not a message of its own: some models take no two of one role in a row.
     *before, last = request.messages
-    again = Message(role=last.role, content=f"{last.content.rstrip()}\n\n{_AGAIN}\n")
-    return replace(request, messages=(*before, again))
+    note = _AGAIN.format(wrong=wrong)
+    repeated = Message(role=last.role, content=f"{last.content.rstrip()}\n\n{note}\n")
+    return replace(request, messages=(*before, repeated))
 
 
 async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

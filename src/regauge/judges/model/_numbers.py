@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import RubricSpec
 
-__all__ = ["SCORE", "ReplyFault", "share_of", "value_of"]
+__all__ = ["SCORE", "ReplyFault", "TwoVerdictsFault", "share_of", "value_of"]
 
 _NUMBER = r"[-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?"
 SCORE: Final = rf"{_NUMBER}(?:[ \t]*(?:/|out[ \t]of)[ \t]*{_NUMBER}|[ \t]*%)?"
@@ -25,7 +25,19 @@ _PERCENT: Final = 100
 
 
 class ReplyFault(ValueError):  # noqa: N818 - a reply is at fault, like a JsonFault
-    """Why a reply holds no verdict."""
+    """Why a reply holds no verdict.
+
+    Attributes:
+        wrong: What the model is shown of it; never words of the reply.
+    """
+
+    wrong: str = "it was not the one JSON object that was asked for"
+
+
+class TwoVerdictsFault(ReplyFault):
+    """A reply states two verdicts."""
+
+    wrong = "it stated more than one verdict, and not the one JSON object that was asked for"
 
 
 def value_of(stated: JSON, spec: RubricSpec) -> float:

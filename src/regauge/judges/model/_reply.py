@@ -1,27 +1,35 @@
 """Reads the verdict out of a reply, or says why there is none. Nothing is guessed.
 
-A reply that is one JSON object, fenced or not, is that verdict. Around prose, the last stated
-verdict counts. What a reply merely repeats of the judged texts is no verdict of the judge's.
+A reply that is one JSON object, fenced or not, is that verdict. In prose, the one verdict that the
+judge states as its own counts; two that differ are none, unless one is marked as final. What a
+reply merely repeats of the judged texts is no verdict of the judge's.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.judges._evidence import listed, quote
-from regauge.judges.model._numbers import ReplyFault, share_of, value_of
-from regauge.judges.model._prose import stated_in
+from regauge.judges.model._numbers import ReplyFault, TwoVerdictsFault, share_of, value_of
+from regauge.judges.model._prose import (
+    Statement,
+    object_weight,
+    statements_of_labels,
+    statements_of_spec,
+)
 from regauge.judges.model._repeated import Repeated
+from regauge.judges.model._settled import settled
+from regauge.prompts import RubricSpec
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from regauge.digests import JSON
-    from regauge.prompts import RubricSpec
     from regauge.providers import Completion
 
 __all__ = ["Reply", "ReplyFault", "json_object", "read_completion", "read_reply"]
@@ -30,6 +38,11 @@ __all__ = ["Reply", "ReplyFault", "json_object", "read_completion", "read_reply"
 _FAILED_CHARS_MAX: Final = 1_000_000
 _ATTEMPT_CHARS: Final = 50
 _FENCE: Final = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
+_THINKS: Final = re.compile(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT: Final = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_NAMED: Final = re.compile(r"(?:final[ \t]+)?(?:verdict|score|rating|grade)\b", re.IGNORECASE)
+_HALF: Final = 0.5
+_SHARE: Final = RubricSpec(kind="graded")
 _OBJECT_BEGINS: Final = re.compile(r"\{\s*\"")
 
 
@@ -86,43 +99,155 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
     """The verdict in a text.
 
     Raises:
-        ReplyFault: It holds none, or holds it in a form that cannot be trusted.
+        ReplyFault: It holds none, holds two that differ, or one in a form that cannot be trusted.
     """
-    body = _unfenced(text.strip().removeprefix("\ufeff").strip())
+    body = _unfenced(_without_thoughts(text).strip().removeprefix("\ufeff").strip())
     if not body:
         raise ReplyFault("the reply has no text")
     offset = text.index(body)
     repeated = Repeated(judged, labels=spec.labels)
     if not _is_object(body):
         body = repeated.blanked(body)
-    found = _verdicts_in(body, spec, repeated)
+    found = _statements(body, spec, repeated)
     if not found:
         why = "states none" if body.strip() else "only repeats what was judged"
         raise ReplyFault(f"no {spec.verdict_key}: the reply {why}: {quote(text.strip())}")
-    start, end, last = max(found, key=lambda item: item[0])
-    if not isinstance(last, dict):
-        return _reply(last, spec, reasoning=text.strip())
-    places = [match.end() for match in _key(spec).finditer(body, start, end)]
-    return _from_object(last, spec, at=offset + places[-1] if places else None)
+    objects = {statement.start: value for statement, value in found if value is not None}
+
+    def value_of_one(statement: Statement) -> float | str:
+        value = objects.get(statement.start)
+        stated = statement.value if value is None else value[spec.verdict_key]
+        return _value(stated, spec)
+
+    last = settled(body, [statement for statement, _ in found], value_of_one)
+    if last.start not in objects:
+        reply = _reply(last.value, spec, reasoning=text.strip())
+        _check_sides(reply, _without(body, [(last.start, last.end)]), spec, repeated)
+        return reply
+    places = [match.end() for match in _key(spec).finditer(body, last.start, last.end)]
+    reply = _from_object(objects[last.start], spec, at=offset + places[-1] if places else None)
+    _check_object(reply, objects[last.start], spec, repeated)
+    return reply
 
 
-def _verdicts_in(body: str, spec: RubricSpec, repeated: Repeated) -> list[tuple[int, int, JSON]]:
-    """What a text states as verdicts, with the place of each; repetitions are left out."""
-    found: list[tuple[int, int, JSON]] = []
+def _without_thoughts(text: str) -> str:
+    """The text with blanks in place of the block in which a model thinks before it replies.
+
+    Raises:
+        ReplyFault: The block has no end.
+    """
+    begins, ends = list(_THINKS.finditer(text)), list(_THOUGHT.finditer(text))
+    opened = bool(begins) and not text[: begins[0].start()].strip()
+    if opened and not ends:
+        raise ReplyFault("the reply is cut off in the thoughts before it")
+    # One block at the beginning; its first tag may be part of what the model was sent.
+    if len(ends) == 1 and (opened or not begins):
+        return " " * ends[0].end() + text[ends[0].end() :]
+    return text
+
+
+def _statements(
+    body: str, spec: RubricSpec, repeated: Repeated
+) -> list[tuple[Statement, Mapping[str, JSON] | None]]:
+    """What a text states as verdicts, in order; repetitions are left out."""
+    found: list[tuple[Statement, Mapping[str, JSON] | None]] = []
     spans = list(_objects(body))
     for start, end, value in spans:
+        whole = (start, end) == (0, len(body))
         if not isinstance(value, dict) or spec.verdict_key not in value:
-            if (start, end) == (0, len(body)):
+            if whole:
                 raise ReplyFault(f"the reply has no {spec.verdict_key!r}: {quote(body)}")
         elif not repeated.holds(body[start:end]):
-            found.append((start, end, value))
-        elif (start, end) == (0, len(body)):
+            statement = Statement(
+                start=start,
+                end=end,
+                words=body[start:end],
+                value=str(value[spec.verdict_key]),
+                weight="final" if whole else object_weight(body, start, end),
+                formal=True,
+            )
+            found.append((statement, value))
+        elif whole:
             raise ReplyFault(f"the reply only repeats what was judged: {quote(body)}")
     prose = _without(body, [(start, end) for start, end, _ in spans])
-    for start, words, stated in stated_in(prose, spec):
-        if not repeated.holds(words):
-            found.append((start, start + len(words), stated))
-    return found
+    found += [
+        (statement, None)
+        for statement in statements_of_spec(prose, spec)
+        if not repeated.holds(statement.words)
+    ]
+    return sorted(found, key=lambda pair: pair[0].start)
+
+
+def _check_object(
+    reply: Reply, value: Mapping[str, JSON], spec: RubricSpec, repeated: Repeated
+) -> None:
+    """Refuse an object that states another verdict in its other parts.
+
+    Raises:
+        TwoVerdictsFault: It does.
+    """
+    for nested in _nested(value, spec.verdict_key):
+        if nested is not value[spec.verdict_key] and nested != value[spec.verdict_key]:
+            raise TwoVerdictsFault(f"the reply gives {spec.verdict_key!r} two values")
+    for statement in statements_of_spec(reply.reasoning, spec):
+        if statement.weight in {"conclusion", "final"} and not repeated.holds(statement.words):
+            try:
+                concluded = _value(statement.value, spec)
+            except ReplyFault:
+                continue
+            if concluded != reply.value:
+                raise TwoVerdictsFault(
+                    f"the reasoning of the reply concludes {quote(statement.words)}, and its"
+                    f" {spec.verdict_key} is {reply.value!r}"
+                )
+    other = {key: value[key] for key in ("verdict", "score", "rating") if key in value}
+    other.pop(spec.verdict_key, None)
+    _check_sides(
+        reply, "\n".join(f"{key}: {stated}" for key, stated in other.items()), spec, repeated
+    )
+
+
+def _nested(value: JSON, key: str) -> Iterator[JSON]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if name == key:
+                yield part
+            yield from _nested(part, key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _nested(part, key)
+
+
+def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) -> None:
+    """Refuse a score with a verdict that contradicts it, such as `Score: 5/5, verdict: fail`.
+
+    Raises:
+        TwoVerdictsFault: One stands for good, the other one for bad.
+    """
+    if spec.kind == "graded":
+        found = statements_of_labels(text, {"pass": "pass", "fail": "fail"}, ("verdict",))
+    elif spec.kind == "binary":
+        found = statements_of_spec(text, _SHARE)
+    else:
+        return
+    sides = {
+        _is_good(one.value)
+        for one in found
+        if one.weight != "mention" and _NAMED.match(one.words) and not repeated.holds(one.words)
+    }
+    if (reply.score > _HALF and False in sides) or (reply.score < _HALF and True in sides):
+        raise TwoVerdictsFault(f"the reply states a score and a verdict that differ: {quote(text)}")
+
+
+def _is_good(value: str) -> bool | None:
+    """Whether a label or a share such as `4/5` stands for good; None where it is unclear."""
+    if value in {"pass", "fail"}:
+        return value == "pass"
+    try:
+        share = value_of(value, _SHARE) if re.search(r"/|of|%", value) else _HALF
+    except ReplyFault:
+        return None
+    return None if share == _HALF else share > _HALF
 
 
 def json_object(text: str) -> dict[str, JSON]:
@@ -215,9 +340,19 @@ def _key(spec: RubricSpec) -> re.Pattern[str]:
 
 def _reply(stated: JSON, spec: RubricSpec, *, reasoning: str, at: int | None = None) -> Reply:
     """The reply that a stated value makes."""
+    value = _value(stated, spec)
+    score = score_of(value, spec) if isinstance(value, str) else share_of(value, spec)
+    return Reply(value=value, score=score, reasoning=reasoning, at=at)
+
+
+def _value(stated: JSON, spec: RubricSpec) -> float | str:
+    """A stated value as a score on the scale, or as a label.
+
+    Raises:
+        ReplyFault: It is neither.
+    """
     if spec.kind == "graded":
-        value = value_of(stated, spec)
-        return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, at=at)
+        return value_of(stated, spec)
     if not isinstance(stated, str):
         raise ReplyFault(f"the {spec.verdict_key} is {stated!r}, not one of {listed(spec.labels)}")
     folded = stated.strip().casefold()
@@ -226,7 +361,7 @@ def _reply(stated: JSON, spec: RubricSpec, *, reasoning: str, at: int | None = N
         raise ReplyFault(
             f"the {spec.verdict_key} is {quote(stated)}, not one of {listed(spec.labels)}"
         )
-    return Reply(value=label, score=score_of(label, spec), reasoning=reasoning, at=at)
+    return label
 
 
 def score_of(label: str, spec: RubricSpec) -> float:
