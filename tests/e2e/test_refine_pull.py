@@ -231,3 +231,38 @@ def test_when_github_refuses_the_proposal_is_kept_on_its_branch_and_can_be_taken
     assert github.pulls == []
     assert '"pull_request": "https://github.test/' in pulls("apply", run, "--pr", "--json")
     assert len(github.pulls) == 1
+
+
+def test_a_push_runs_the_ssh_command_of_the_user_and_no_program_of_the_repository(
+    pulls: Pulls, tmp_path: Path
+):
+    log = tmp_path / "ran"
+
+    def script(path: Path, kind: str, then: str = "") -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho {kind} >>{log}\n{then}\n")
+        path.chmod(0o755)
+        return path
+
+    ssh = script(tmp_path / "bin/ssh", "user", 'for last; do :; done; exec sh -c "$last"')
+    (tmp_path / "gitconfig").write_text(f"[core]\n\tsshCommand = {ssh}\n")
+    pulls.repo.setenv(GIT_CONFIG_GLOBAL=str(tmp_path / "gitconfig"))
+    evil = str(script(tmp_path / "evil.sh", "repository"))
+    pulls.repo.git("remote", "set-url", "origin", f"ssh://git@github.test{pulls.remote}")
+    for hook in ("pre-push", "reference-transaction", "pre-commit", "commit-msg"):
+        script(pulls.repo.root / ".git/hooks" / hook, "repository")
+    for key in ("core.sshCommand", "remote.origin.receivepack", "remote.origin.uploadpack"):
+        pulls.repo.git("config", key, evil)
+    log.unlink(missing_ok=True)
+    pulls.repo.regauge("refine", NAME, "--pr", "--proposers=rules")
+    assert pulls.pushed()
+    assert len(pulls.github.pulls) == 1
+    assert set(log.read_text().split()) == {"user"}
+
+
+def test_nothing_is_pushed_to_a_directory_of_the_repository_itself(pulls: Pulls):
+    remote = pulls.repo.root / "fixtures/remote.git"
+    pulls.remote.rename(remote)
+    pulls.repo.git("remote", "set-url", "origin", "fixtures/remote.git")
+    said = pulls.refuses(NAME, "--pr", "--proposers=rules")
+    assert "the remote 'origin' is a directory of this repository: fixtures/remote.git" in said

@@ -1,4 +1,4 @@
-"""git, the store of versions, asked through its own program."""
+"""git, the store of versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
-from regauge.git import git
+from regauge.git import git, work_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,14 +45,22 @@ class Repository:
         Raises:
             GitError: git is not installed, or refuses the repository.
         """
-        directory = _existing(directory.resolve())
+        start = work_tree(directory)
+        if start is None:
+            return None
         try:
-            top = git(directory, "rev-parse", "--show-toplevel")
+            shown = git(start, "rev-parse", "--show-toplevel")
         except GitError as error:
             if "not a git repository" in str(error) or "must be run in a work tree" in str(error):
                 return None
             raise
-        return cls(Path(os.fsdecode(top.removesuffix(b"\n"))).resolve())
+        top = Path(os.fsdecode(shown.removesuffix(b"\n"))).resolve()
+        if not start.is_relative_to(top):
+            raise GitError(
+                f"{start / '.git'} names another work tree: {top}\n"
+                "  fix: remove `core.worktree` from its settings, or clone the repository again"
+            )
+        return cls(top)
 
     @classmethod
     def at(cls, directory: Path) -> Repository:
@@ -158,7 +166,15 @@ class Repository:
         if not self.has_commits():
             return []
         text = self._text(
-            "log", "--follow", "--name-only", "-z", "--format=%x01%H%x02%aI%x02%s", "--", path
+            "log",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--follow",
+            "--name-only",
+            "-z",
+            "--format=%x01%H%x02%aI%x02%s",
+            "--",
+            path,
         )
         found: list[Commit] = []
         for record in text.split("\x01")[1:]:
@@ -197,7 +213,7 @@ class Repository:
             The paths that were added, changed or removed, new files that git was never told of
             among them; and for every renamed file, by its path now, its path in the commit.
         """
-        fields = self._text("diff", "--name-status", "-z", "--find-renames", commit).split("\0")
+        fields = self._text(*_DIFF, "--name-status", "-z", "--find-renames", commit).split("\0")
         others = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
         paths = {name for name in others.split("\0") if name}
         renamed: dict[str, str] = {}
@@ -214,7 +230,8 @@ class Repository:
 
     def dirty(self) -> bool:
         """Whether files differ from what is committed."""
-        return bool(self._text("status", "--porcelain", "-z", "--untracked-files=normal").strip())
+        status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
+        return bool(self._text(*status).strip())
 
     def shallow(self) -> bool:
         """Whether history was cut off when the repository was cloned."""
@@ -240,10 +257,8 @@ class Repository:
         return git(self.top, *arguments, given=os.fsencode(given))
 
 
+# git would start itself in each submodule to see whether files in it differ.
+_SUBMODULES = "--ignore-submodules=dirty"
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
 _MAIN_BRANCHES = ("main", "master", "trunk")
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
-
-
-def _existing(directory: Path) -> Path:
-    """The directory, or the nearest one above it that is there."""
-    return next((d for d in (directory, *directory.parents) if d.is_dir()), directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
-from regauge.git import run_git
+from regauge.git import run_git, work_tree
 from regauge.reports._schema import GitState
 
 if TYPE_CHECKING:
@@ -24,10 +24,13 @@ def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
         written: Where the run itself writes; what differs there says nothing of what it ran.
     """
     paths = [":/"]
-    if written is not None and written.is_relative_to(root):
-        paths.append(f":(exclude,literal){written.relative_to(root).as_posix()}")
+    top = work_tree(root)
+    if top is not None and written is not None and written.resolve().is_relative_to(top):
+        paths.append(f":(top,exclude,literal){written.resolve().relative_to(top).as_posix()}")
     status = _git(
-        root, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--", *paths
+        root,
+        *("status", "--porcelain=v2", "--branch", "--untracked-files=no"),
+        *("--ignore-submodules=dirty", "--", *paths),
     )
     if status is None:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
-from regauge.git import run_git
+from regauge.git import run_git, work_tree
 from regauge.scaffold._piece import Piece, template
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ class Repository:
             current = _said(root, "symbolic-ref", "--short", "HEAD")
             usual = (name for name in ("main", "master") if name in known.splitlines())
             branch = next(usual, current or "main")
-        return cls(branch=branch, prefix=_said(root, "rev-parse", "--show-prefix"))
+        top = work_tree(root)
+        inside = root.resolve().relative_to(top).as_posix() if top is not None else "."
+        return cls(branch=branch, prefix="" if inside == "." else f"{inside}/")
 
     @property
     def notes(self) -> list[str]:

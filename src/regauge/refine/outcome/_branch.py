@@ -169,7 +169,9 @@ def uncommitted(path: Path) -> list[Path]:
     root = path.resolve().parent
     files = [path.resolve(), lock_of(path).path.resolve()]
     return [
-        file for file in files if git_says(root, "status", "--porcelain", "--", str(file)).strip()
+        file
+        for file in files
+        if git_says(root, "status", "--porcelain", "--ignore-submodules=dirty", "--", str(file))
     ]
 
 
