@@ -23,7 +23,7 @@ EVAL = f"evals/test_{NAME.replace('-', '_')}.py"
 CERTIFICATE_LINE = "        - a certificate expires in less than 24 hours\n"
 FIXABLE = ("KubeClientCertificateExpiration-1d", "KubeletClientCertificateExpiration-1d")
 # At this temperature main fails these now and then, and so does the first trial of any candidate.
-FLAKY = ("KubeAPIDown", "NodeFilesystemFilesFillingUp-20")
+FLAKY = ("KubeAPIDown", "NodeFilesystemAlmostOutOfFiles-3")
 TEMPERATURE = 0.7
 JUDGED_BY = """\
 from regauge import golden

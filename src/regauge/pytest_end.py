@@ -160,10 +160,7 @@ class PytestEnd:
             end = end.joined(RunEnd.from_text(text))
         if workers and complete and end.session is not None:
             answers.end_session(end.session)
-        published = self.evals.finish(
-            complete=complete,
-            trials_below=self.gate.trials_below if self.gate is not None else None,
-        )
+        published = self.evals.finish(complete=complete)
         return end.with_written(
             {str(self.project.relative(path)): n for path, n in published.written.items()}
         )

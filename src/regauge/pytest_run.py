@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import Suggesting
-    from regauge.runner import Progress, Suite
+    from regauge.runner import IndependentTrials, Progress, Suite
 
 __all__ = ["PytestRun"]
 
@@ -75,6 +76,9 @@ class PytestRun:
             budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
         )
+        if options.record == "all" and _gates(config):
+            # What a gate drew stays its evidence: to call models again would be another chance.
+            options = replace(options, record="missing")
         # The run is named for its start, and workers and controller share the name.
         self._started_at = datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
         self._session = EvalSession(
@@ -85,6 +89,7 @@ class PytestRun:
             # xdist starts its workers itself, so the run belongs to their parent.
             run_owner=describe_process(os.getppid()) if worker else None,
             run_started=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            independent=_independent(config),
         )
         self._writer = RunWriter(
             self._project.state_dir / "runs" / run_id,
@@ -304,11 +309,25 @@ class PytestRun:
 
     def _asked_to_gate(self) -> PytestGate | None:
         """The gate, where the run is to compare with a base version."""
-        if self._config.getoption("--gate") is None or self._config.option.collectonly:
+        if not _gates(self._config):
             return None
         from regauge.pytest_gate import PytestGate
 
         return PytestGate(self._config, self._session, writer=self._writer)
+
+
+def _gates(config: pytest.Config) -> bool:
+    """Whether the run is to compare with a base version."""
+    return config.getoption("--gate") is not None and not config.option.collectonly
+
+
+def _independent(config: pytest.Config) -> IndependentTrials | None:
+    """The trials of a gate that committed recordings do not stand in for."""
+    if not _gates(config):
+        return None
+    from regauge.gate import GATE_TRIALS
+
+    return GATE_TRIALS
 
 
 def _load_the_end() -> None:

@@ -75,7 +75,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     comment = repo.read("comment.md")
     assert comment.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
     assert "--- passed (main, trial 1000)" in comment
-    assert "+++ failed (candidate, trial 0)" in comment
+    assert "+++ failed (candidate, trial 3000)" in comment
 
     first = repo.decision()
     again = json.loads(repo.regauge("gate", "--from", "latest", "--json", code=1))

@@ -142,7 +142,7 @@ def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: Eval
     assert estimate["likely"] is None
     gated.run("--gate=main")
     judged = {(row["arm"], row["trial"]): len(row["verdicts"]) for row in gated.rows()}
-    assert judged["candidate", 0] == 2
+    assert judged["candidate", 3000] == 2
     assert judged["main", 1000] == 1
 
 
@@ -206,13 +206,17 @@ def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
     git(gated, "commit", "-q", "-a", "-m", "Two evals")
     git(gated, "branch", "-f", "main")
     gated.prompt(system="Tell how severe it is. Answer with JSON: severity and reason.")
+    gated.run("--gate=main").assert_outcomes(skipped=6)
+    decision = gated.records()[-1]["decision"]
+    assert [len(prompt["rules"]) for prompt in decision["prompts"]] == [1, 0]
+    assert decision["not_run"] == 6
+    assert gated.command("gate", "--from", "latest").returncode == 1
+    gated.command("bump", "triage", "minor", "-m", "Say less")
     gated.run("--gate=main").assert_outcomes(passed=3, xfailed=3)
     decision = gated.records()[-1]["decision"]
     assert [prompt["prompt"] for prompt in decision["prompts"]] == [
         "triage (triage)",
         "triage (triage, 2)",
     ]
-    assert [len(prompt["rules"]) for prompt in decision["prompts"]] == [1, 0]
     again = gated.command("gate", "--from", "latest", "--json")
-    assert again.returncode == 1
     assert json.loads(again.stdout)["cases"] == decision["cases"]

@@ -9,12 +9,16 @@ outcome is written in `_messages.py` and `_suite_messages.py`.
 from __future__ import annotations
 
 from regauge.gate._compared import Compared, SuiteBase
-from regauge.gate._control import ControlNumbers
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
 from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
-from regauge.gate._numbers import CONTROL_FIRST, REVISION_FIRST, stored_number
+from regauge.gate._numbers import (
+    CONTROL_FIRST,
+    EVALS_FIRST,
+    GATE_TRIALS,
+    REVISION_FIRST,
+)
 from regauge.gate._outcome import (
     CaseReport,
     CheckReport,
@@ -34,6 +38,7 @@ from regauge.gate._record import (
 from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress
 from regauge.gate._settings import policy_of, with_more_trials
+from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._suite_messages import critical_note, reason_message, suite_message
 from regauge.gate._types import (
     NONE_DRAWN,
@@ -60,7 +65,9 @@ from regauge.gate.power import (
 
 __all__ = [
     "CONTROL_FIRST",
+    "EVALS_FIRST",
     "EXIT_CODES",
+    "GATE_TRIALS",
     "NONE_DRAWN",
     "REVISION_FIRST",
     "Arm",
@@ -71,7 +78,6 @@ __all__ = [
     "CheckReport",
     "Compared",
     "Comparison",
-    "ControlNumbers",
     "Count",
     "Decided",
     "Decision",
@@ -88,6 +94,7 @@ __all__ = [
     "Rate",
     "Reason",
     "ReplayEvidence",
+    "StoredNumbers",
     "SuiteBase",
     "SuiteReport",
     "Target",
@@ -110,7 +117,6 @@ __all__ = [
     "policy_of",
     "policy_to_json",
     "reason_message",
-    "stored_number",
     "suite_message",
     "with_more_trials",
 ]

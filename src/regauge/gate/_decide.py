@@ -15,6 +15,8 @@ from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from regauge.errors import Fault
+    from regauge.gate._compared import Compared
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
     from regauge.gate.base import BaseCommit, RuleBreach
@@ -33,6 +35,7 @@ class Comparison:
         suites: All suites, changed or not.
         notes: What a reader should know.
         uncovered: What main measures and no eval does any more; each rejects the change.
+        locks: What `prompts.lock` lost against the base version; each rejects the change.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
     """
 
@@ -40,7 +43,16 @@ class Comparison:
     suites: Sequence[SuiteBase]
     notes: Sequence[str]
     uncovered: Sequence[RuleBreach] = ()
+    locks: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
+
+    @property
+    def errors(self) -> list[Fault]:
+        """Broken rules of versions and changelogs: they reject the change whatever trials show."""
+        found = [fault for one in self.suites for fault in one.base.faults]
+        breaches = [breach for one in self.suites for breach in one.base.breaches]
+        found += [breach.fault for breach in (*breaches, *self.locks, *self.uncovered)]
+        return list(dict.fromkeys(found))
 
 
 def compare(
@@ -106,6 +118,7 @@ def compare(
         suites=suites,
         notes=tuple(notes),
         uncovered=[*coverage.breaches, *(one for one in lost if one is not None)],
+        locks=check_locks(at),
         judge_change_accepted=judge_change_accepted if refusals else "",
     )
 
@@ -116,14 +129,27 @@ def decide(
     policy: GatePolicy,
     *,
     waiting: Callable[[GateProgress], None],
+    copied: int = 1,
 ) -> Decided:
-    """Draw what it takes, and decide.
+    """Draw what it takes, and decide; nothing is drawn for a change that is rejected anyway.
+
+    Args:
+        session: Finds recorded answers, asks models and keeps what they say.
+        comparison: What is compared.
+        policy: What the change is held to.
+        waiting: Called every second while models answer.
+        copied: How many trials of each case are kept as trials of the evals, too, where these
+            have none.
 
     Raises:
         UsageError: The policy wants more trials than a candidate may have.
     """
     check_trials(policy.case.cap, what="the gate")
-    run = GateRun(compared_cases(comparison.suites), policy, session=session, waiting=waiting)
+    compared = compared_cases(comparison.suites)
+    run_cases = compared
+    if comparison.errors or any(_removed(one) for one in compared):
+        run_cases = [one for one in compared if one.case.state in {"unchanged", "removed"}]
+    run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
     outcome = run.decide()
     return Decided(
         at=comparison.at,
@@ -131,11 +157,17 @@ def decide(
         compared=run.compared,
         outcome=outcome,
         trials=run.trials,
-        locks=check_locks(comparison.at),
+        not_run=len(compared) - len(run_cases),
+        locks=comparison.locks,
         uncovered=comparison.uncovered,
         judge_change_accepted=comparison.judge_change_accepted,
         notes=comparison.notes,
     )
+
+
+def _removed(one: Compared) -> bool:
+    """Whether a case of main is gone, and the changelog does not accept that."""
+    return one.case.state == "removed" and not one.case.accepted
 
 
 def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:

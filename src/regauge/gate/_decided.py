@@ -36,6 +36,7 @@ class Decided:
         suites: The suites, changed or not.
         compared: The cases, in the order of the outcome's.
         trials: What was made, by suite, case and arm.
+        not_run: How many cases were not run, because the change is rejected whatever they show.
         locks: What `prompts.lock` lost against the base version.
         uncovered: What main measures and no eval does any more.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
@@ -47,6 +48,7 @@ class Decided:
     compared: Sequence[Compared]
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
+    not_run: int = 0
     locks: Sequence[RuleBreach] = ()
     uncovered: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""

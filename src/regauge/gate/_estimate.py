@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate._compared import compared_cases
-from regauge.gate._numbers import stored_number
+from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate.engine import Gate
 from regauge.gate.power import unchanged_calls
 from regauge.providers import estimate_requests
@@ -73,6 +73,7 @@ class GateEstimate:
         first: The first wave.
         likely: All waves, on average, if nothing got worse; None where main has no history.
         worst: More than any run takes: every case drawn to the cap, and both arms side by side.
+        rejected: Why the change is rejected as it is, without any trial; empty where it is not.
     """
 
     cases: int
@@ -80,6 +81,7 @@ class GateEstimate:
     first: Bill
     likely: Bill | None
     worst: Bill
+    rejected: tuple[str, ...] = ()
 
 
 def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -> GateEstimate:
@@ -89,7 +91,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
         RegaugeError: Recordings cannot be read, or a case cannot be asked.
     """
     compared = compared_cases(comparison.suites)
-    wanted = list(_first_wave(compared, policy))
+    wanted = list(_first_wave(compared, policy, StoredNumbers(session)))
     missing = [draw for draw in wanted if not session.answers.has(draw.planned, draw.key)]
     first = replace(_bill(missing, session), trials=len(wanted))
     drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in wanted}
@@ -100,6 +102,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
         first=first,
         likely=_likely(changed, first, policy, session),
         worst=sum(_at_most(changed, policy, session), first),
+        rejected=tuple(str(fault) for fault in comparison.errors),
     )
 
 
@@ -147,7 +150,9 @@ def _asked(one: Compared) -> tuple[str, str]:
     return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
 
 
-def _first_wave(compared: Sequence[Compared], policy: GatePolicy) -> Iterator[Draw]:
+def _first_wave(
+    compared: Sequence[Compared], policy: GatePolicy, numbers: StoredNumbers
+) -> Iterator[Draw]:
     by_key = {one.case.key: one for one in compared}
     for wanted in Gate([one.case for one in compared], policy).wanted():
         one = by_key[wanted.prompt, wanted.case]
@@ -155,9 +160,9 @@ def _first_wave(compared: Sequence[Compared], policy: GatePolicy) -> Iterator[Dr
         if planned is None or planned.error is not None:
             continue
         for number in wanted.trials:
-            draw = Draw(planned, stored_number(wanted.arm, number))
-            planned.digest = planned.digest or planned.request(draw.trial).digest
-            yield draw
+            planned.digest = planned.digest or planned.request(number).digest
+            stored = numbers.of_main if wanted.arm == "main" else numbers.of_candidate
+            yield Draw(planned, stored(planned, number))
 
 
 def _bill(draws: Sequence[Draw], session: EvalSession) -> Bill:

@@ -10,20 +10,22 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from regauge.errors import UsageError
+from regauge.runner import IndependentTrials
 
 __all__ = [
     "CANDIDATE_FIRST",
     "CONTROL_FIRST",
     "CONTROL_HOURS",
-    "GATE_FIRST",
+    "EVALS_FIRST",
+    "GATE_TRIALS",
     "HISTORY_FIRST",
     "REVISION_FIRST",
     "check_trials",
     "stored_number",
 ]
 
-CANDIDATE_FIRST: Final = 0
-"""Evals and the gate's candidate count from here."""
+EVALS_FIRST: Final = 0
+"""Evals count from here; whoever records them may record them again."""
 
 HISTORY_FIRST: Final = 100
 """Baselines count from here: trials of main that nothing was decided by."""
@@ -32,26 +34,33 @@ CONTROL_FIRST: Final = 1000
 """Main, drawn again on the day of a comparison, counts from here."""
 
 REVISION_FIRST: Final = 2000
-"""Revisions that a refinement tries out count from here; the gate then draws them from 0."""
+"""Revisions that a refinement tries out count from here; the gate then draws its own."""
 
-GATE_FIRST: Final = 3000
-"""The gate's own trials of a candidate count from here."""
+CANDIDATE_FIRST: Final = 3000
+"""The gate's candidate counts from here."""
 
 CONTROL_HOURS: Final = 24
-"""A control trial from the local store is today's when it was recorded less than so long ago."""
+"""Trials of main count as drawn next to the candidate's when they are less than so long apart."""
+
+GATE_TRIALS: Final = IndependentTrials(
+    first=CONTROL_FIRST,
+    unpublished=range(CONTROL_FIRST, CANDIDATE_FIRST),
+    store="gate/trials.sqlite3",
+)
+"""The gate's own trials. A CI job carries them to the next one by keeping `.regauge/gate`."""
 
 
 def stored_number(arm: Literal["candidate", "main"], number: int) -> int:
     """The number under which the gate's n-th trial of an arm is recorded, both counted from 0.
 
     >>> stored_number("candidate", 2), stored_number("main", 2)
-    (2, 1002)
+    (3002, 1002)
     """
     return number + (CONTROL_FIRST if arm == "main" else CANDIDATE_FIRST)
 
 
 def check_trials(trials: int, *, what: str) -> None:
-    """Refuse so many trials of a candidate that they would run into main's history.
+    """Refuse so many trials of one case that they would run into those of another purpose.
 
     Args:
         trials: How many, counted from 0.
@@ -60,8 +69,9 @@ def check_trials(trials: int, *, what: str) -> None:
     Raises:
         UsageError: There are too many.
     """
-    if trials > HISTORY_FIRST:
+    most = REVISION_FIRST - CONTROL_FIRST
+    if trials > most:
         raise UsageError(
-            f"{what} wants {trials} trials of a case; trials from number {HISTORY_FIRST} on belong"
-            f" to main's history\n  fix: ask for at most {HISTORY_FIRST}"
+            f"{what} wants {trials} trials of a case; there are numbers for {most}"
+            f" trials of main\n  fix: ask for at most {most}"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regauge.errors import FaultyFileError, GitError
-from regauge.gate._numbers import GATE_FIRST
+from regauge.gate._numbers import CANDIDATE_FIRST
 from regauge.gate._record import facts_of_trial
 from regauge.gate._types import NONE_DRAWN, Count
 from regauge.gate.baselines import baseline_path, key_of, parse_baseline
@@ -104,7 +104,7 @@ class ReplayEvidence:
         if numbers is None:
             numbers = self._gate_trials[prompt] = defaultdict(list)
             for key in self._session.answers.file(prompt).keys():  # noqa: SIM118 - no mapping
-                if key.trial >= GATE_FIRST:
+                if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
         planned = PlannedCase(result.suite, result.case)

@@ -10,20 +10,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError
-from regauge.gate._control import ControlNumbers
-from regauge.gate._numbers import stored_number
+from regauge.gate._numbers import EVALS_FIRST, HISTORY_FIRST
 from regauge.gate._record import facts_of_trial
+from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate.engine import Gate
 from regauge.runner import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from regauge.gate._compared import Compared
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Arm, NotRecorded, TrialFacts
-    from regauge.runner import EvalSession, Trial, Trials
+    from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
 __all__ = ["GateProgress", "GateRun"]
 
@@ -71,6 +72,8 @@ class GateRun:
         policy: What the change is held to.
         session: Finds recorded answers, asks models and keeps what they say.
         waiting: Called every second while models answer.
+        copied: How many trials of each case are kept as trials of the evals, too, where these
+            have none.
     """
 
     def __init__(
@@ -80,8 +83,10 @@ class GateRun:
         *,
         session: EvalSession,
         waiting: Callable[[GateProgress], None],
+        copied: int = 1,
     ) -> None:
         self.compared = compared
+        self._copied = min(copied, HISTORY_FIRST)
         self._first_draws = policy.first_draws
         self.gate = Gate([one.case for one in compared], policy)
         self._session = session
@@ -89,7 +94,8 @@ class GateRun:
         self._by_key = {one.case.key: one for one in compared}
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Arm], list[Trial]] = defaultdict(list)
-        self._control = ControlNumbers(session)
+        self._numbers = StoredNumbers(session)
+        self._last_made: dict[tuple[str, str], datetime | None] = {}
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Arm], Sequence[Trial]]:
@@ -114,6 +120,7 @@ class GateRun:
                         trials,
                         [(w.prompt, w.case, w.arm, n) for w in wanted for n in w.trials],
                     )
+                await self._copy_for_evals(trials)
         finally:
             ticker.cancel()
             with suppress(asyncio.CancelledError):
@@ -122,26 +129,53 @@ class GateRun:
     async def _wave(self, trials: Trials, wanted: Sequence[tuple[str, str, Arm, int]]) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
         self._progress.start_wave(len(wanted))
-        made = await asyncio.gather(
-            *(self._make(trials, prompt, case, arm, n) for prompt, case, arm, n in wanted)
-        )
+        draws = self._draws(wanted)
+        made = await asyncio.gather(*(self._make(trials, draw) for draw in draws))
         for (prompt, case, arm, number), trial in zip(wanted, made, strict=True):
             self._trials[prompt, case, arm].append(trial)
             self.gate.observe(prompt, case, arm, number, self._facts(prompt, case, trial))
 
-    async def _make(self, trials: Trials, prompt: str, case: str, arm: Arm, number: int) -> Trial:
+    def _draws(self, wanted: Sequence[tuple[str, str, Arm, int]]) -> list[Draw]:
+        """The stored trials of one wave; those of main were made when the candidate's were."""
+        for prompt, case, arm, number in wanted:
+            if arm == "candidate":
+                planned = self._planned(prompt, case, arm, number)
+                self._last_made[prompt, case] = self._numbers.made_at(planned, number)
+        return [self._draw(*one) for one in wanted]
+
+    def _draw(self, prompt: str, case: str, arm: Arm, number: int) -> Draw:
+        planned = self._planned(prompt, case, arm, number)
+        if arm == "candidate":
+            return Draw(planned, self._numbers.of_candidate(planned, number))
+        near = self._last_made.get((prompt, case))
+        return Draw(planned, self._numbers.of_main(planned, number, near=near))
+
+    def _planned(self, prompt: str, case: str, arm: Arm, number: int) -> PlannedCase:
         compared = self._by_key[prompt, case]
         planned = compared.main
         if arm == "candidate":
             planned = compared.candidate if number < self._first_draws else compared.again
         assert planned is not None, f"{arm} has no {case!r}"
-        stored = (
-            self._control.number(planned, number) if arm == "main" else stored_number(arm, number)
-        )
-        trial = await trials.make(Draw(planned, stored))
+        return planned
+
+    async def _make(self, trials: Trials, draw: Draw) -> Trial:
+        trial = await trials.make(draw)
         self._progress.landed += 1
         self._progress.trials += 1
         return trial
+
+    async def _copy_for_evals(self, trials: Trials) -> None:
+        """Have evals find the candidate's first trials as theirs, so that these are paid once."""
+        if self._session.options.record == "none":
+            return
+        copies: dict[Draw, int] = {}
+        for (prompt, case, arm), made in self._trials.items():
+            if arm == "candidate":
+                for number, trial in enumerate(made[: self._copied]):
+                    if trial.error is None:
+                        planned = self._planned(prompt, case, arm, number)
+                        copies[Draw(planned, trial.number)] = EVALS_FIRST + number
+        await trials.copy(copies)
 
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
         """What the engine is told of a trial."""

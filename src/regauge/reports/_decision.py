@@ -251,6 +251,7 @@ class DecisionDocument(_Document):
         ref: What the change was compared with, as it was named.
         base_commit: The commit that was compared with.
         reasons: Why, the weightiest first; in plain counts.
+        not_run: How many cases were not run, because the change is rejected whatever they show.
         notes: What a reader should know of how the comparison was made.
         judge_change_accepted: Why judges may differ from main's, as the command said; empty where
             none does.
@@ -268,6 +269,7 @@ class DecisionDocument(_Document):
     ref: str
     base_commit: str
     reasons: list[str]
+    not_run: int = 0
     notes: list[str] = []
     judge_change_accepted: str = ""
     prompts: list[PromptDocument]

@@ -21,12 +21,12 @@ def calls_of(decided: Decided) -> CallsDocument:
     first = again = main = live = input_tokens = output_tokens = 0
     cost_usd: float | None = 0.0
     for (_, _, arm), trials in decided.trials.items():
-        for trial in trials:
+        for nth, trial in enumerate(trials):
             if trial.answer is None:
                 continue
             if arm == "main":
                 main += 1
-            elif trial.number < decided.outcome.policy.first_draws:
+            elif nth < decided.outcome.policy.first_draws:
                 first += 1
             else:
                 again += 1

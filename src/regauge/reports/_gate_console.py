@@ -110,7 +110,8 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     for reason in document.reasons:
         yield Line(printable(f"  {reason}"), tone)
     for prompt in document.prompts:
-        counts = _counts(prompt.counts) or "nothing to compare"
+        nothing = "not run" if document.not_run else "nothing to compare"
+        counts = _counts(prompt.counts) or nothing
         yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
         for rule in prompt.rules:
             yield Line(printable(f"  {rule.message}"), "bad")

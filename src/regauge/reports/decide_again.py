@@ -82,7 +82,7 @@ def decide_again(
         update={
             "decision": decision,
             "exit_code": EXIT_CODES[decision],
-            "reasons": reasons_of(outcome, prompts),
+            "reasons": reasons_of(outcome, prompts, not_run=document.not_run),
             "prompts": prompts,
             "cases": list(_cases(outcome, cases, document, known)),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),

@@ -23,6 +23,7 @@ from regauge.reports._decision import (
 )
 from regauge.reports._gate_calls import calls_of
 from regauge.reports._prompt_decisions import prompt_document
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +78,8 @@ def decision_document(
         exit_code=decided.exit_code,
         ref=decided.at.ref,
         base_commit=decided.at.commit,
-        reasons=reasons_of(outcome, prompts),
+        reasons=reasons_of(outcome, prompts, not_run=decided.not_run),
+        not_run=decided.not_run,
         notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
         judge_change_accepted=decided.judge_change_accepted,
         prompts=prompts,
@@ -94,7 +96,9 @@ def decision_document(
     )
 
 
-def reasons_of(outcome: GateOutcome, prompts: Sequence[PromptDocument]) -> list[str]:
+def reasons_of(
+    outcome: GateOutcome, prompts: Sequence[PromptDocument], *, not_run: int = 0
+) -> list[str]:
     """What decides and is said of no single case: rules of versions, prompts as a whole, sums."""
     found: list[str] = []
     broken = [rule.rule for prompt in prompts for rule in prompt.rules]
@@ -114,6 +118,8 @@ def reasons_of(outcome: GateOutcome, prompts: Sequence[PromptDocument]) -> list[
         if count:
             of = "1 case" if len(outcome.cases) == 1 else f"{len(outcome.cases)} cases"
             found.append(f"{count} of {of} {words[count > 1]}")
+    if not_run:
+        found.append(f"{plural(not_run, 'case')} not run: the change is rejected without a trial")
     return found
 
 

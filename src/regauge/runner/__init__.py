@@ -9,7 +9,7 @@ ask a model are served by `_model_judging.py`. `_result.py` is what a test funct
 
 from __future__ import annotations
 
-from regauge.runner._answers import Answers, Published
+from regauge.runner._answers import Answers, IndependentTrials, Published
 from regauge.runner._budget import Budget
 from regauge.runner._call_totals import CallTotals
 from regauge.runner._missing import MissingAnswers, missing_answers
@@ -37,6 +37,7 @@ __all__ = [
     "EvalResult",
     "EvalSession",
     "EvalSpec",
+    "IndependentTrials",
     "JudgedVerdict",
     "Misses",
     "MissingAnswers",

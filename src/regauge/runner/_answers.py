@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import RecordingError
@@ -29,7 +29,28 @@ if TYPE_CHECKING:
     from regauge.runner._plan import PlannedCase
     from regauge.runner._question import Question
 
-__all__ = ["Answers", "Published"]
+__all__ = ["Answers", "IndependentTrials", "Published"]
+
+_STORE = "store.sqlite3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndependentTrials:
+    """Trials that are a run's own evidence: committed recordings do not stand in for them.
+
+    Where models may be called, they come from the store that keeps them, or from the model. In
+    mode `none` committed recordings serve where the store has none.
+
+    Attributes:
+        first: Trials of this number and above.
+        unpublished: Those of them that stay in the store; the others are written to the committed
+            recordings as well.
+        store: The file that keeps them and the judges' calls about them, below `.regauge`.
+    """
+
+    first: int
+    unpublished: range
+    store: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +76,8 @@ class Answers:
         environ: Where the values of API keys are, so that none is ever written.
         run_owner: Who owns the run, when this process shares it with others.
         run_started: When the run began, as recordings write times.
+        independent: The trials that committed recordings do not stand in for; None for a run
+            without such trials.
     """
 
     def __init__(
@@ -65,9 +88,11 @@ class Answers:
         environ: Mapping[str, str],
         run_owner: str | None = None,
         run_started: str = "",
+        independent: IndependentTrials | None = None,
     ) -> None:
         self._project = project
         self._mode = mode
+        self._independent = independent
         self._redactor = Redactor(
             project.settings.redact, environ, names=_key_variables(project.settings)
         )
@@ -78,9 +103,10 @@ class Answers:
                 project.recordings_dir / f"{name}.jsonl", redactor=self._redactor
             )
         )
-        self._store: LocalStore | RecordingError | None = None
+        self._stores: dict[str, LocalStore | RecordingError] = {}
         self._session: int | None = None
-        self._new: dict[str, dict[RecordingKey, None]] = {}
+        # The trial that each new answer is for: of the prompt, or of a judge about it.
+        self._new: dict[str, dict[RecordingKey, int]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -100,11 +126,15 @@ class Answers:
         """
         return self._files.file(name)
 
+    def independent(self, trial: int) -> bool:
+        """Whether a trial is one that committed recordings do not stand in for."""
+        return self._independent is not None and trial >= self._independent.first
+
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
-        """Whether `find` would find an answer."""
-        if self._mode != "all" and key in self.file(planned.suite.prompt.name):
+        """Whether `find` would find an answer of the prompt."""
+        if self._recorded(planned.suite.prompt.name, key, key.trial) is not None:
             return True
-        return (self._mode != "all" or self._session is not None) and (key in self._local())
+        return self._stored_may_serve and key in self._local(key.trial)
 
     def committed(self, planned: PlannedCase) -> bool:
         """Whether `find` would find answers to all trials of a case in the recordings."""
@@ -122,23 +152,24 @@ class Answers:
             planned.case.id, planned.digest, model=str(planned.suite.model)
         )
 
-    def find(self, file: str, key: RecordingKey) -> SourcedCompletion | None:
+    def find(
+        self, file: str, key: RecordingKey, *, trial: int | None = None
+    ) -> SourcedCompletion | None:
         """The answer to one request and trial, or None.
 
         Args:
             file: The recordings it belongs to, as for `file`.
             key: The request and trial.
+            trial: The trial of the prompt that it is about, where a judge asks.
         """
-        if self._mode != "all":
-            recording = self.file(file).get(key)
-            if recording is not None:
-                return SourcedCompletion(completion=recording.completion, source="recording")
-        if self._mode == "all" and self._session is None:
-            return None
-        recording = self._local().get(key)
+        trial = key.trial if trial is None else trial
+        recording = self._recorded(file, key, trial)
+        if recording is not None:
+            return SourcedCompletion(completion=recording.completion, source="recording")
+        recording = self._local(trial).get(key) if self._stored_may_serve else None
         if recording is None:
             return None
-        self._publish_later(file, key)
+        self._publish_later(file, key, trial)
         # A worker judges what another one of its run has just paid for.
         ours = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
@@ -147,27 +178,54 @@ class Answers:
 
     def recorded_at(self, file: str, key: RecordingKey) -> str | None:
         """When the answer that `find` would find was given, in UTC; None without one."""
-        recording = self.file(file).get(key) if self._mode != "all" else None
-        if recording is None and (self._mode != "all" or self._session is not None):
-            recording = self._local().get(key)
+        recording = self._recorded(file, key, key.trial)
+        if recording is None and self._stored_may_serve:
+            recording = self._local(key.trial).get(key)
         return recording.recorded_at if recording is not None else None
+
+    def copy(
+        self, file: str, key: RecordingKey, *, to: RecordingKey, trial: int, to_trial: int
+    ) -> SourcedCompletion | None:
+        """Keep an answer under another number as well; None where there is none, or no need.
+
+        Args:
+            file: The recordings both belong to.
+            key: What the answer is found by.
+            to: What it is to be found by, too.
+            trial: The trial of the prompt that it is about.
+            to_trial: The same of the copy.
+        """
+        if to in self.file(file) or to in self._local(to_trial):
+            return None
+        recording = self._local(trial).get(key)
+        if recording is None:
+            return None
+        kept = self._local(to_trial).put(replace(recording, key=to))
+        self._publish_later(file, to, to_trial)
+        return SourcedCompletion(completion=kept.completion, source="store")
 
     def begin(self, plan_digest: str) -> None:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
         if self._mode == "all":
             self._session = self._local().begin(plan_digest, self._mode, owner=self._run_owner)
 
-    def together(self) -> AbstractContextManager[None]:
-        """Keep what is kept in the block in one go, when it ends."""
-        return self._local().together()
+    def together(self, trial: int | None = None) -> AbstractContextManager[None]:
+        """Keep what is kept in the block in one go, when it ends.
 
-    def claim(self, key: RecordingKey) -> Claim:
+        Args:
+            trial: One of those that are kept; by default what a run keeps most of.
+        """
+        if trial is None:
+            trial = self._independent.first if self._independent is not None else 0
+        return self._local(trial).together()
+
+    def claim(self, question: Question) -> Claim:
         """Ask to be the only one who asks the model for this answer."""
-        return self._local().claim(key)
+        return self._local(question.trial).claim(question.key)
 
-    def release(self, key: RecordingKey) -> None:
+    def release(self, question: Question) -> None:
         """Give a claim back without an answer."""
-        self._local().release(key)
+        self._local(question.trial).release(question.key)
 
     def keep(self, question: Question, completion: Completion) -> Completion:
         """Keep a new answer; once this returns, killing the process does not lose it.
@@ -175,7 +233,7 @@ class Answers:
         Returns:
             The answer as a replay will find it, that is without secrets.
         """
-        kept = self._local().put(
+        kept = self._local(question.trial).put(
             Recording(
                 key=question.key,
                 prompt=question.prompt,
@@ -188,24 +246,20 @@ class Answers:
                 judge=question.judge,
             )
         )
-        self._publish_later(question.file, question.key)
+        self._publish_later(question.file, question.key, question.trial)
         return kept.completion
 
     def end_session(self, session: int) -> None:
         """Say that a session is complete: the next run of the same plan draws anew."""
         self._local().finish(session)
 
-    def finish(
-        self, *, complete: bool, publish: bool = True, trials_below: int | None = None
-    ) -> Published:
+    def finish(self, *, complete: bool, publish: bool = True) -> Published:
         """Write new answers to the committed recordings and close the store.
 
         Args:
             complete: Whether the run reached its end; one that did not can be resumed. A process
                 that shares the run with others leaves the session to their owner.
             publish: Whether the committed recordings get the new answers; the store has them.
-            trials_below: Answers of this trial number and above stay in the store; None
-                publishes all.
 
         Raises:
             RecordingError: A file cannot be written; the answers are safe in the local store.
@@ -213,39 +267,62 @@ class Answers:
         written: dict[Path, int] = {}
         try:
             for name, fresh in self._new.items() if publish else ():
-                keys = [key for key in fresh if trials_below is None or key.trial < trials_below]
                 file = self.file(name)
-                recordings = self._local().export(keys)
+                recordings = [
+                    recording
+                    for key, trial in fresh.items()
+                    if self._independent is None or trial not in self._independent.unpublished
+                    if (recording := self._local(trial).get(key)) is not None
+                ]
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := file.save():
                     written[file.path] = changed
             if self._session is not None and complete and self._run_owner is None:
                 self.end_session(self._session)
         finally:
-            if isinstance(self._store, LocalStore):
-                self._store.close()
-                self._store = None
+            for store in self._stores.values():
+                if isinstance(store, LocalStore):
+                    store.close()
+            self._stores.clear()
         return Published(written=written)
 
-    def _publish_later(self, file: str, key: RecordingKey) -> None:
+    @property
+    def _stored_may_serve(self) -> bool:
+        """Whether an answer of the local store is one of this run."""
+        return self._mode != "all" or self._session is not None
+
+    def _recorded(self, file: str, key: RecordingKey, trial: int) -> Recording | None:
+        """The committed answer, where it may serve."""
+        if self._mode == "all":
+            return None
+        if self.independent(trial) and (self._mode != "none" or key in self._local(trial)):
+            return None
+        return self.file(file).get(key)
+
+    def _publish_later(self, file: str, key: RecordingKey, trial: int) -> None:
         if self._mode != "none":
             with self._lock:
-                self._new.setdefault(file, {})[key] = None
+                self._new.setdefault(file, {})[key] = trial
 
-    def _local(self) -> LocalStore:
+    def _local(self, trial: int = 0) -> LocalStore:
+        """The store of a trial."""
+        kept = self._independent if self.independent(trial) else None
+        name = kept.store if kept is not None else _STORE
         with self._lock:
-            if self._store is None:
+            store = self._stores.get(name)
+            if store is None:
                 try:
-                    self._store = LocalStore(
-                        self._project.state_dir / "store.sqlite3",
+                    store = LocalStore(
+                        self._project.state_dir / name,
                         redactor=self._redactor,
                         read_only=self._mode == "none",
                     )
                 except RecordingError as error:
-                    self._store = error
-            if isinstance(self._store, RecordingError):
-                raise self._store.with_traceback(None)
-            return self._store
+                    store = error
+                self._stores[name] = store
+            if isinstance(store, RecordingError):
+                raise store.with_traceback(None)
+            return store
 
 
 def _key_variables(settings: Settings) -> set[str]:

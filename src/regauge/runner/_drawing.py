@@ -94,11 +94,11 @@ class Drawing:
     async def _ask(self, question: Question) -> SourcedCompletion:
         key = question.key
         pause_s = _ASK_AGAIN_S
-        while (claim := await self._writes.do(lambda: self._answers.claim(key))) == "taken":
+        while (claim := await self._writes.do(lambda: self._answers.claim(question))) == "taken":
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
-            landed = self._answers.find(question.file, key)
+            landed = self._answers.find(question.file, key, trial=question.trial)
             assert landed is not None
             return landed
         try:
@@ -113,7 +113,7 @@ class Drawing:
                 usage = completion.usage
                 charge.actual_tokens = usage.input_tokens + usage.output_tokens
         except BaseException:
-            self._answers.release(key)
+            self._answers.release(question)
             raise
         self.paid.add(key)
         # Judges see what a replay will show them, so that both come to the same verdicts.

@@ -62,10 +62,7 @@ class RunCalls:
         Raises:
             UnmeasuredError: There is none.
         """
-        planned = self.draw.planned
-        question = Question.of_judge(
-            request, suite=planned.suite, case=planned.case, judge=self.judge
-        )
+        question = Question.of_judge(request, draw=self.draw, judge=self.judge)
         self.asked[question.key] = None
         try:
             answer = await self.ask(question, self.judge, self.draw)

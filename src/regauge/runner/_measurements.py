@@ -12,7 +12,7 @@ from regauge.recordings import MeasurementsFile, map_texts
 from regauge.runner._opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
@@ -32,12 +32,21 @@ class Measurements:
         project: Whose recordings.
         mode: `none` only reads; `all` finds only what this run measured.
         redact: Takes secrets out of a text.
+        unpublished: Trials whose measurements `finish` does not write.
     """
 
-    def __init__(self, project: Project, mode: RecordMode, *, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        mode: RecordMode,
+        *,
+        redact: Callable[[str], str],
+        unpublished: Container[int] = (),
+    ) -> None:
         self._directory = project.recordings_dir / "verdicts"
         self._mode = mode
         self._redact = redact
+        self._unpublished = unpublished
         self._files = Opened(lambda name: MeasurementsFile(self._directory / f"{name}.jsonl"))
         self._fresh: set[str] = set()
         self._lock = threading.Lock()
@@ -79,20 +88,16 @@ class Measurements:
         self.file(prompt).put(kept, replace=True)
         return kept
 
-    def finish(self, *, trials_below: int | None = None) -> Mapping[Path, int]:
+    def finish(self) -> Mapping[Path, int]:
         """Write new measurements; returns how many lines of each file changed.
-
-        Args:
-            trials_below: Those of this trial number and above are not written; None writes all.
 
         Raises:
             RecordingError: A file cannot be written.
         """
         if self._mode == "none":
             return {}
-        if trials_below is not None:
-            for file in self._files:
-                file.prune({x.key for x in file.unused(()) if x.trial < trials_below})
+        for file in self._files if self._unpublished else ():
+            file.prune({x.key for x in file.unused(()) if x.trial not in self._unpublished})
         return {file.path: changed for file in self._files if (changed := file.save())}
 
 

@@ -8,6 +8,7 @@ import threading
 import traceback
 from concurrent.futures import Future
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ class ModelJudging:
     Args:
         ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
         measurements: What judges measured before.
-        rejudge: Whether what was measured before this run does not count.
+        rejudge: Whether what was measured before this run does not count for a draw.
         window: How far models are asked ahead; None where they are not.
     """
 
@@ -64,7 +65,7 @@ class ModelJudging:
         *,
         ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
         measurements: Measurements,
-        rejudge: bool,
+        rejudge: Callable[[Draw], bool],
         window: Window | None = None,
     ) -> None:
         self._ask = ask
@@ -75,6 +76,15 @@ class ModelJudging:
         self._used: dict[str, Used] = {}
         self._prepared: dict[int, tuple[ModelJudge, Future[None]]] = {}
         self._lock = threading.Lock()
+
+    def asking(
+        self,
+        ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
+    ) -> ModelJudging:
+        """The same judges and what is known of them, with replies from elsewhere."""
+        other = copy(self)
+        other._ask = ask  # noqa: SLF001 - of its own class
+        return other
 
     def used(self, prompt: str) -> Used:
         """What judgements of answers to a prompt took from its recordings so far."""
@@ -137,7 +147,7 @@ class ModelJudging:
         """The verdict on a recorded measurement, or on one made now."""
         prompt, case = draw.planned.suite.prompt.name, draw.planned.case
         key = measurement_key(judge, completion, case, trial=draw.trial)
-        line = self._measurements.find(prompt, key, anew=self._rejudge)
+        line = self._measurements.find(prompt, key, anew=self._rejudge(draw))
         if line is None:
             await self._ready(judge, draw)
             measurement = await judge.measure_with(completion, case, calls)

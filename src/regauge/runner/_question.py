@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Self
 
-    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges import ModelJudge
     from regauge.providers import CompletionRequest
     from regauge.runner._plan import Draw
-    from regauge.runner._suite import Suite
 
 __all__ = ["Question", "judges_file"]
 
@@ -38,6 +36,8 @@ class Question:
         case: The id of the case.
         judge: The judge that asks; None when it is the prompt.
         key: What the answer is found by.
+        trial: The trial of the prompt that it belongs to; a judge's calls have numbers of their
+            own.
     """
 
     request: CompletionRequest
@@ -47,6 +47,7 @@ class Question:
     version: str | None
     asker_digest: str
     case: str
+    trial: int = 0
     judge: str | None = None
 
     @classmethod
@@ -61,14 +62,13 @@ class Question:
             version=str(prompt.version) if prompt.version else None,
             asker_digest=prompt.digest,
             case=draw.planned.case.id,
+            trial=draw.trial,
         )
 
     @classmethod
-    def of_judge(
-        cls, request: CompletionRequest, *, suite: Suite, case: GoldenCase, judge: ModelJudge
-    ) -> Self:
-        """What a judge asks about an answer to a case."""
-        prompt = suite.prompt
+    def of_judge(cls, request: CompletionRequest, *, draw: Draw, judge: ModelJudge) -> Self:
+        """What a judge asks about the answer of a draw."""
+        prompt = draw.planned.suite.prompt
         return cls(
             request=request,
             key=RecordingKey.of(request),
@@ -76,7 +76,8 @@ class Question:
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
             asker_digest=judge.digest,
-            case=case.id,
+            case=draw.planned.case.id,
+            trial=draw.trial,
             judge=judge.name,
         )
 

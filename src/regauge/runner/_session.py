@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regauge.project import Project
+    from regauge.runner._answers import IndependentTrials
     from regauge.runner._model_judging import Used
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import PlannedCase
@@ -53,6 +54,8 @@ class EvalSession:
         workers: How many processes share the run.
         run_owner: The process the run belongs to, where processes share it.
         run_started: When the run began, as recordings write times.
+        independent: The trials that committed recordings do not stand in for; None for a run
+            without such trials.
     """
 
     def __init__(
@@ -64,13 +67,24 @@ class EvalSession:
         workers: int = 1,
         run_owner: str | None = None,
         run_started: str = "",
+        independent: IndependentTrials | None = None,
     ) -> None:
         self.project = project
         self.options = options
         self.answers = Answers(
-            project, options.record, environ=environ, run_owner=run_owner, run_started=run_started
+            project,
+            options.record,
+            environ=environ,
+            run_owner=run_owner,
+            run_started=run_started,
+            independent=independent,
         )
-        self.measurements = Measurements(project, options.record, redact=self.answers.redact)
+        self.measurements = Measurements(
+            project,
+            options.record,
+            redact=self.answers.redact,
+            unpublished=independent.unpublished if independent is not None else (),
+        )
         self.misses = Misses()
         self.embeddings = Embeddings(project, options.record, environ=environ)
         self.budget = Budget(
@@ -189,25 +203,23 @@ class EvalSession:
         result.where = where
         return result
 
-    def finish(self, *, complete: bool, trials_below: int | None = None) -> Published:
+    def finish(self, *, complete: bool) -> Published:
         """Write what was drawn and measured to the committed recordings.
 
         Args:
             complete: Whether the run reached its end; a run that did not can be resumed.
-            trials_below: Trials of this number and above stay in the local store; None publishes
-                all.
 
         After `close` this writes nothing.
         """
         if self._closed:
             return Published()
         try:
-            published = self.answers.finish(complete=complete, trials_below=trials_below)
+            published = self.answers.finish(complete=complete)
         finally:
             try:
                 vectors = self.embeddings.finish()
             finally:
-                measured = self.measurements.finish(trials_below=trials_below)
+                measured = self.measurements.finish()
         return Published(written={**published.written, **vectors, **measured})
 
     def close(self) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
 from regauge.judges import MemoisedJudge
+from regauge.recordings import RecordingKey
 from regauge.runner._judging import judge_trial, judge_trial_now
 from regauge.runner._model_judging import ModelJudging
+from regauge.runner._plan import Draw
 from regauge.runner._question import Question
 from regauge.runner._trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from regauge.runner._measurements import Measurements
     from regauge.runner._missing_judgements import Misses
     from regauge.runner._model_judging import Used
-    from regauge.runner._plan import Draw
     from regauge.runner._progress import Progress
     from regauge.runner._trial import JudgedVerdict, SourcedCompletion
     from regauge.runner._window import Window
@@ -80,7 +82,10 @@ class Trials:
         self._progress = progress
         self._drawing = drawing
         self._judging = ModelJudging(
-            ask=self._reply, measurements=measurements, rejudge=rejudge, window=window
+            ask=self._reply,
+            measurements=measurements,
+            rejudge=lambda draw: rejudge or answers.independent(draw.trial),
+            window=window,
         )
 
     async def make(self, draw: Draw) -> Trial:
@@ -119,6 +124,50 @@ class Trials:
         said = await asyncio.gather(*[self._said(judge, draw, answer) for judge in judges])
         return {judge.name: one for judge, one in zip(judges, said, strict=True)}
 
+    async def copy(self, draws: Mapping[Draw, int]) -> None:
+        """Keep judged draws under other numbers as well; those that are recorded stay.
+
+        Judges find the calls they made about a draw under numbers that follow the other one.
+        """
+        copied: list[tuple[Draw, Draw, SourcedCompletion]] = []
+        with self._answers.together(min(draws.values(), default=0)):
+            for draw, number in draws.items():
+                target = Draw(draw.planned, number)
+                answer = self._answers.copy(
+                    draw.planned.suite.prompt.name,
+                    draw.key,
+                    to=target.key,
+                    trial=draw.trial,
+                    to_trial=number,
+                )
+                if answer is not None:
+                    copied.append((draw, target, answer))
+        await asyncio.gather(*[self._judge_copy(*one) for one in copied])
+
+    async def _judge_copy(self, draw: Draw, target: Draw, answer: SourcedCompletion) -> None:
+        judges = draw.planned.suite.model_judges
+        if not judges:
+            return
+        made = self._judging.used(draw.planned.suite.prompt.name).calls
+
+        async def copied(question: Question, judge: ModelJudge, _: Draw) -> SourcedCompletion:
+            digest, trial = question.key.digest, question.key.trial
+            # A judge numbers its calls from a multiple of the trial's number.
+            for factor in {key.trial // draw.trial for key in made if key.digest == digest}:
+                self._answers.copy(
+                    question.file,
+                    RecordingKey(digest, trial + factor * (draw.trial - target.trial)),
+                    to=question.key,
+                    trial=draw.trial,
+                    to_trial=target.trial,
+                )
+            return await self._reply(question, judge, target)
+
+        judging = self._judging.asking(copied)
+        for judge in judges:
+            with suppress(UnmeasuredError):
+                await judging.verdict(judge, target, answer.completion)
+
     def prepare(self, draws: Sequence[Draw]) -> None:
         """Have what will measure the answers of these draws loaded while they are awaited."""
         for suite in {id(draw.planned.suite): draw.planned.suite for draw in draws}.values():
@@ -156,7 +205,7 @@ class Trials:
         Raises:
             UnmeasuredError: There is none.
         """
-        found = self._answers.find(question.file, question.key)
+        found = self._answers.find(question.file, question.key, trial=question.trial)
         if found is not None:
             return found
         if self._drawing is None:
@@ -207,7 +256,7 @@ class Trials:
 
     async def _reply(self, question: Question, judge: ModelJudge, draw: Draw) -> SourcedCompletion:
         """A reply to a judge: recorded, from the local store, or live."""
-        found = self._answers.find(question.file, question.key)
+        found = self._answers.find(question.file, question.key, trial=question.trial)
         if found is not None:
             ours = self._drawing is not None and question.key in self._drawing.paid
             return replace(found, source="live") if ours else found

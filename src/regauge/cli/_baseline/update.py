@@ -10,7 +10,7 @@ from regauge.cli._baseline.done import AskedEval, AskedPrompt, Done, summary
 from regauge.cli._baseline.text import uncommitted_notes
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
-from regauge.gate import ControlNumbers, policy_of
+from regauge.gate import StoredNumbers, policy_of
 from regauge.gate.baselines import (
     AskedRedraw,
     AskedSuite,
@@ -92,7 +92,7 @@ class BaselineUpdate:
             BaselineError: A baseline cannot be read or written.
         """
         prompts = self._plan(evals)
-        numbers = ControlNumbers(evals)
+        numbers = StoredNumbers(evals)
         for prompt in prompts:
             for asked in prompt.suites:
                 self._estimate(evals, prompt, asked, numbers)
@@ -185,14 +185,14 @@ class BaselineUpdate:
         )
 
     def _estimate(
-        self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval, numbers: ControlNumbers
+        self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval, numbers: StoredNumbers
     ) -> None:
         """Say what this session draws, before the first call."""
         suite, one = asked.suite, asked.asked
         again = self._due(asked)
         draws = (
             [
-                Draw(planned, numbers.number(planned, nth))
+                Draw(planned, numbers.of_main(planned, nth))
                 for nth in range(self._redraw)
                 for planned in one.cases
             ]

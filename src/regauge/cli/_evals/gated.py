@@ -115,6 +115,8 @@ def _say_estimate(
     if as_json:
         click.echo(json.dumps(asdict(about)))
         return
+    for why in about.rejected:
+        echo(f"rejected without any trial: {why}", style="red")
     cases = plural(about.cases, "case")
     echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")

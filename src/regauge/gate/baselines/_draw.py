@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import BudgetError, MissingRecordingError
-from regauge.gate._control import ControlNumbers
 from regauge.gate._record import facts_of_trial
+from regauge.gate._stored_numbers import StoredNumbers
 from regauge.runner import Draw
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def redraw_trials(
         session: Finds answers, asks models and keeps what they say.
         waiting: Called now and then while models answer.
     """
-    numbers = ControlNumbers(session)
+    numbers = StoredNumbers(session)
 
     async def redraw_all() -> list[LandedSuite]:
         _expect(session, 0)
@@ -162,13 +162,13 @@ async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
 
 
 async def _redraw_suite(
-    asked: AskedRedraw, numbers: ControlNumbers, session: EvalSession, trials: Trials
+    asked: AskedRedraw, numbers: StoredNumbers, session: EvalSession, trials: Trials
 ) -> LandedSuite:
     planned = {one.case.id: one for one in asked.cases}
     landed = LandedSuite()
     for wave in asked.redraw.waves():
         session.progress.total += len(wave)
-        draws = [Draw(planned[case], numbers.number(planned[case], nth)) for case, nth in wave]
+        draws = [Draw(planned[case], numbers.of_main(planned[case], nth)) for case, nth in wave]
         made = await asyncio.gather(*(trials.make(draw) for draw in draws))
         for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
             asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))

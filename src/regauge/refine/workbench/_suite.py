@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from regauge.digests import digest_of
 from regauge.gate import (
+    CONTROL_FIRST,
+    EVALS_FIRST,
     Gate,
     GateCase,
     GatePolicy,
     History,
     TrialFacts,
-    stored_number,
 )
 from regauge.refine.loop import Draws, Spent, SuiteSaid
 
@@ -95,7 +96,7 @@ async def verify_by_gate(
             outcomes += done.outcomes
             found |= {(o.text, o.case, o.trial): o for o in done.outcomes}
         for case, arm, number in trials:
-            outcome = found.get((texts[arm].digest, case, stored_number(arm, number)))
+            outcome = found.get((texts[arm].digest, case, _stored_number(arm, number)))
             gate.observe(_PROMPT, case, arm, number, _facts(outcome))
     said = gate.outcome()
     return SuiteSaid(
@@ -113,11 +114,20 @@ def _unknown(
     found: Container[tuple[str, str, int]],
 ) -> Draws:
     """What of the trials that the gate wants of one arm was not drawn yet."""
-    wanted = [(case, stored_number(asked, n)) for case, asked, n in trials if asked == arm]
+    wanted = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == arm]
     return Draws(
         text=text,
         trials=tuple((case, n) for case, n in wanted if (text.digest, case, n) not in found),
     )
+
+
+def _stored_number(arm: Arm, number: int) -> int:
+    """The number of the n-th trial of an arm.
+
+    The revision's are those that evals replay once it is taken; the gate that it then has to
+    pass makes trials of its own.
+    """
+    return number + (CONTROL_FIRST if arm == "main" else EVALS_FIRST)
 
 
 def _without_repairs(policy: GatePolicy) -> GatePolicy:

@@ -15,6 +15,7 @@ from regauge.errors import UsageError
 from regauge.gate._numbers import (
     CANDIDATE_FIRST,
     CONTROL_FIRST,
+    EVALS_FIRST,
     HISTORY_FIRST,
     REVISION_FIRST,
     check_trials,
@@ -256,13 +257,14 @@ def test_however_sessions_fall_no_number_is_drawn_twice_and_the_end_is_complete(
 
 
 def test_every_purpose_has_numbers_of_its_own():
-    assert CANDIDATE_FIRST < HISTORY_FIRST < CONTROL_FIRST < REVISION_FIRST
-    last = HISTORY_FIRST - 1
-    assert stored_number("candidate", last) < HISTORY_FIRST
-    assert CONTROL_FIRST <= stored_number("main", 0) < stored_number("main", last) < REVISION_FIRST
-    check_trials(HISTORY_FIRST, what="--trials")
-    with pytest.raises(UsageError, match="--trials wants 101 trials of a case"):
-        check_trials(HISTORY_FIRST + 1, what="--trials")
+    firsts = [EVALS_FIRST, HISTORY_FIRST, CONTROL_FIRST, REVISION_FIRST, CANDIDATE_FIRST]
+    assert firsts == sorted(set(firsts))
+    assert stored_number("candidate", 0) == CANDIDATE_FIRST
+    most = REVISION_FIRST - CONTROL_FIRST
+    assert CONTROL_FIRST <= stored_number("main", 0) < stored_number("main", most) <= REVISION_FIRST
+    check_trials(most, what="--trials")
+    with pytest.raises(UsageError, match="--trials wants 1001 trials of a case"):
+        check_trials(most + 1, what="--trials")
 
 
 def test_critical_cases_need_twenty_trials():
