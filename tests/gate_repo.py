@@ -22,8 +22,8 @@ EVAL = f"evals/test_{NAME.replace('-', '_')}.py"
 # With this line gone from main, alerts of these certificates fail there, every time.
 CERTIFICATE_LINE = "        - a certificate expires in less than 24 hours\n"
 FIXABLE = ("KubeClientCertificateExpiration-1d", "KubeletClientCertificateExpiration-1d")
-# At this temperature main fails these now and then, and so does the first trial of any candidate.
-FLAKY = ("KubeAPIDown", "NodeFilesystemAlmostOutOfFiles-3")
+# At this temperature main fails these now and then; the first trial of any candidate fails the first.
+FLAKY = ("KubeAPIDown", "NodeFilesystemFilesFillingUp-20")
 TEMPERATURE = 0.7
 JUDGED_BY = """\
 from regauge import golden

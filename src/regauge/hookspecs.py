@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from regauge.gate import Comparison, GatePolicy
@@ -45,5 +46,10 @@ def pytest_regauge_decided(config: pytest.Config, decision: DecisionDocument) ->
 
 
 @pytest.hookspec
-def pytest_regauge_recorded(config: pytest.Config, record: RunRecord, directory: Path) -> None:
-    """Called once per run, when its record is written to a directory."""
+def pytest_regauge_recorded(
+    config: pytest.Config, record: RunRecord, directory: Path, written: Mapping[str, int]
+) -> None:
+    """Called once per run, when its record is written to a directory.
+
+    `written` holds the recordings that the run changed, each with how many lines.
+    """

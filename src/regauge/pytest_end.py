@@ -131,7 +131,7 @@ class PytestEnd:
             if trouble:
                 self._trouble.append(trouble)
         self.config.hook.pytest_regauge_recorded(
-            config=self.config, record=record, directory=directory
+            config=self.config, record=record, directory=directory, written=self._end.written
         )
 
     def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:

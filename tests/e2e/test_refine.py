@@ -561,6 +561,7 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
 
 
 def test_a_gate_that_rejects_suggests_a_revision_where_its_decision_is_read(repo: GateRepo):
+    repo.regauge("bump", NAME, "minor", "-m", "Lose the definitions")
     said = repo.gate("--suggest", "--markdown", "decision.md", code=1)
     assert f"suggestion: {NAME}: a revision is proposed" in said
     folded = f"<details><summary>Suggested revision: {NAME}: a revision is proposed"

@@ -27,6 +27,7 @@ from regauge.reports import (
     in_github_actions,
     read_record,
     read_rows,
+    recorded_lines,
     write_job_summary,
 )
 from regauge.reports.decide_again import decide_again, policy_of_decision
@@ -85,12 +86,24 @@ class _Output:
     annotations: bool
     root: Path
 
-    def write(self, document: DecisionDocument, record: RunRecord) -> None:
-        """Write the decision of a run everywhere it was asked for."""
+    def write(
+        self, document: DecisionDocument, record: RunRecord, written: Mapping[str, int]
+    ) -> None:
+        """Write the decision of a run everywhere it was asked for.
+
+        Args:
+            document: What was decided.
+            record: Of the run.
+            written: How many lines of which recordings the run wrote.
+        """
         if self.as_json:
             click.echo(document.model_dump_json(indent=1))
         else:
-            for line in [*decision_lines(document), *_suggested(record)]:
+            for line in [
+                *decision_lines(document),
+                *recorded_lines(written),
+                *_suggested(record),
+            ]:
                 echo(line.text, style=_STYLES[line.tone])
         if self.annotations or in_github_actions(os.environ):
             for command_ in gate_annotations(document, self.root, os.environ):
@@ -206,8 +219,8 @@ def command(
         if found is None:
             return
         decided = found
-    document, record = decided
-    output.write(document, record)
+    output.write(*decided)
+    document = decided[0]
     click.get_current_context().exit(document.exit_code)
 
 
@@ -221,7 +234,7 @@ def _suggested(record: RunRecord) -> list[Line]:
 
 def _again(
     project: Project, run: str, overrides: _Overrides, baseline: Baseline | None
-) -> tuple[DecisionDocument, RunRecord]:
+) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]]:
     directory = find_run(project, run)
     record = read_record(directory)
     if record.decision is None:
@@ -240,7 +253,7 @@ def _again(
     trouble = write_job_summary(decided, (), os.environ)
     if trouble:
         click.echo(trouble, err=True)
-    return document, decided
+    return document, decided, {}
 
 
 def _baseline(project: Project, path: Path | None) -> Baseline | None:

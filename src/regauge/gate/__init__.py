@@ -15,6 +15,7 @@ from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import (
     CONTROL_FIRST,
+    EVALS_COPIES,
     EVALS_FIRST,
     GATE_TRIALS,
     REVISION_FIRST,
@@ -65,6 +66,7 @@ from regauge.gate.power import (
 
 __all__ = [
     "CONTROL_FIRST",
+    "EVALS_COPIES",
     "EVALS_FIRST",
     "EXIT_CODES",
     "GATE_TRIALS",

@@ -62,6 +62,16 @@ class Decided:
         return "reject" if broken else self.outcome.decision
 
     @property
+    def provisional(self) -> bool:
+        """Whether committed answers of the candidate were weighed, which its author recorded."""
+        return any(
+            trial.answer is not None and trial.answer.source == "recording"
+            for (_, _, arm), trials in self.trials.items()
+            if arm == "candidate"
+            for trial in trials
+        )
+
+    @property
     def exit_code(self) -> int:
         """Of `regauge gate`."""
         return EXIT_CODES[self.decision]

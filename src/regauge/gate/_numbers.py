@@ -16,6 +16,7 @@ __all__ = [
     "CANDIDATE_FIRST",
     "CONTROL_FIRST",
     "CONTROL_HOURS",
+    "EVALS_COPIES",
     "EVALS_FIRST",
     "GATE_TRIALS",
     "HISTORY_FIRST",
@@ -48,6 +49,10 @@ GATE_TRIALS: Final = IndependentTrials(
     store="gate/trials.sqlite3",
 )
 """The gate's own trials. A CI job carries them to the next one by keeping `.regauge/gate`."""
+
+
+EVALS_COPIES: Final = HISTORY_FIRST - EVALS_FIRST
+"""The most trials of a candidate that evals may find as theirs."""
 
 
 def stored_number(arm: Literal["candidate", "main"], number: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError
-from regauge.gate._numbers import EVALS_FIRST, HISTORY_FIRST
+from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST
 from regauge.gate._record import facts_of_trial
 from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate.engine import Gate
@@ -86,7 +86,7 @@ class GateRun:
         copied: int = 1,
     ) -> None:
         self.compared = compared
-        self._copied = min(copied, HISTORY_FIRST)
+        self._copied = min(copied, EVALS_COPIES)
         self._first_draws = policy.first_draws
         self.gate = Gate([one.case for one in compared], policy)
         self._session = session

@@ -10,6 +10,7 @@ import pytest
 
 from regauge.errors import RegaugeError
 from regauge.gate import (
+    EVALS_COPIES,
     compare,
     decide,
     operating_line_of,
@@ -117,6 +118,8 @@ class PytestGate:
                 comparison,
                 self._policy,
                 waiting=self._waiting(self._request.say or say),
+                # A refinement begins with the trials that failed.
+                copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
             )
         except RegaugeError as error:
             raise pytest.UsageError(str(error)) from error

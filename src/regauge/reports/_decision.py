@@ -248,6 +248,8 @@ class DecisionDocument(_Document):
 
     Attributes:
         exit_code: 0 accept, 1 reject, 3 unmeasured, 4 undecided.
+        provisional: Whether committed answers were weighed: the author of the change recorded
+            them, and a run that may call models makes its own trials.
         ref: What the change was compared with, as it was named.
         base_commit: The commit that was compared with.
         reasons: Why, the weightiest first; in plain counts.
@@ -266,6 +268,7 @@ class DecisionDocument(_Document):
     schema_version: Literal[1] = 1
     decision: Literal["accept", "reject", "undecided", "unmeasured"]
     exit_code: int
+    provisional: bool = False
     ref: str
     base_commit: str
     reasons: list[str]

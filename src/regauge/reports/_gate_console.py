@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _SHORT_HASH = 9
+_PROVISIONAL = "provisional, by answers that the author of the change recorded"
 _DIFFS_MAX = 3
 
 
@@ -77,7 +78,8 @@ def headline(document: DecisionDocument) -> str:
     if document.base_commit and not document.base_commit.startswith(document.ref):
         named += f" ({document.base_commit[:_SHORT_HASH]})"
     counts = _counts(_summed(document), only={"regressed", "improved", "undecided", "unmeasured"})
-    return f"{named}: {counts}" if counts else named
+    text = f"{named}: {counts}" if counts else named
+    return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 
 def verdict_words(verdict: str) -> str:

@@ -76,6 +76,7 @@ def decision_document(
     return DecisionDocument(
         decision=decided.decision,
         exit_code=decided.exit_code,
+        provisional=decided.provisional,
         ref=decided.at.ref,
         base_commit=decided.at.commit,
         reasons=reasons_of(outcome, prompts, not_run=decided.not_run),

@@ -18,7 +18,7 @@ from regauge.reports import money, quantity
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.gate import Bill, Comparison, GatePolicy
@@ -37,6 +37,7 @@ class _GatePlugin:
     request: GateRequest
     decision: DecisionDocument | None = None
     record: RunRecord | None = None
+    written: Mapping[str, int] = field(default_factory=dict[str, int])
     compared: tuple[Comparison, GatePolicy] | None = None
     error: BaseException | None = field(default=None)
 
@@ -53,9 +54,10 @@ class _GatePlugin:
         """Remember the decision."""
         self.decision = decision
 
-    def pytest_regauge_recorded(self, record: RunRecord) -> None:
-        """Remember what answers cost, how long they took, and what was suggested."""
+    def pytest_regauge_recorded(self, record: RunRecord, written: Mapping[str, int]) -> None:
+        """Remember the run record, and which recordings the run wrote."""
         self.record = record
+        self.written = written
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -82,8 +84,11 @@ def gated(
     prompts: tuple[str, ...],
     words: Sequence[str],
     as_json: bool,
-) -> tuple[DecisionDocument, RunRecord] | None:
-    """Run the gate; None when it was only to say what it would do."""
+) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]] | None:
+    """Run the gate: its decision, its record, and how many lines of which recordings it wrote.
+
+    None where it only estimates.
+    """
     plugin = _GatePlugin(request=request)
 
     def act(evals: EvalSession) -> None:
@@ -105,7 +110,7 @@ def gated(
     if plugin.decision is None:
         return None
     assert plugin.record is not None, "a run that has decided is recorded"
-    return plugin.decision, plugin.record
+    return plugin.decision, plugin.record, plugin.written
 
 
 def _say_estimate(
