@@ -12,13 +12,13 @@ import pytest
 
 from regauge.errors import RegaugeError
 from regauge.history import add_finished_run
+from regauge.pytest_output import terminal_stream
 from regauge.reports import (
     RunEnd,
     cause_lines,
     failure_annotations,
     gate_annotations,
     git_state,
-    in_github_actions,
     judge_lines,
     missing_judgement_lines,
     missing_lines,
@@ -29,6 +29,7 @@ from regauge.reports import (
     write_job_summary,
 )
 from regauge.runner import missing_answers
+from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -198,8 +199,9 @@ class PytestEnd:
         for text in self._trouble:
             terminal.write_line(text, red=True)
         if in_github_actions(os.environ):
+            terminal.ensure_newline()
             for command in self._annotations(terminal):
-                terminal.write_line(command)
+                print_command(command, terminal_stream(self.config))
         terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
 
     def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:

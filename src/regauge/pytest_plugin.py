@@ -6,6 +6,7 @@ needs is loaded when the first eval is collected.
 
 from __future__ import annotations
 
+import os
 import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 
     from regauge.pytest_run import PytestRun
     from regauge.runner import EvalResult
+    from regauge.workflow_commands import GuardedOutput
 
 __all__: list[str] = []
 
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
 _WORKER_OUTPUT = "regauge"
+_LOG = "regauge-log"
 
 _run_key: pytest.StashKey[PytestRun] = pytest.StashKey()
 _run_id_key: pytest.StashKey[str] = pytest.StashKey()
+_output_key: pytest.StashKey[GuardedOutput] = pytest.StashKey()
 _workers_key: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
@@ -102,6 +106,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--report", metavar="DIR", help="copy the run record to DIR, for CI to keep")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """In GitHub Actions, guard the streams, for the case that there are evals."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        from regauge.workflow_commands import GuardedOutput
+
+        output = early_config.stash[_output_key] = GuardedOutput(active=False)
+        early_config.add_cleanup(output.restore)
+    yield
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Offer the hooks of `regauge.hookspecs`."""
     from regauge import hookspecs
@@ -130,7 +145,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Give every xdist worker the name of the run."""
+    """Give every xdist worker the name of the run; this process shows what they report."""
+    _guard_log(node.config)
     node.workerinput[_WORKER_INPUT] = node.config.stash[_run_id_key]
 
 
@@ -217,9 +233,7 @@ def pytest_runtest_makereport(
         call.excinfo.traceback = (shown or call.excinfo.traceback)[-1:]
     report = yield
     run = item.config.stash.get(_run_key, None)
-    if run is not None:
-        run.amend(item, report, call)
-    return report
+    return report if run is None else run.amended(item, report, call)
 
 
 def pytest_report_teststatus(
@@ -288,5 +302,16 @@ def _run(config: pytest.Config) -> PytestRun:
         import_undisturbed("regauge.pytest_run")
         from regauge.pytest_run import PytestRun
 
+        _guard_log(config)
         run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])
     return run
+
+
+def _guard_log(config: pytest.Config) -> None:
+    """From the first eval on, let no line of the log be a workflow command."""
+    output = config.stash.get(_output_key, None)
+    if output is not None and not config.pluginmanager.has_plugin(_LOG):
+        from regauge.pytest_output import GuardedLog
+
+        output.activate()
+        config.pluginmanager.register(GuardedLog(output), _LOG)

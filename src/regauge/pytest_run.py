@@ -16,6 +16,7 @@ from regauge.project import Project
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import FIXTURE, locate, planned_case, words_of
 from regauge.pytest_loggers import loggers_may_appear
+from regauge.pytest_output import redact_report, redact_terminal
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties
 from regauge.runner import (
@@ -91,6 +92,7 @@ class PytestRun:
             run_started=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             independent=_independent(config),
         )
+        redact_terminal(config, self._session.answers.redact)
         self._writer = RunWriter(
             self._project.state_dir / "runs" / run_id,
             redact=self._session.answers.redact,
@@ -209,7 +211,16 @@ class PytestRun:
         if isinstance(result, EvalResult) and not result.checked:
             result.check()
 
-    def amend(
+    def amended(
+        self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
+    ) -> pytest.TestReport:
+        """The report of an eval in its own words, without secrets; other reports as they are."""
+        self._amend(item, report, call)
+        if planned_case(item) is None:
+            return report
+        return redact_report(report, self._session.answers.redact, self._config)
+
+    def _amend(
         self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
     ) -> None:
         """Replace the traceback of a judged failure by its words; tracked cases do not block."""

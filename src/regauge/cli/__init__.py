@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,9 +14,12 @@ import click
 from regauge.cli._group import Group
 from regauge.errors import RegaugeError
 from regauge.printable import printable
+from regauge.workflow_commands import GuardedOutput, in_github_actions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from regauge.recordings import Redactor
 
 __all__ = ["COMMANDS", "INTERRUPTED", "group", "main"]
 
@@ -96,7 +101,11 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a regauge error is printed and becomes its exit code."""
+    """Run the command line; a regauge error is printed and becomes its exit code.
+
+    Standard error holds no secrets, and in GitHub Actions neither stream holds commands of others.
+    """
+    output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_Redaction())
     try:
         group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
     except RegaugeError as error:
@@ -104,3 +113,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         said = str(error).replace(f"{Path.cwd()}/", "")
         click.echo(printable(f"error: {said}"), err=True)
         sys.exit(error.exit_code)
+    except Exception:  # noqa: BLE001 - as Python ends; but a traceback may quote a key
+        click.echo(traceback.format_exc(), nl=False, err=True)
+        sys.exit(1)
+    finally:
+        output.restore()
+
+
+class _Redaction:
+    """Takes secrets out of texts; it is made when there is a first text."""
+
+    def __init__(self) -> None:
+        self._redactor: Redactor | None = None
+
+    def __call__(self, text: str) -> str:
+        """Return `text` without secrets."""
+        if not text.strip():
+            return text
+        if self._redactor is None:
+            self._redactor = self._made()
+        return self._redactor.redact(text)
+
+    def _made(self) -> Redactor:
+        from regauge.project import Project, Settings
+        from regauge.recordings import redactor_for
+
+        try:
+            settings = Project.find(Path.cwd()).settings
+        except (RegaugeError, OSError):
+            settings = Settings()
+        return redactor_for(settings, os.environ)

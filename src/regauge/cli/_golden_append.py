@@ -13,7 +13,7 @@ from regauge.atomic import write_whole
 from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import DatasetError, UsageError
 from regauge.prompts import find_prompt, load_prompt
-from regauge.recordings import Redactor, map_texts
+from regauge.recordings import map_texts, redactor_for
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -57,11 +57,7 @@ def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple
 
 def redacted(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
     """A case without keys and other secrets, as they are kept out of recordings."""
-    settings = project.settings
-    names = {"OPENAI_API_KEY"}
-    for endpoint in settings.providers.values():
-        names.update(endpoint.headers_env.values(), filter(None, [endpoint.api_key_env]))
-    redactor = Redactor(settings.redact, os.environ, names=names)
+    redactor = redactor_for(project.settings, os.environ)
     return cast("dict[str, JSON]", map_texts(document, redactor.redact))
 
 

@@ -24,13 +24,13 @@ from regauge.reports import (
     decision_markdown,
     find_run,
     gate_annotations,
-    in_github_actions,
     read_record,
     read_rows,
     recorded_lines,
     write_job_summary,
 )
 from regauge.reports.decide_again import decide_again, policy_of_decision
+from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +108,7 @@ class _Output:
         if self.annotations or in_github_actions(os.environ):
             for command_ in gate_annotations(document, self.root, os.environ):
                 # A workflow reads both; JSON is to be read by itself.
-                click.echo(command_, err=self.as_json)
+                print_command(command_, sys.stderr if self.as_json else sys.stdout)
         if self.markdown is not None:
             text = decision_markdown(document, suites=record.suites, suggestions=record.suggestions)
             try:

@@ -13,6 +13,7 @@ from regauge.project._settings import (
     RefineSettings,
     Settings,
 )
+from regauge.project._urls import has_credentials, shown_url
 
 __all__ = [
     "CalibrationSettings",
@@ -24,4 +25,6 @@ __all__ = [
     "RecordMode",
     "RefineSettings",
     "Settings",
+    "has_credentials",
+    "shown_url",
 ]

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from regauge.criteria import CRITERIA, Criterion
+from regauge.project._urls import has_credentials, shown_url
 from regauge.wording import did_you_mean
 
 __all__ = [
@@ -35,6 +36,16 @@ def _compilable(pattern: str) -> str:
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return pattern
+
+
+def _without_credentials(url: str | None) -> str | None:
+    if url is not None and has_credentials(url):
+        raise ValueError(
+            f"a user name or a password in the URL ({shown_url(url)}) would be committed\n"
+            "  fix: remove what is before the @; name the variable that holds the key as"
+            " `api_key_env`, or further headers in `headers_env`"
+        )
+    return url
 
 
 def _criterion(word: object) -> object:
@@ -79,7 +90,8 @@ class EndpointSettings(_Table):
     """One OpenAI-compatible endpoint: `[tool.regauge.providers.<name>]`.
 
     Attributes:
-        base_url: Where it is, up to and with `/v1`; None is the openai SDK's own default.
+        base_url: Where it is, up to and with `/v1`, without user name and password; None is the
+            openai SDK's own default.
         api_key_env: The environment variable that holds the key; None sends no key.
         prices: By model name, for the cost in reports and the budget.
         headers_env: Further headers, each from the environment variable named here.
@@ -90,7 +102,7 @@ class EndpointSettings(_Table):
     """
 
     api: Literal["openai"] = "openai"
-    base_url: str | None = None
+    base_url: Annotated[str | None, AfterValidator(_without_credentials)] = None
     api_key_env: str | None = None
     prices: dict[str, PriceSettings] = {}
     headers_env: dict[str, str] = {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
+from regauge.project import has_credentials, shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,14 +44,16 @@ class Endpoint:
         return None if self.settings.base_url else _OPENAI_KEY
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.url})"
+        return f"{self.name} ({shown_url(self.url)})"
 
     def key(self) -> str:
         """The key, or a placeholder where none is needed.
 
         Raises:
-            ProviderError: The variable that should hold it is not set.
+            ProviderError: The variable that should hold it is not set, or there are credentials
+                in the URL.
         """
+        self._refuse_credentials()
         if self.key_env is None:
             return _NO_KEY
         return self._value(
@@ -73,6 +76,17 @@ class Endpoint:
             )
             for header, variable in self.settings.headers_env.items()
         }
+
+    def _refuse_credentials(self) -> None:
+        # Settings refuse them when they are read; this URL may come from the environment.
+        if has_credentials(self.url):
+            raise ProviderError(
+                f"the URL of provider {self.name!r} holds a user name or a password:"
+                f" {shown_url(self.url)}\n"
+                "  fix: remove what is before the @ from OPENAI_BASE_URL, and put the key into"
+                f" {self.key_env or 'the variable that `api_key_env` names'}",
+                kind="authentication",
+            )
 
     def _value(self, variable: str, *, what: str, otherwise: str) -> str:
         value = self.environ.get(variable, "").strip()

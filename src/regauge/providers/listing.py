@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
+from regauge.project import shown_url
 from regauge.providers._endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -48,22 +49,23 @@ def list_models(
 
     endpoint = Endpoint(name=name, settings=settings, environ=environ)
     url = f"{endpoint.url}/models"
+    shown = shown_url(url)
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
     try:
         reply = httpx2.get(url, headers=headers, timeout=timeout_s)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         problem = str(error) or type(error).__name__
-        raise ProviderError(f"{url} cannot be reached: {problem}", kind="connection") from error
+        raise ProviderError(f"{shown} cannot be reached: {problem}", kind="connection") from error
     if reply.status_code != _OK:
         kind = "authentication" if reply.status_code in _REFUSED else "server"
         raise ProviderError(
-            f"{url} answers {reply.status_code}", kind=kind, status=reply.status_code
+            f"{shown} answers {reply.status_code}", kind=kind, status=reply.status_code
         )
     try:
         document: Any = reply.json()
         return {str(model["id"]): shutdown_of(model) for model in document["data"]}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ProviderError(f"{url} answers no list of models", kind="malformed") from error
+        raise ProviderError(f"{shown} answers no list of models", kind="malformed") from error
 
 
 def shutdown_of(model: Mapping[str, object]) -> date | None:

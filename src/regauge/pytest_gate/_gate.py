@@ -21,6 +21,7 @@ from regauge.printable import printable
 from regauge.pytest_gate._again import go_on
 from regauge.pytest_gate._request import GateRequest, request_key
 from regauge.pytest_gate._result import GatedResult, GateFailed
+from regauge.recordings import map_texts
 from regauge.reports import (
     decision_lines,
     gate_progress_line,
@@ -28,6 +29,7 @@ from regauge.reports import (
 )
 from regauge.reports.decisions import decision_document
 from regauge.runner import EvalResult
+from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,7 +124,9 @@ class PytestGate:
                 copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
             )
         except RegaugeError as error:
-            raise pytest.UsageError(str(error)) from error
+            words = self._session.answers.redact(str(error))
+            # pytest prints it past its terminal.
+            raise pytest.UsageError(break_commands(printable(words))) from error
         except KeyboardInterrupt:
             self.cut_off = True
             raise
@@ -189,13 +193,16 @@ class PytestGate:
     def _documented(self, decided: Decided, nodes: Mapping[int, str]) -> DecisionDocument:
         line = operating_line_of(decided.outcome)
         again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
-        return decision_document(
+        document = decision_document(
             decided,
             nodes=nodes,
             again=shlex.join(again),
             go_on=shlex.join(go_on(decided, again, self._session)),
             operating_line=str(line) if line is not None else "",
         )
+        # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
+        redact = self._session.answers.redact
+        return type(document).model_validate(map_texts(document.model_dump(mode="json"), redact))
 
     def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
         """Write the trials of both arms, and keep those of the candidate for the items."""

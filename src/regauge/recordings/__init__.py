@@ -10,7 +10,7 @@ from regauge.recordings._file import RecordingsFile
 from regauge.recordings._measurements import MeasurementLine, MeasurementsFile
 from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
-from regauge.recordings._redact import REDACTED, Redactor, map_texts
+from regauge.recordings._redact import REDACTED, Redactor, map_texts, redactor_for
 from regauge.recordings._store import Claim, LocalStore
 from regauge.recordings._vectors import VectorsFile
 
@@ -28,6 +28,7 @@ __all__ = [
     "VectorsFile",
     "describe_process",
     "map_texts",
+    "redactor_for",
     "request_summary",
     "utc_now",
 ]

@@ -6,13 +6,16 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
+from regauge.providers import Completion
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from regauge.digests import JSON
+    from regauge.project import Settings
     from regauge.recordings._recording import Recording
 
-__all__ = ["REDACTED", "Redactor", "map_texts"]
+__all__ = ["REDACTED", "Redactor", "map_texts", "redactor_for"]
 
 REDACTED: Final = "[redacted by regauge]"
 
@@ -80,26 +83,30 @@ class Redactor:
         return text
 
     def recording(self, recording: Recording) -> Recording:
-        """`recording` without secrets: in the answer, its tool calls and the request.
+        """`recording` without secrets, in every field that comes from a provider, and the request.
 
         The tokens of a text that held one are dropped, since together they spell it.
         """
         completion = recording.completion
-        text = completion.text
-        shown = text if text is None else self.redact(text)
-        clean = replace(
-            completion,
-            text=shown,
-            logprobs=completion.logprobs if shown == text else (),
-            refusal=None if completion.refusal is None else self.redact(completion.refusal),
-            tool_calls=tuple(
-                [replace(c, arguments=self.redact(c.arguments)) for c in completion.tool_calls]
-            ),
-        )
+        document = completion.to_json()
+        clean = cast("dict[str, JSON]", map_texts(document, self.redact))
         request = cast("Mapping[str, JSON]", map_texts(recording.request, self.redact))
-        if clean == completion and request == recording.request:
+        if clean == document and request == recording.request:
             return recording
-        return replace(recording, completion=clean, request=request)
+        answer = Completion.from_json(clean)
+        if answer.text != completion.text:
+            answer = replace(answer, logprobs=())
+        return replace(recording, completion=answer, request=request)
+
+
+def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:
+    """The redactor of a project: its own patterns, and the variables that hold its keys."""
+    names = {"OPENAI_API_KEY"}
+    for endpoint in settings.providers.values():
+        names.update(endpoint.headers_env.values())
+        if endpoint.api_key_env is not None:
+            names.add(endpoint.api_key_env)
+    return Redactor(settings.redact, environ, names=names)
 
 
 def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:

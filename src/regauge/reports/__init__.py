@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from regauge.reports._github_actions import (
         failure_annotations,
         gate_annotations,
-        in_github_actions,
         write_job_summary,
     )
     from regauge.reports._junit import junit_properties
@@ -81,9 +80,7 @@ else:
             "_gate_console": "decision_lines gate_progress_line verdict_words",
             "_gate_markdown": "decision_markdown",
             "_git": "git_state",
-            "_github_actions": (
-                "failure_annotations gate_annotations in_github_actions write_job_summary"
-            ),
+            "_github_actions": ("failure_annotations gate_annotations write_job_summary"),
             "_junit": "junit_properties",
             "_markdown": "run_markdown",
             "_rows": "rows_of",
@@ -130,7 +127,6 @@ __all__ = [
     "gate_annotations",
     "gate_progress_line",
     "git_state",
-    "in_github_actions",
     "judge_lines",
     "junit_properties",
     "list_runs",

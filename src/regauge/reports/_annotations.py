@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from regauge.printable import printable
 from regauge.reports._gate_console import headline
+from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,8 +92,8 @@ def _data(text: str) -> str:
     >>> _data("50 % done\n::error::x")
     '50 %25 done%0A::error::x'
     """
-    text = printable(text)
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    text = printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return break_commands(f"_{text}")[1:]  # it is not the beginning of a line
 
 
 def _property(text: str) -> str:

@@ -15,16 +15,11 @@ if TYPE_CHECKING:
     from regauge.reports._decision import DecisionDocument
     from regauge.reports._schema import RunRecord
 
-__all__ = ["failure_annotations", "gate_annotations", "in_github_actions", "write_job_summary"]
+__all__ = ["failure_annotations", "gate_annotations", "write_job_summary"]
 
 # GitHub shows ten errors of a step.
 _ERRORS_MAX = 10
 _MESSAGE_CHARS_MAX = 1000
-
-
-def in_github_actions(environ: Mapping[str, str]) -> bool:
-    """Whether a workflow runs this, so that what is printed marks lines of files."""
-    return environ.get("GITHUB_ACTIONS") == "true"
 
 
 def write_job_summary(

@@ -102,7 +102,7 @@ class RunWriter:
 
     def _clean_row(self, row: dict[str, Any]) -> None:
         """Take secrets out of what models, judges and providers said; the rest is our own."""
-        for name in ("answer", "refusal", "cause"):
+        for name in ("answer", "refusal", "cause", "answered_by", "fingerprint"):
             row[name] = map_texts(row[name], self._redact)
         for verdict in row["verdicts"]:
             for name in ("reason", "expected", "actual", "details"):
@@ -156,28 +156,18 @@ class RunWriter:
             status="interrupted" if interrupted else "finished",
             regauge_version=version("regauge"),
             python_version=platform.python_version(),
-            command=[self._redact(word) for word in command],
+            command=list(command),
             git=git,
             options=dict(options),
             suites=self.tally.suites(),
-            decision=self._clean_decision(decision),
-            suggestions=[
-                type(one).model_validate(map_texts(one.model_dump(mode="json"), self._redact))
-                for one in suggestions
-            ],
+            decision=decision,
+            suggestions=list(suggestions),
         )
+        record = RunRecord.model_validate(map_texts(record.model_dump(mode="json"), self._redact))
         self.directory.mkdir(parents=True, exist_ok=True)
         text = record.model_dump_json(indent=2)
         (self.directory / "run.json").write_text(f"{text}\n", encoding="utf-8")
         return record
-
-    def _clean_decision(self, decision: DecisionDocument | None) -> DecisionDocument | None:
-        """The decision without secrets; answers and prompts are quoted in it."""
-        if decision is None:
-            return None
-        return type(decision).model_validate(
-            map_texts(decision.model_dump(mode="json"), self._redact)
-        )
 
     def export(self, target: Path) -> None:
         """Copy the run to a directory, for CI to keep."""

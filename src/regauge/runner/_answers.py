@@ -12,7 +12,7 @@ from regauge.recordings import (
     Recording,
     RecordingKey,
     RecordingsFile,
-    Redactor,
+    redactor_for,
     utc_now,
 )
 from regauge.runner._opened import Opened
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from regauge.project import Project, RecordMode, Settings
+    from regauge.project import Project, RecordMode
     from regauge.providers import Completion
     from regauge.recordings import Claim
     from regauge.runner._plan import PlannedCase
@@ -93,9 +93,7 @@ class Answers:
         self._project = project
         self._mode = mode
         self._independent = independent
-        self._redactor = Redactor(
-            project.settings.redact, environ, names=_key_variables(project.settings)
-        )
+        self._redactor = redactor_for(project.settings, environ)
         self._run_owner = run_owner
         self._run_started = run_started
         self._files = Opened(
@@ -323,13 +321,3 @@ class Answers:
             if isinstance(store, RecordingError):
                 raise store.with_traceback(None)
             return store
-
-
-def _key_variables(settings: Settings) -> set[str]:
-    """The environment variables that hold keys, by the settings and by default."""
-    names = {"OPENAI_API_KEY"}
-    for endpoint in settings.providers.values():
-        names.update(endpoint.headers_env.values())
-        if endpoint.api_key_env is not None:
-            names.add(endpoint.api_key_env)
-    return names

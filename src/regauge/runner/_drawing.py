@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from regauge.errors import BudgetError
+from regauge.errors import BudgetError, ProviderError
 from regauge.providers import estimate_requests
 from regauge.runner._providers import Providers, price_for
 from regauge.runner._trial import SourcedCompletion
@@ -112,8 +112,11 @@ class Drawing:
                 charge.actual_usd = completion.cost_usd
                 usage = completion.usage
                 charge.actual_tokens = usage.input_tokens + usage.output_tokens
-        except BaseException:
+        except BaseException as error:
             self._answers.release(question)
+            if isinstance(error, ProviderError):
+                # Gateways repeat the key they refuse.
+                error.args = (self._answers.redact(str(error)),)
             raise
         self.paid.add(key)
         # Judges see what a replay will show them, so that both come to the same verdicts.

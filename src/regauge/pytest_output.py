@@ -1,0 +1,73 @@
+"""What a pytest run with evals writes to the log: no secrets, no workflow commands."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import pytest
+
+from regauge.recordings import map_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from regauge.workflow_commands import GuardedOutput
+
+__all__ = ["GuardedLog", "redact_report", "redact_terminal", "terminal_stream"]
+
+
+# What a report holds of the words of others; the rest are names, places and times.
+_WORDS = ("longrepr", "sections", "wasxfail", "user_properties", "regauge_short")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedLog:
+    """A plugin of pytest that breaks workflow commands in the log while it is registered."""
+
+    output: GuardedOutput
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self) -> Generator[None]:
+        """Let plugins that annotate failures write their commands to standard error."""
+        with self.output.errors_pass():
+            yield
+
+
+def redact_terminal(config: pytest.Config, redact: Callable[[str], str]) -> None:
+    """Take secrets out of everything that is written through pytest's terminal."""
+    if not config.pluginmanager.has_plugin("terminalreporter"):
+        return
+    writer = config.get_terminal_writer()
+    write = writer.write
+
+    def write_redacted(msg: str, *, flush: bool = False, **markup: bool) -> None:
+        write(redact(msg), flush=flush, **markup)
+
+    vars(writer)["write"] = write_redacted
+
+
+def redact_report(
+    report: pytest.TestReport, redact: Callable[[str], str], config: pytest.Config
+) -> pytest.TestReport:
+    """Take secrets out of the traceback, the captured output and the words of a report.
+
+    The terminal, JUnit files and other plugins read them there.
+    """
+    whole = config.hook.pytest_report_to_serializable(config=config, report=report)
+    said = {name: whole[name] for name in _WORDS if whole.get(name)}
+    clean = cast("dict[str, Any]", map_texts(said, redact))
+    if clean == map_texts(said, str):
+        return report
+    data = whole | clean
+    redacted: pytest.TestReport = config.hook.pytest_report_from_serializable(
+        config=config, data=data
+    )
+    return redacted
+
+
+def terminal_stream(config: pytest.Config) -> TextIO:
+    """The stream behind pytest's terminal, which takes the workflow commands of regauge."""
+    writer: Any = config.get_terminal_writer()
+    return getattr(writer, "_file", sys.stdout)
