@@ -87,7 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --gate: N more trials for cases that stay undecided",
     )
     group.addoption(
-        "--judge-change-accepted",
+        "--accept-judge-change",
         metavar="REASON",
         help="with --gate: why judges may change, where no prompt does; it stands in the decision",
     )

@@ -172,27 +172,25 @@ def test_a_change_that_is_judged_otherwise_is_not_compared(repo: GateRepo):
     repo.commit("Judge otherwise")
     said = repo.gate(code=2)
     assert "judge 'field_equals(severity)' is gone" in said
-    assert (
-        "fix: if the judges are meant to change: regauge gate main --judge-change-accepted" in said
-    )
+    assert "fix: if the judges are meant to change: regauge gate main --accept-judge-change" in said
     assert "judge 'field_equals(severity)' is gone" in repo.pytest("--gate", "main", code=4)
 
     why = "The field may be written as models like."
-    said = repo.gate("--judge-change-accepted", why, code=0)
+    said = repo.gate("--accept-judge-change", why, code=0)
     assert f"note: the change of judges was accepted: {why}" in said
     assert "is judged otherwise than main was (judge 'field_equals(severity" in said
     assert set(repo.verdicts().values()) == {"unchanged"}
     assert repo.decision()["judge_change_accepted"] == why
-    repo.pytest("--gate", "main", "--judge-change-accepted", why, code=0)
+    repo.pytest("--gate", "main", "--accept-judge-change", why, code=0)
     assert repo.decision()["judge_change_accepted"] == why
-    assert "says nothing" in repo.gate("--judge-change-accepted", " ", code=2)
+    assert "says nothing" in repo.gate("--accept-judge-change", " ", code=2)
 
     repo.settings(None, '[tool.regauge.gate]\non_judge_change = "note"\n')
-    assert "is judged otherwise than main was (judge" in repo.gate(code=0)
-    assert repo.decision()["judge_change_accepted"] == ""
+    assert 'on_judge_change in [tool.regauge.gate]: "refuse" -> "note"' in repo.gate(code=2)
 
+    repo.settings(None)
     repo.release("minor", REWORDED)
-    said = repo.gate("--judge-change-accepted", why, code=2)
+    said = repo.gate("--accept-judge-change", why, code=2)
     assert "fix: merge the change of the judges on its own" in said
 
 
@@ -256,10 +254,10 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     before, after = drifting
     repo = GateRepo(tmp_path, base_url=before)
     repo.regauge("baseline", "update", "--trials", "12")
-    repo.commit("Say how main fares")
+    repo.settings(after)
+    repo.commit("Say how main fares, and ask elsewhere")
     repo.branch("reword")
     repo.release("minor", REWORDED)
-    repo.settings(after)
     said = repo.gate(code=0)
     verdicts = list(repo.verdicts().values())
     assert "regressed" not in verdicts
@@ -269,7 +267,8 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
 
     repo.branch("another-model")
     repo.settings(before, f'[tool.regauge.providers.other]\nbase_url = "{after}"\n')
-    said = repo.gate("--model", "other:clerk-1", code=1)
+    why = "The server moved"
+    said = repo.gate("--model", "other:clerk-1", "--accept-judge-change", why, code=1)
     assert "alert-severity 1.0.0, local:clerk-1 → other:clerk-1: " in said
     assert "The other model breaks it." in said
 

@@ -48,7 +48,7 @@ evals | gate)
     words=("-m" pytest evals "--record=$INPUT_RECORD" "--report=$report")
     if [[ "$INPUT_COMMAND" == gate ]]; then
         words+=("--gate=${base:-origin/main}")
-        [[ -z "$reason" ]] || words+=("--judge-change-accepted=$reason")
+        [[ -z "$reason" ]] || words+=("--accept-judge-change=$reason")
     fi
     if ((${#prompts[@]})); then
         refuse "the input PROMPT is for baseline and refine; evals of all prompts run"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -15,7 +15,7 @@ from regauge.cli._evals.gated import gated
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
-from regauge.gate import policy_of, with_more_trials
+from regauge.gate import PolicyOptions
 from regauge.gate.baselines import load_baseline
 from regauge.project import Project
 from regauge.pytest_gate import GateRequest
@@ -35,7 +35,7 @@ from regauge.workflow_commands import in_github_actions, print_command
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.gate import Baseline, GatePolicy
+    from regauge.gate import Baseline
     from regauge.reports import DecisionDocument, Line, RunRecord
 
 __all__ = ["command"]
@@ -56,25 +56,6 @@ Examples:
 """
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Overrides:
-    """What the command line says of the policy, in place of the project."""
-
-    case_flips: Literal["block", "net", "warn"] | None
-    on_undecided: BlockOrWarn | None
-    on_drifted: BlockOrWarn | None
-    more: int
-
-    def applied(self, policy: GatePolicy) -> GatePolicy:
-        """The policy with what was said."""
-        said: dict[str, Any] = {
-            name: value
-            for name in ("case_flips", "on_undecided", "on_drifted")
-            if (value := getattr(self, name)) is not None
-        }
-        return with_more_trials(replace(policy, **said), self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +116,9 @@ class _Output:
 @click.option("--on-undecided", type=click.Choice(["block", "warn"]), help="Undecided cases.")
 @click.option("--on-drifted", type=click.Choice(["block", "warn"]), help="Drifted cases.")
 @click.option(
-    "--judge-change-accepted",
+    "--accept-judge-change",
     metavar="REASON",
-    help="Why judges may change, where no prompt does; it stands in the decision.",
+    help="Accept changed judges or a lowered bar; the report shows REASON.",
 )
 @click.option("--from", "run", metavar="RUN", help="Decide again from a run; ask nobody.")
 @click.option(
@@ -170,7 +151,7 @@ def command(
     on_undecided: BlockOrWarn | None,
     on_drifted: BlockOrWarn | None,
     more: int,
-    judge_change_accepted: str | None,
+    accept_judge_change: str | None,
     suggest: bool,
     as_json: bool,
     markdown: Path | None,
@@ -186,22 +167,22 @@ def command(
     """
     project = Project.find()
     _check_directory(markdown)
-    overrides = _Overrides(
+    policy = PolicyOptions(
         case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted, more=more
     )
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:
-        options.update(judge_change_accepted=judge_change_accepted, suggest=suggest or None)
+        options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)
         _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
-        decided = _again(project, run, overrides, stored)
+        decided = _again(project, run, policy, stored)
     else:
         meter = Meter()
         request = GateRequest(
             ref=ref or project.settings.gate.ref,
-            policy=overrides.applied(policy_of(project.settings.gate)),
+            options=policy,
             baseline=stored,
-            judge_change_accepted=_reason(judge_change_accepted),
+            accept_judge_change=_reason(accept_judge_change),
             narrowed=bool(prompts),
             dry_run=dry_run,
             again=_words(sys.argv[1:]),
@@ -233,7 +214,7 @@ def _suggested(record: RunRecord) -> list[Line]:
 
 
 def _again(
-    project: Project, run: str, overrides: _Overrides, baseline: Baseline | None
+    project: Project, run: str, options: PolicyOptions, baseline: Baseline | None
 ) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]]:
     directory = find_run(project, run)
     record = read_record(directory)
@@ -242,10 +223,12 @@ def _again(
             f"run {record.id} did not gate, so there is nothing to decide again\n"
             "  fix: name a run of `regauge gate` or `pytest evals --gate`; `regauge runs` lists all"
         )
+    before = policy_of_decision(record.decision)
     document = decide_again(
         record.decision,
         read_rows(directory),
-        overrides.applied(policy_of_decision(record.decision)),
+        options.applied(before),
+        loosened=options.loosened(before),
         baseline=baseline,
         again=" ".join(_words(sys.argv[1:])),
     )
@@ -273,9 +256,7 @@ def _reason(given: str | None) -> str:
     """What an author says, on one line."""
     said = " ".join((given or "").split())
     if given is not None and not said:
-        raise UsageError(
-            "--judge-change-accepted says nothing\n  fix: say why the judges may change"
-        )
+        raise UsageError("--accept-judge-change says nothing\n  fix: say why the judges may change")
     return said
 
 

@@ -38,7 +38,7 @@ from regauge.gate._record import (
 )
 from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress
-from regauge.gate._settings import policy_of, with_more_trials
+from regauge.gate._settings import PolicyOptions, policy_of, with_more_trials
 from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._suite_messages import critical_note, reason_message, suite_message
 from regauge.gate._types import (
@@ -93,6 +93,7 @@ __all__ = [
     "MessageContext",
     "Needed",
     "OperatingLine",
+    "PolicyOptions",
     "Rate",
     "Reason",
     "ReplayEvidence",

@@ -10,7 +10,16 @@ from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
 from regauge.gate._numbers import check_trials
 from regauge.gate._run import GateRun
-from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base, lost_cases
+from regauge.gate.base import (
+    check_locks,
+    compare_with_base,
+    coverage_of,
+    edited_notes,
+    find_base,
+    lost_cases,
+    moved_files,
+    moved_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from regauge.gate._compared import Compared
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
-    from regauge.gate.base import BaseCommit, RuleBreach
+    from regauge.gate.base import BaseCommit, MovedBar, RuleBreach
     from regauge.gate.baselines import Baseline
     from regauge.runner import EvalSession, PlannedCase
 
@@ -37,6 +46,7 @@ class Comparison:
         uncovered: What main measures and no eval does any more; each rejects the change.
         locks: What `prompts.lock` lost against the base version; each rejects the change.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
+        moved_bars: Parts of the bar that the change lowers; the base's decide.
     """
 
     at: BaseCommit
@@ -45,6 +55,7 @@ class Comparison:
     uncovered: Sequence[RuleBreach] = ()
     locks: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
+    moved_bars: Sequence[str] = ()
 
     @property
     def errors(self) -> list[Fault]:
@@ -60,7 +71,7 @@ def compare(
     ref: str,
     *,
     baseline: Baseline | None = None,
-    judge_change_accepted: str = "",
+    accept_judge_change: str = "",
     narrowed: bool = False,
 ) -> Comparison:
     """Work out what of the planned cases changed since the base version.
@@ -69,7 +80,7 @@ def compare(
         session: Once it is planned.
         ref: A branch, tag or commit.
         baseline: Taken in place of the one that is committed, for its prompt.
-        judge_change_accepted: Why judges may change, where no prompt does.
+        accept_judge_change: Why judges may change where no prompt does, or the bar may be lowered.
         narrowed: Whether only some of the evals were asked for.
 
     Raises:
@@ -101,17 +112,28 @@ def compare(
             suite_names([group[0].suite for group in groups]), groups, strict=True
         )
     ]
+    prompt_changed = any(case.state == "changed" for one in suites for case in one.base.cases)
+    noted = bool(accept_judge_change) or at.settings.gate.on_judge_change == "note"
     refusals = [refusal for one in suites for refusal in one.base.refusals]
-    noted = judge_change_accepted or session.project.settings.gate.on_judge_change == "note"
     refused = [one.message for one in refusals if one.prompt_changed or not noted]
+    bars = [
+        *moved_settings(at.settings, session.project.settings),
+        *(bar for one in suites for bar in one.base.bars),
+        *moved_files(at, prompt_changed=prompt_changed),
+    ]
+    if bars and not accept_judge_change and (prompt_changed or not noted):
+        refused.append(_refused_bars(bars, at))
     if refused:
         raise UsageError("\n".join(dict.fromkeys(refused)))
     coverage = coverage_of(at, [one.suite for one in suites], narrowed=narrowed)
     lost = [lost_cases(at, one.suite, one.planned, narrowed=narrowed) for one in suites]
     notes = [*_notes(at, suites), *coverage.notes]
-    if judge_change_accepted and refusals:
-        notes.append(f"the change of judges was accepted: {judge_change_accepted}")
-    elif judge_change_accepted:
+    notes += [f"lowered, and compared by the base's: {bar}" for bar in bars]
+    if prompt_changed:
+        notes += edited_notes(at)
+    if accept_judge_change and (refusals or bars):
+        notes.append(f"the change of judges was accepted: {accept_judge_change}")
+    elif accept_judge_change:
         notes.append("no judge was found to have changed, so there was nothing of it to accept")
     return Comparison(
         at=at,
@@ -119,7 +141,8 @@ def compare(
         notes=tuple(notes),
         uncovered=[*coverage.breaches, *(one for one in lost if one is not None)],
         locks=check_locks(at),
-        judge_change_accepted=judge_change_accepted if refusals else "",
+        judge_change_accepted=accept_judge_change if refusals or bars else "",
+        moved_bars=tuple(map(str, bars)),
     )
 
 
@@ -161,6 +184,7 @@ def decide(
         locks=comparison.locks,
         uncovered=comparison.uncovered,
         judge_change_accepted=comparison.judge_change_accepted,
+        moved_bars=comparison.moved_bars,
         notes=comparison.notes,
     )
 
@@ -168,6 +192,15 @@ def decide(
 def _removed(one: Compared) -> bool:
     """Whether a case of main is gone, and the changelog does not accept that."""
     return one.case.state == "removed" and not one.case.accepted
+
+
+def _refused_bars(bars: Sequence[MovedBar], at: BaseCommit) -> str:
+    listed = "".join(f"\n  {bar}" for bar in bars)
+    return (
+        f"the change lowers the bar it is measured by, so nothing is compared{listed}\n"
+        "  fix: merge this part on its own, or accept it: regauge gate"
+        f" {at.ref} --accept-judge-change 'WHY', or the label `judge-change-accepted` on GitHub"
+    )
 
 
 def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:

@@ -40,6 +40,7 @@ class Decided:
         locks: What `prompts.lock` lost against the base version.
         uncovered: What main measures and no eval does any more.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
+        moved_bars: Parts of the bar that the change lowers; the base's decided.
         notes: What a reader should know.
     """
 
@@ -52,6 +53,7 @@ class Decided:
     locks: Sequence[RuleBreach] = ()
     uncovered: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
+    moved_bars: Sequence[str] = ()
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
 
     @property

@@ -26,7 +26,6 @@ class MessageContext:
         stored: Whether main's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
         across_models: Whether two models are compared, and not only two prompts.
-        redefined: Whether main has this case with other inputs or another expectation.
     """
 
     cells: int
@@ -34,7 +33,6 @@ class MessageContext:
     stored: bool = True
     unmeasured: str = ""
     across_models: bool = False
-    redefined: bool = False
 
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
@@ -84,13 +82,9 @@ def _known_failing(report: CaseReport, context: MessageContext) -> str:
 
 
 def _new_case(report: CaseReport, context: MessageContext) -> str:
+    del context
     bar = f" (bar: {report.bar})" if report.bar is not None else ""
-    why_new = (
-        "its inputs or its expectation are not main's, so main's trials of it do not count"
-        if context.redefined
-        else "no history"
-    )
-    passed = f"{why_new}; passed {report.candidate}{bar}."
+    passed = f"no history; passed {report.candidate}{bar}."
     if not report.blocks:
         return passed
     failed = ", ".join(

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import UsageError
 from regauge.gate._policy import GatePolicy
 from regauge.stats import CasePolicy, SuitePolicy
 
 if TYPE_CHECKING:
+    from regauge.gate._policy import BlockOrWarn, CaseFlips
     from regauge.project import GateSettings
 
-__all__ = ["policy_of", "with_more_trials"]
+__all__ = ["PolicyOptions", "policy_of", "with_more_trials"]
+
+_LOOSER = ("block", "net", "warn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """Options of a command that replace settings of the base; None keeps the setting.
+
+    Attributes:
+        more: Trials that a suspect may have beyond the last look.
+    """
+
+    case_flips: CaseFlips | None = None
+    on_undecided: BlockOrWarn | None = None
+    on_drifted: BlockOrWarn | None = None
+    more: int = 0
+
+    def applied(self, policy: GatePolicy) -> GatePolicy:
+        """The policy with these options."""
+        return with_more_trials(replace(policy, **self._given()), self.more)
+
+    def loosened(self, policy: GatePolicy) -> tuple[str, ...]:
+        """The options that are looser than the policy, as they are typed.
+
+        >>> PolicyOptions(on_drifted="warn", on_undecided="warn").loosened(GatePolicy())
+        ('--on-undecided warn',)
+        """
+        return tuple(
+            f"--{name.replace('_', '-')} {value}"
+            for name, value in self._given().items()
+            if _LOOSER.index(value) > _LOOSER.index(getattr(policy, name))
+        )
+
+    def _given(self) -> dict[str, Any]:
+        names = ("case_flips", "on_undecided", "on_drifted")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 def policy_of(settings: GateSettings) -> GatePolicy:

@@ -83,7 +83,6 @@ class GateCase:
             alone.
         strict: Whether one failure of a critical case is enough.
         accepted: Why this case may change its verdict, or may be removed; empty when it may not.
-        redefined: Whether main has a case of this id with other inputs or another expectation.
         broke_before: In how many of the last versions of main its changelog accepts that the case
             broke.
     """
@@ -96,7 +95,6 @@ class GateCase:
     tier: CaseTier = "required"
     strict: bool = False
     accepted: str = ""
-    redefined: bool = False
     broke_before: int = 0
 
     def __post_init__(self) -> None:

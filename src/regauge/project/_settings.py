@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from regauge.criteria import CRITERIA, Criterion
 from regauge.project._urls import has_credentials, shown_url
@@ -137,7 +146,7 @@ class GateSettings(_Table):
         on_drifted: The same, when the model or a judge changed and not the prompt.
         on_new: What a new case does that misses its bar: `block` rejects, `warn` only says so.
         on_judge_change: What a change does that judges otherwise than main and changes no prompt:
-            `refuse` exits with 2 unless somebody accepts it (`--judge-change-accepted`), `note`
+            `refuse` exits with 2 unless somebody accepts it (`--accept-judge-change`), `note`
             only says so. A change of both is refused always.
         first_draws: Trials of every case in the first wave.
         history: Trials of main that a case's history holds when it is complete.
@@ -268,6 +277,22 @@ class Settings(_Table):
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
     refine: RefineSettings = Field(default_factory=RefineSettings)
+
+    @classmethod
+    def of_other_version(cls, table: object) -> Self:
+        """The settings of another version of the project; what is invalid has its default."""
+        kept = deepcopy(cast("dict[str, Any]", table)) if isinstance(table, dict) else {}
+        while True:
+            try:
+                return cls.model_validate(kept)
+            except ValidationError as error:
+                for item in error.errors():
+                    first, *rest = item["loc"]
+                    inner = kept.get(str(first))
+                    if rest and isinstance(inner, dict):
+                        cast("dict[int | str, Any]", inner).pop(rest[0], None)
+                    else:
+                        kept.pop(str(first), None)
 
 
 SETTING_NAMES = sorted(

@@ -11,11 +11,11 @@ import pytest
 from regauge.errors import RegaugeError
 from regauge.gate import (
     EVALS_COPIES,
+    PolicyOptions,
     compare,
     decide,
     operating_line_of,
     policy_of,
-    with_more_trials,
 )
 from regauge.printable import printable
 from regauge.pytest_gate._again import go_on
@@ -32,7 +32,7 @@ from regauge.runner import EvalResult
 from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.gate import Decided, GateProgress
     from regauge.reports import CaseDocument, DecisionDocument, Line, RunWriter
@@ -75,16 +75,12 @@ class PytestGate:
     ) -> None:
         self._config = config
         self._session = session
-        self._request = request = config.stash.get(request_key, None) or GateRequest(
+        self._request = config.stash.get(request_key, None) or GateRequest(
             ref=str(config.getoption("--gate")),
-            more=config.getoption("--gate-more") or 0,
-            judge_change_accepted=" ".join(
-                (config.getoption("--judge-change-accepted") or "").split()
-            ),
+            options=PolicyOptions(more=config.getoption("--gate-more") or 0),
+            accept_judge_change=" ".join((config.getoption("--accept-judge-change") or "").split()),
         )
         self._writer = writer
-        policy = request.policy or policy_of(session.project.settings.gate)
-        self._policy = with_more_trials(policy, request.more)
         self._cases: dict[int, CaseDocument] = {}
         self._results: dict[int, GatedResult] = {}
         self.document: DecisionDocument | None = None
@@ -107,18 +103,21 @@ class PytestGate:
                 self._session,
                 self._request.ref,
                 baseline=self._request.baseline,
-                judge_change_accepted=self._request.judge_change_accepted,
+                accept_judge_change=self._request.accept_judge_change,
                 narrowed=self._request.narrowed or _narrowed(self._config),
             )
+            # The base's, or a change would set its own.
+            base = policy_of(comparison.at.settings.gate)
+            policy = self._request.options.applied(base)
             if self._request.dry_run:
                 self._config.hook.pytest_regauge_compared(
-                    config=self._config, comparison=comparison, policy=self._policy
+                    config=self._config, comparison=comparison, policy=policy
                 )
                 return
             decided = decide(
                 self._session,
                 comparison,
-                self._policy,
+                policy,
                 waiting=self._waiting(self._request.say or say),
                 # A refinement begins with the trials that failed.
                 copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
@@ -130,7 +129,9 @@ class PytestGate:
         except KeyboardInterrupt:
             self.cut_off = True
             raise
-        self.document = self._documented(decided, nodes)
+        self.document = self._documented(
+            decided, nodes, loosened=self._request.options.loosened(base)
+        )
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
 
@@ -190,7 +191,9 @@ class PytestGate:
             return True
         return self.document is not None and self.document.decision == "accept"
 
-    def _documented(self, decided: Decided, nodes: Mapping[int, str]) -> DecisionDocument:
+    def _documented(
+        self, decided: Decided, nodes: Mapping[int, str], *, loosened: Sequence[str]
+    ) -> DecisionDocument:
         line = operating_line_of(decided.outcome)
         again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
         document = decision_document(
@@ -199,6 +202,7 @@ class PytestGate:
             again=shlex.join(again),
             go_on=shlex.join(go_on(decided, again, self._session)),
             operating_line=str(line) if line is not None else "",
+            loosened=loosened,
         )
         # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
         redact = self._session.answers.redact

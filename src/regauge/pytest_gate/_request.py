@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
+from regauge.gate import PolicyOptions
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.gate import Baseline, GatePolicy
+    from regauge.gate import Baseline
 
 __all__ = ["GateRequest", "request_key"]
 
@@ -21,10 +23,9 @@ class GateRequest:
 
     Attributes:
         ref: What to compare with.
-        policy: What to hold the change to; None is what the project says.
+        options: What replaces the base's policy.
         baseline: Taken in place of the one that is committed.
-        more: Trials that a suspect may have beyond the last look.
-        judge_change_accepted: Why judges may change, where no prompt does.
+        accept_judge_change: Why judges may change, where no prompt does.
         narrowed: Whether only some of the evals were asked for, beside what pytest was told.
         dry_run: Whether to stop before anything is drawn.
         again: The words of the command that decides again.
@@ -32,10 +33,9 @@ class GateRequest:
     """
 
     ref: str
-    policy: GatePolicy | None = None
+    options: PolicyOptions = field(default_factory=PolicyOptions)
     baseline: Baseline | None = None
-    more: int = 0
-    judge_change_accepted: str = ""
+    accept_judge_change: str = ""
     narrowed: bool = False
     dry_run: bool = False
     again: Sequence[str] = ()

@@ -257,6 +257,9 @@ class DecisionDocument(_Document):
         notes: What a reader should know of how the comparison was made.
         judge_change_accepted: Why judges may differ from main's, as the command said; empty where
             none does.
+        moved_bars: Parts of the bar that the change lowers, such as the tier of a case; the base's
+            decided.
+        loosened: Options of the command that are looser than the base's policy.
         operating_line: How often this gate is wrong, from this suite's own history.
         again: The command that decides again.
         go_on: The command that draws what is missing; empty when nothing is.
@@ -275,6 +278,8 @@ class DecisionDocument(_Document):
     not_run: int = 0
     notes: list[str] = []
     judge_change_accepted: str = ""
+    moved_bars: list[str] = []
+    loosened: list[str] = []
     prompts: list[PromptDocument]
     cases: list[CaseDocument]
     calls: CallsDocument

@@ -79,6 +79,8 @@ def headline(document: DecisionDocument) -> str:
         named += f" ({document.base_commit[:_SHORT_HASH]})"
     counts = _counts(_summed(document), only={"regressed", "improved", "undecided", "unmeasured"})
     text = f"{named}: {counts}" if counts else named
+    if document.loosened:
+        text += f" (with {', '.join(document.loosened)})"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 

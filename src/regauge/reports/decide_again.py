@@ -43,6 +43,7 @@ def decide_again(
     rows: Iterable[dict[str, Any]],
     policy: GatePolicy,
     *,
+    loosened: Sequence[str] = (),
     baseline: Baseline | None = None,
     again: str = "",
 ) -> DecisionDocument:
@@ -52,6 +53,7 @@ def decide_again(
         document: What the run came to.
         rows: Its trials.
         policy: What to hold the change to now.
+        loosened: Options that are looser than the policy of the run.
         baseline: Main's histories, in place of those the run knew.
         again: The command that decides so again.
 
@@ -88,6 +90,7 @@ def decide_again(
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
             "operating_line": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
+            "loosened": [*document.loosened, *loosened],
             "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
             "again": again or document.again,
             "go_on": document.go_on if decision in {"unmeasured", "undecided"} else "",
@@ -160,7 +163,6 @@ def _cases(
             stored=case.history is not None and case.history.whole.trials > 0,
             unmeasured=causes[0].splitlines()[0] if causes else "",
             across_models=models[case.prompt],
-            redefined=case.redefined,
             node=before[case.key].node,
             at=before[case.key].at,
             answers=answers,

@@ -61,6 +61,7 @@ def decision_document(
     again: str,
     go_on: str,
     operating_line: str = "",
+    loosened: Sequence[str] = (),
 ) -> DecisionDocument:
     """The document of a decision.
 
@@ -70,6 +71,7 @@ def decision_document(
         again: The command that decides again.
         go_on: The command that draws what is missing; empty when nothing is.
         operating_line: How often this gate is wrong.
+        loosened: Options of the command that are looser than the base's policy.
     """
     outcome = decided.outcome
     prompts = [prompt_document(decided, one) for one in decided.suites]
@@ -83,6 +85,8 @@ def decision_document(
         not_run=decided.not_run,
         notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
         judge_change_accepted=decided.judge_change_accepted,
+        moved_bars=[*decided.moved_bars],
+        loosened=[*loosened],
         prompts=prompts,
         cases=[
             _case(decided, compared, report, nodes)
@@ -131,7 +135,6 @@ def case_document(
     stored: bool,
     unmeasured: str,
     across_models: bool,
-    redefined: bool,
     node: str,
     at: str,
     answers: Callable[[Arm, str], Iterator[AnswerDocument]],
@@ -144,7 +147,6 @@ def case_document(
         stored: Whether main's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
         across_models: Whether the arms have models of their own.
-        redefined: Whether main has this case with other inputs or another expectation.
         node: The pytest item.
         at: Where the case stands.
         answers: The answers of an arm, with what one check, or any, says of them.
@@ -155,7 +157,6 @@ def case_document(
         stored=stored,
         unmeasured=unmeasured,
         across_models=across_models,
-        redefined=redefined,
     )
     passing, failing = _evidence(report, answers)
     return CaseDocument(
@@ -217,7 +218,6 @@ def _case(
         stored=kept is not None and kept.whole.trials > 0,
         unmeasured=cause_of_case(decided, *compared.case.key),
         across_models=_across_models(compared),
-        redefined=compared.case.redefined,
         node=nodes.get(id(compared.candidate), ""),
         at=compared.candidate.case.at if compared.candidate is not None else "",
         answers=answers,

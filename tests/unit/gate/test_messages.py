@@ -158,14 +158,6 @@ def test_a_case_is_told_in_counts(found: CaseReport, words: str):
     assert case_message(found, context) == f"refund-policy/late-return: {words}"
 
 
-def test_a_case_that_asks_for_something_else_than_on_main_is_not_called_unknown():
-    found = report("new", count(3, 3), state="new", bar=count(3, 3))
-    assert case_message(found, MessageContext(cells=1, cap=24, redefined=True)) == (
-        "refund-policy/late-return: its inputs or its expectation are not main's, so main's trials"
-        " of it do not count; passed 3 of 3 (bar: 3 of 3)."
-    )
-
-
 def test_main_that_was_drawn_beside_the_candidate_is_not_called_history():
     found = report("regressed", count(0, 6), count(3, 3), count(3, 3))
     said = case_message(found, MessageContext(cells=20, cap=24, stored=False))

@@ -1,16 +1,19 @@
 """A suite beside its base version: what a change touched, and what speaks against comparing it.
 
 `_base.py` brings it together. What is read from git is in `_commit.py`, what baselines know of main
-in `_known.py`, and what becomes of every case in `_cases.py`. `_refusal.py` says why nothing may be
-compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
+in `_known.py`, and what becomes of every case in `_cases.py`. `_bar.py` finds what a change lowers
+of its own bar, and `_edited.py` names other files that it edits. `_refusal.py` says why nothing may
+be compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
 acknowledges, and `_coverage.py` which evals of main are missing.
 """
 
 from __future__ import annotations
 
+from regauge.gate.base._bar import MovedBar, moved_files, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
 from regauge.gate.base._commit import BaseCommit, find_base
 from regauge.gate.base._coverage import Coverage, coverage_of, lost_cases
+from regauge.gate.base._edited import edited_notes
 from regauge.gate.base._refusal import Refusal
 from regauge.gate.base._version_rules import RuleBreach
 
@@ -18,11 +21,15 @@ __all__ = [
     "Base",
     "BaseCommit",
     "Coverage",
+    "MovedBar",
     "Refusal",
     "RuleBreach",
     "check_locks",
     "compare_with_base",
     "coverage_of",
+    "edited_notes",
     "find_base",
     "lost_cases",
+    "moved_files",
+    "moved_settings",
 ]

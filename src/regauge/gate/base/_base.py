@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regauge.gate.base._bar import MovedBar, moved_tiers
 from regauge.gate.base._cases import gate_cases, states_of
 from regauge.gate.base._changes import acknowledged
 from regauge.gate.base._known import Known, committed_baselines, known_of, readable
@@ -48,6 +49,7 @@ class Base:
         history: What the baseline knows of main; None where it knows nothing under this key.
         refusals: Why nothing may be compared; empty when it may.
         breaches: Version rules that the change breaks, each of which rejects it.
+        bars: Parts of the bar that the change lowers for this suite.
         faults: Acknowledgements in the changelog that are about no case, each of which rejects.
         notes: What a reader should know, each one sentence.
     """
@@ -59,6 +61,7 @@ class Base:
     history: StoredHistory | None = None
     refusals: tuple[Refusal, ...] = ()
     breaches: tuple[RuleBreach, ...] = ()
+    bars: tuple[MovedBar, ...] = ()
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -150,6 +153,7 @@ def compare_with_base(
         history=history,
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
+        bars=tuple(moved_tiers(suite.dataset, before)),
         faults=said.faults,
         notes=(
             *unreadable,
@@ -213,7 +217,7 @@ def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Data
 def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
     """Who answers for main: what its own files say, unless the eval or an option says another."""
     own = suite.prompt.model or at.project.settings.model
-    its = prompt.model or at.model()
+    its = prompt.model or at.settings.model
     follows = own is not None and parse_model_id(own) == suite.model
     if its is not None and (follows or across_models):
         return parse_model_id(its)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import RegaugeError
 from regauge.gate._types import GateCase
-from regauge.gate.base._changes import case_state, redefined
+from regauge.gate.base._changes import case_state
 from regauge.gate.base._refusal import proven_tier
 
 if TYPE_CHECKING:
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate._types import CaseState
+    from regauge.gate._types import CaseState, CaseTier
     from regauge.gate.base._changes import Acknowledged
     from regauge.gate.baselines import StoredHistory
     from regauge.runner import Suite
@@ -35,6 +35,12 @@ def _request(suite: Suite, case: GoldenCase) -> str | None:
         return suite.request(case, 0).digest
     except RegaugeError:
         return None
+
+
+def _tier_on_base(case: GoldenCase, before: Dataset | None) -> CaseTier:
+    """The tier that a change is held to: a change cannot lower its own bar."""
+    then = before.get(case.id) if before is not None else None
+    return case.tier if then is None else then.tier
 
 
 def gate_cases(
@@ -64,9 +70,8 @@ def gate_cases(
             if history is not None and states[case.id] != "new"
             else None,
             state=states[case.id],
-            tier=proven_tier(case, history),
+            tier=proven_tier(case, history, tier=_tier_on_base(case, before)),
             accepted=said.accepted.get(case.id, ""),
-            redefined=redefined(case, before),
             broke_before=said.broke_before.get(case.id, 0),
         )
         for case in suite.dataset

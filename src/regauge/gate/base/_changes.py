@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import CaseState
     from regauge.prompts import Prompt
 
-__all__ = ["Acknowledged", "acknowledged", "case_state", "redefined"]
+__all__ = ["Acknowledged", "acknowledged", "case_state"]
 
 _VERSIONS_LOOKED_AT = 10
 
@@ -95,16 +95,9 @@ def case_state(
     """
     if base_request is None:
         return "new"
-    # Other inputs or another expectation make it another case: it is judged by its own bar.
-    if before is not None and (case.id not in before or redefined(case, before)):
+    if before is not None and case.id not in before:
         return "new"
     return "unchanged" if request == base_request else "changed"
-
-
-def redefined(case: GoldenCase, before: Dataset | None) -> bool:
-    """Whether the base version has a case of the same id with other inputs or expectations."""
-    then = before.get(case.id) if before is not None else None
-    return then is not None and then.digest != case.digest
 
 
 def _said(base: Prompt) -> frozenset[tuple[str, str, str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import tempfile
 import tomllib
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
 from regauge.errors import GitError, PromptError
+from regauge.project import Settings
 from regauge.prompts import (
     LOCK_NAME,
     PromptLock,
@@ -113,16 +115,17 @@ class BaseCommit:
             fixtures.mkdir(parents=True, exist_ok=True)
             return load_dataset(path, fixtures_dir=fixtures)
 
-    def model(self) -> str | None:
-        """The model of prompts that name none, as the base version's pyproject.toml says."""
+    @cached_property
+    def settings(self) -> Settings:
+        """`[tool.regauge]` of the base version; what cannot be read there has its default."""
         data = self.read(self.project.pyproject)
         try:
             document: dict[str, Any] = tomllib.loads((data or b"").decode("utf-8", "replace"))
         except tomllib.TOMLDecodeError:
-            return None
-        table = cast("dict[str, Any]", document.get("tool", {})).get("regauge", {})
-        model = cast("dict[str, Any]", table).get("model")
-        return model if isinstance(model, str) else None
+            return Settings()
+        tool = document.get("tool")
+        table = cast("dict[str, Any]", tool).get("regauge") if isinstance(tool, dict) else None
+        return Settings.of_other_version(table)
 
     def deleted_prompts(self) -> tuple[str, ...]:
         """The names of prompts that the base version has and that are gone, renamed ones aside."""

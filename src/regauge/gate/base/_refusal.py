@@ -124,7 +124,7 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
     if prompt_changed:
         return f"merge the change of the judges on its own, run {update}, then compare the prompt"
     return (
-        f"if the judges are meant to change: regauge gate {at.ref} --judge-change-accepted 'WHY',"
+        f"if the judges are meant to change: regauge gate {at.ref} --accept-judge-change 'WHY',"
         f' or on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
     )
 
@@ -228,19 +228,19 @@ def notes_of(
     if other:
         many = f"{len(other)} cases have" if len(other) > 1 else "1 case has"
         notes.append(
-            f"{many} other inputs or expectations than in {at.ref} and must pass as new:"
-            f" {_few(other)}"
+            f"{many} other inputs or expectations than on the base; base and candidate are compared"
+            f" on the new ones: {_few(other)}"
         )
     return notes
 
 
-def proven_tier(case: GoldenCase, history: StoredHistory | None) -> CaseTier:
+def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
     """The tier a case is held to: a critical one is required until main has proven it.
 
     A case that main itself fails now and then would block changes that did nothing.
     """
-    if case.tier != "critical":
-        return case.tier
+    if tier != "critical":
+        return tier
     known = history.history(case.id, case.digest) if history is not None else None
     proven = known is not None and not known.whole.failed and known.whole.trials >= CRITICAL_TRIALS
     return "critical" if proven else "required"
@@ -252,7 +252,10 @@ def critical_notes(
     """Which critical cases main has not passed often enough to be held to that."""
     unproven: list[str] = []
     for case in suite.dataset:
-        if proven_tier(case, history) == case.tier or states[case.id] == "unchanged":
+        if (
+            proven_tier(case, history, tier=case.tier) == case.tier
+            or states[case.id] == "unchanged"
+        ):
             continue
         known = history.history(case.id, case.digest) if history is not None else None
         passed = known.whole if known is not None else "none"

@@ -299,10 +299,13 @@ def test_new_changed_and_removed_cases_are_told_apart(repo: Repo):
         ]
     )
     base = repo.base()
-    assert states(base) == {"ann": "new", "cy": "new", "bob": "removed"}
+    assert states(base) == {"ann": "unchanged", "cy": "new", "bob": "removed"}
     assert [case.accepted for case in base.cases if case.case == "bob"] == [""]
     assert base.notes == (
-        "1 case has other inputs or expectations than in main and must pass as new: ann",
+        (
+            "1 case has other inputs or expectations than on the base; base and candidate are"
+            " compared on the new ones: ann"
+        ),
     )
 
 
@@ -591,7 +594,7 @@ def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):
     repo.write("evals/judging.py", "LIMIT = 40\n")
     refusals = repo.base(suite=repo.suite(judges=(contains("Hello"),))).refusals
     assert [refusal.prompt_changed for refusal in refusals] == [False]
-    assert "regauge gate main --judge-change-accepted 'WHY'" in refusals[0].message
+    assert "regauge gate main --accept-judge-change 'WHY'" in refusals[0].message
 
 
 def test_another_version_of_main_tells_its_judges_where_the_newest_has_no_baseline(repo: Repo):

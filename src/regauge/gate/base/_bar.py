@@ -1,0 +1,157 @@
+"""The bar of a change: what decides a gate and must come from the base, and what a change moves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from regauge.datasets import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from regauge.datasets import Dataset
+    from regauge.gate.base._commit import BaseCommit
+    from regauge.project import Settings
+
+__all__ = ["MovedBar", "moved_files", "moved_settings", "moved_tiers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedBar:
+    """One part of the bar that a change lowers.
+
+    Attributes:
+        part: Such as `on_broken in [tool.regauge.gate]`.
+        base: Its value on the base; empty for a file.
+        head: Its value now; empty for a file.
+    """
+
+    part: str
+    base: str = ""
+    head: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.base} -> {self.head}" if self.base else f"{self.part} changed"
+
+
+_TIERS: Final = get_args(Tier)
+# Values of a setting, the strictest first.
+_RANKED: Final[Mapping[str, tuple[str, ...]]] = {
+    "gate.on_broken": ("block", "net", "warn"),
+    "gate.on_undecided": ("block", "warn"),
+    "gate.on_drifted": ("block", "warn"),
+    "gate.on_new": ("block", "warn"),
+    "gate.on_anchor_loss": ("block", "warn"),
+    "gate.on_judge_change": ("refuse", "note"),
+}
+# Numbers that are stricter the larger they are, or the smaller.
+_LARGER: Final = frozenset(
+    {
+        "gate.alpha_case",
+        "gate.alpha_suite",
+        "gate.baseline_trials",
+        "gate.first_draws",
+        "gate.new_case_trials",
+        "gate.new_case_passes",
+        "calibration.floor",
+        "calibration.min_labels",
+    }
+)
+_SMALLER: Final = frozenset({"gate.min_effect", "gate.accepted_max"})
+_DATA: Final = frozenset({".json", ".jsonl"})
+# What decides which model gives the evidence.
+_ENDPOINT: Final = ("api", "base_url", "api_key_env", "headers_env", "vary_seed")
+
+
+def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
+    """The settings that decide and are looser than on the base.
+
+    A setting with neither a rank nor a direction, such as `ref`, is moved by any change. Settings
+    of a provider that the base does not have move nothing.
+    """
+    mine, its = head.model_dump(mode="json"), base.model_dump(mode="json")
+    for table in ("gate", "calibration"):
+        for name, before in its[table].items():
+            if _is_looser(f"{table}.{name}", before, mine[table][name]):
+                yield _setting(f"{name} in [tool.regauge.{table}]", before, mine[table][name])
+    if mine["record"] == "none" != its["record"]:
+        yield _setting("record in [tool.regauge]", its["record"], "none")
+    for provider, endpoint in its["providers"].items():
+        table = f"[tool.regauge.providers.{provider}]"
+        now: Mapping[str, Any] | None = mine["providers"].get(provider)
+        if now is None:
+            yield MovedBar(part=table, base="set", head="not set")
+            continue
+        for name in _ENDPOINT:
+            if now[name] != endpoint[name]:
+                yield _setting(f"{name} in {table}", endpoint[name], now[name])
+
+
+def _setting(part: str, before: object, now: object) -> MovedBar:
+    return MovedBar(part=part, base=_shown(before), head=_shown(now))
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else json.dumps(value)
+
+
+def _is_looser(name: str, before: Any, now: Any) -> bool:
+    if before == now:
+        return False
+    if (ranks := _RANKED.get(name)) is not None:
+        return ranks.index(now) > ranks.index(before)
+    if isinstance(before, str) or isinstance(now, str):
+        return True
+    if name in _LARGER:
+        return bool(now < before)
+    if name in _SMALLER:
+        # Without a limit anything is accepted.
+        return before is not None and (now is None or now > before)
+    return True
+
+
+def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The cases whose tier is lower than on the base.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is not None and _TIERS.index(case.tier) > _TIERS.index(then.tier):
+            yield MovedBar(part=f"tier of {case.id}", base=then.tier, head=case.tier)
+
+
+def moved_files(at: BaseCommit, *, prompt_changed: bool) -> Iterator[MovedBar]:
+    """Files that decide and differ from the base: labels, calibrations, and baselines.
+
+    Labels that were only added move nothing, nor do files that the base does not have. A baseline
+    moves the bar next to a changed prompt alone: without one, nothing is compared with it.
+    """
+    project = at.project
+    for directory, counts in (
+        (project.labels_dir, True),
+        (project.fixtures_dir / "baselines", prompt_changed),
+    ):
+        inside = at.repository.inside(directory)
+        for name in sorted(at.changed):
+            path = at.repository.top / name
+            if not counts or not name.startswith(f"{inside}/") or path.suffix not in _DATA:
+                continue
+            base = at.repository.read(at.commit, name)
+            if base is not None and not _only_added(path, base):
+                yield MovedBar(part=project.relative(path).as_posix())
+
+
+def _only_added(path: Path, base: bytes) -> bool:
+    """Whether a file of labels holds every line that it held on the base."""
+    if path.suffix != ".jsonl":
+        return False
+    try:
+        now = path.read_bytes()
+    except OSError:
+        return False
+    return {*base.splitlines()} <= {*now.splitlines()}

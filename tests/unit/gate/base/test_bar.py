@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from regauge.gate.base import moved_settings
+from regauge.project import Settings
+
+PROVIDER = {"base_url": "http://127.0.0.1:9/v1"}
+
+
+def moved(base: dict[str, object], head: dict[str, object]) -> list[str]:
+    return [str(bar) for bar in moved_settings(*map(Settings.model_validate, (base, head)))]
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "bar"),
+    [
+        ({"on_new": "block"}, {"on_new": "warn"}, "on_new"),
+        ({}, {"on_judge_change": "note"}, "on_judge_change"),
+        ({}, {"min_effect": 0.99}, "min_effect"),
+        ({}, {"alpha_case": 1e-12}, "alpha_case"),
+        ({}, {"new_case_passes": 1}, "new_case_passes"),
+        ({}, {"ref": "HEAD"}, "ref"),
+    ],
+)
+def test_a_looser_setting_of_the_gate_moves_the_bar(
+    base: dict[str, object], head: dict[str, object], bar: str
+):
+    (found,) = moved({"gate": base}, {"gate": head})
+    assert found.startswith(f"{bar} in [tool.regauge.gate]: ")
+    assert moved({"gate": base}, {"gate": base}) == []
+
+
+@pytest.mark.parametrize("name", ["on_new", "on_undecided", "on_drifted"])
+def test_a_stricter_setting_moves_nothing(name: str):
+    assert moved({"gate": {name: "warn"}}, {"gate": {name: "block"}}) == []
+    assert moved({"gate": {"min_effect": 0.1}}, {"gate": {"min_effect": 0.05}}) == []
+    assert moved({"calibration": {"floor": 0.4}}, {"calibration": {"floor": 0.6}}) == []
+
+
+def test_a_lower_floor_of_calibration_moves_the_bar():
+    assert moved({"calibration": {"floor": 0.4}}, {"calibration": {"floor": 0.1}}) == [
+        "floor in [tool.regauge.calibration]: 0.4 -> 0.1"
+    ]
+
+
+def test_a_change_that_lets_the_gate_read_recordings_alone_moves_the_bar():
+    assert moved({"record": "missing"}, {"record": "none"}) == [
+        'record in [tool.regauge]: "missing" -> "none"'
+    ]
+
+
+def test_a_provider_that_is_pointed_elsewhere_moves_the_bar_and_a_new_one_does_not():
+    other = {"base_url": "http://127.0.0.1:8/v1"}
+    (bar,) = moved({"providers": {"local": PROVIDER}}, {"providers": {"local": other}})
+    assert bar.startswith("base_url in [tool.regauge.providers.local]: ")
+    assert moved({}, {"providers": {"local": PROVIDER}}) == []
+    (gone,) = moved({"providers": {"local": PROVIDER}}, {})
+    assert gone.endswith("-> not set")
+
+
+def test_settings_that_decide_nothing_move_nothing():
+    assert moved({}, {"concurrency": 4, "holdout": 0.5, "budget_usd": 1, "trials": 3}) == []
+
+
+def test_settings_of_another_version_are_read_without_what_is_invalid():
+    table = {"gate": {"on_new": "warn", "gone": 1, "alpha_case": "x"}, "unknown": 2, "trials": 0}
+    assert Settings.of_other_version(table) == Settings.model_validate({"gate": {"on_new": "warn"}})
+    assert Settings.of_other_version(None) == Settings()
+    assert Settings.of_other_version({"gate": "x", "providers": {"a": 3}}) == Settings()
