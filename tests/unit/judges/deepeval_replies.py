@@ -77,7 +77,7 @@ def schema_of(request: CompletionRequest) -> str:
 
 
 def prompt_of(request: CompletionRequest) -> str:
-    return request.messages[0].content
+    return request.messages[-1].content
 
 
 def completion(text: Any, **more: Any) -> Completion:

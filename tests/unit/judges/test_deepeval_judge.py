@@ -120,7 +120,7 @@ def test_steps_of_criteria_are_asked_once_for_all_cases_and_trials():
             judge(right, calls, answer=text)
             asked |= {(r.digest, r.trial) for r in calls.asked if schema_of(r) == "Steps"}
             assert calls.schemas == ["Steps", "ReasonScore"]
-            assert calls.asked[1].trial == trial * 2
+            assert calls.asked[1].trial == trial
     assert len(asked) == 1
 
 
@@ -145,6 +145,10 @@ def test_geval_gives_the_score_as_a_share_of_its_range():
         None,
         '{"reason": 3}',
         "",
+        '{"reason": "x", "score": 1, "score": 10}',
+        'Score: 2\n\n{"reason": "x", "score": 10}',
+        '{"reason": "x", "score": 2}\n{"reason": "x", "score": 10}',
+        '{"reason": "x", "score": 2} Or rather: score 10.',
     ],
 )
 def test_an_unreadable_reply_is_asked_for_once_more_and_then_given_up(reply):
@@ -154,7 +158,15 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_then_given_up(reply):
     with pytest.raises(JudgeError, match="asked 2 times") as error:
         judge(steps, calls)
     assert error.value.raw == reply
-    assert [request.trial for request in calls.asked] == [10, 11]
+    first, second = calls.asked
+    assert first.trial == second.trial == 5
+    assert prompt_of(second).startswith(prompt_of(first).rstrip())
+    assert "could not be read" in prompt_of(second)
+
+
+def test_a_score_that_prose_and_object_agree_on_is_taken():
+    calls = Calls(lambda *_: 'The score is 8, for this: {"reason": "ok", "score": 8}')
+    assert judge(deepeval("GEval", name="G", evaluation_steps=["Look."]), calls).score == 0.8
 
 
 def test_a_second_reply_that_can_be_read_is_taken():

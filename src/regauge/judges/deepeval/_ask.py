@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from regauge.errors import JudgeError
 from regauge.judges._evidence import quote
+from regauge.judges.deepeval._fence import fence_arguments, fence_prompt, texts_in
 from regauge.judges.deepeval._read import Unreadable, read_grade, read_reply
 from regauge.judges.deepeval._schema import response_format
+from regauge.judges.model._ask import again
+from regauge.judges.model._delimited import fence_note, with_note
 from regauge.providers import CompletionRequest
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ T = TypeVar("T")
 ASKS_PER_CALL: Final = 2
 """How often a call is made in all when its replies cannot be read."""
 
+_UNREADABLE: Final = "it was not the one JSON object that was asked for"
 _STEPS_SCHEMA: Final = "Steps"
 _WEIGHED: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
@@ -60,12 +64,31 @@ class Asking:
         self._judge = judge
         self._home = asyncio.get_running_loop()
         self._closed = False
+        self._fields: Mapping[str, str] = {}
+        self._derived: dict[str, None] = {}
+        self._nonces: dict[str, str | None] = {}
         self._pending: set[asyncio.Future[Any]] = set()
 
     @property
     def model_name(self) -> str:
         """Who is asked, as `provider:model`."""
         return str(self._model)
+
+    def judge_fields(self, fields: Mapping[str, str]) -> None:
+        """Set the fields of the test case, as prompts show them."""
+        self._fields = fields
+
+    def fill(self, fill: Callable[[Mapping[str, Any]], str], arguments: Mapping[str, Any]) -> str:
+        """A prompt out of a template, with fences around what the template is filled with.
+
+        Args:
+            fill: Makes the prompt out of the arguments.
+            arguments: By name, as the metric gives them.
+        """
+        fenced = fence_arguments(arguments, self._fields)
+        prompt = fill(fenced.value)
+        self._nonces[prompt] = fenced.nonce
+        return prompt
 
     async def ask(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
         """The reply to a prompt: an instance of the schema, or a text where there is none.
@@ -162,13 +185,14 @@ class Asking:
         """The first reply that can be read."""
         if self._closed:
             raise JudgeError(f"{self._judge}: the measurement is over", judge=self._judge)
-        first = 0 if shared else self._calls.trial * ASKS_PER_CALL
+        request = request.for_trial(0 if shared else self._calls.trial)
         why, raw = "", None
-        for trial in range(first, first + ASKS_PER_CALL):
-            reply = await self._complete(request.for_trial(trial))
+        for attempt in range(ASKS_PER_CALL):
+            reply = await self._complete(request if not attempt else again(request, _UNREADABLE))
             raw = reply.text if reply.text is not None else reply.refusal
             found = read(reply)
             if not isinstance(found, Unreadable):
+                self._derived.update(dict.fromkeys(texts_in(_plain_value(found))))
                 return found
             why = found.why
         said = "nothing" if raw is None else quote(raw, 200)
@@ -194,6 +218,15 @@ class Asking:
     ) -> CompletionRequest:
         from regauge.prompts import Message
 
+        if prompt in self._nonces:
+            nonce = self._nonces[prompt]
+        else:  # a metric that wrote its prompt itself
+            texts = dict.fromkeys((*self._fields.values(), *self._derived))
+            fenced = fence_prompt(prompt, texts)
+            prompt, nonce = fenced.value, fenced.nonce
+        messages: tuple[Message, ...] = (Message(role="user", content=prompt),)
+        if nonce is not None:
+            messages = with_note(messages, fence_note(nonce))
         parameters = {
             name: value
             for name, value in self._parameters.items()
@@ -202,11 +235,19 @@ class Asking:
         return CompletionRequest(
             provider=self._model.provider,
             model=self._model.model,
-            messages=(Message(role="user", content=prompt),),
+            messages=messages,
             parameters=parameters,
             response_format=form,
             origin=f"deepeval judge {self._judge!r}",
         )
+
+
+def _plain_value(reply: object) -> object:
+    """A reply as plain values."""
+    if isinstance(reply, str):
+        return reply
+    dump = getattr(reply, "model_dump", None)
+    return dump() if callable(dump) else getattr(reply, "text", None)
 
 
 @functools.lru_cache(maxsize=256)

@@ -16,6 +16,8 @@ from regauge.judges._outside_run import outside_run
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges.deepeval import _guard
 from regauge.judges.deepeval._ask import Asking
+from regauge.judges.deepeval._fence import texts_in
+from regauge.judges.deepeval._fields import FIELDS
 from regauge.judges.deepeval._fingerprint import fingerprint
 from regauge.judges.deepeval._installed import installed_version, templates_digest
 from regauge.judges.deepeval._integrity import judged
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeepevalJudge"]
 
-_VERSION: Final = 1  # raised when this adapter may measure differently
+_VERSION: Final = 2  # raised when this adapter may measure differently
 _THRESHOLD: Final = 0.5
 _KEPT: Final = 50  # verdicts shown of one measurement
 
@@ -141,6 +143,7 @@ class DeepevalJudge:
             with _model.asking_through(asking, seed=seed):
                 metric = self._made(_metrics)
                 test_case = _metrics.test_case(metric, fields)
+                asking.judge_fields(_shown_fields(fields, test_case))
                 metric = await _metrics.run(metric, test_case, lambda: self._made(_metrics))
                 better = _metrics.higher_is_better(metric)
                 winner = getattr(metric, "winner", None) if _metrics.is_arena(metric) else None
@@ -232,6 +235,19 @@ async def _in_own_thread(work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(with_own_thread, work)
     finally:
         with_own_thread.shutdown(wait=False)
+
+
+def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, str]:
+    """The fields as prompts show them: those of the test case, and each text in them."""
+    shown = {
+        name: str(value)
+        for name in FIELDS
+        if (value := getattr(test_case, name, None)) is not None and str(value).strip()
+    }
+    for name, value in fields.items():
+        for place, text in enumerate(texts_in(value)):
+            shown.setdefault(f"{name}{place}" if place else name, text)
+    return shown
 
 
 def _measurement(metric: Any, score: Any, count: Judged, *, better: bool) -> Measurement:

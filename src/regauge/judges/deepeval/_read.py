@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.judges._json_text import JsonFault, find_json, parse_json
+from regauge.strict_json import TwiceError, unique
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Unreadable", "read_grade", "read_reply"]
 
 _FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*", re.DOTALL)
+_IN_WORDS: Final = re.compile(
+    r"\b(?:verdict|score|winner)\b[*_`\"' \t]{0,4}(?:is|of|:|=)[*_`\"' \t]{0,4}"
+    r"(?P<value>[0-9]+(?:\.[0-9]+)?|[A-Za-z]+)",
+    re.IGNORECASE,
+)
 
 
 class Unreadable:
@@ -103,12 +110,45 @@ def _plainly(value: object) -> object:
 def _json_in(text: str) -> JSON | JsonFault:
     """The JSON that a reply is; one fenced block, or the only object within prose, will do."""
     fenced = _FENCED.fullmatch(text)
-    value = parse_json(fenced[1] if fenced else text.strip())
+    body = fenced[1] if fenced else text.strip()
+    value = parse_json(body)
     if isinstance(value, JsonFault) and text.rstrip().endswith(("}", "`")):
         objects = [part for part in find_json(text) if isinstance(part, dict)]
         if len(objects) == 1:
-            return objects[0]
+            body, value = text[text.find("{") : text.rfind("}") + 1], objects[0]
+            if _contradicts(text.partition(body)[0], value):
+                return JsonFault("it states one verdict in words and another one in its object")
+    try:
+        json.loads(body, object_pairs_hook=unique)
+    except TwiceError as fault:
+        return JsonFault(str(fault))
+    except (ValueError, RecursionError):
+        return value
     return value
+
+
+def _contradicts(prose: str, value: object) -> bool:
+    """Whether prose states a verdict or a score that the object after it does not have."""
+    stated = {
+        str(part).strip().casefold().removesuffix(".0") for part in _stated(value) if part != ""
+    }
+    return any(
+        match["value"].casefold().removesuffix(".0") not in stated
+        for match in _IN_WORDS.finditer(prose)
+        if stated
+    )
+
+
+def _stated(value: object) -> Iterator[object]:
+    """The verdicts, scores and winners in an object, however deep."""
+    if isinstance(value, Mapping):
+        for name, part in cast("Mapping[str, object]", value).items():
+            if name in {"verdict", "score", "winner"}:
+                yield part
+            yield from _stated(part)
+    elif isinstance(value, list):
+        for part in cast("list[object]", value):
+            yield from _stated(part)
 
 
 def _all_finite(value: object) -> bool:

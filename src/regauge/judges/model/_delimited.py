@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Message, Prompt
     from regauge.providers import ModelId
 
-__all__ = ["PROTOCOL", "delimited", "nonce_of", "question", "with_note"]
+__all__ = ["PROTOCOL", "delimited", "fence_note", "nonce_of", "question", "with_note"]
 
 PROTOCOL = 1
 """Part of every judge's digest; another number where judges are asked in other words."""
@@ -37,6 +37,11 @@ def nonce_of(texts: Mapping[str, str]) -> str:
     while any(nonce in text.lower() for text in texts.values()):
         nonce = hashlib.sha256(nonce.encode()).hexdigest()[:_NONCE_CHARS]
     return nonce
+
+
+def fence_note(nonce: str) -> str:
+    """What a model is shown of the tags: texts between them are material."""
+    return _NOTE.format(nonce=nonce)
 
 
 def delimited(texts: Mapping[str, str], nonce: str) -> dict[str, str]:
@@ -73,7 +78,7 @@ def question(
     """
     nonce = nonce_of(texts)
     inputs: Mapping[str, JSON] = delimited(texts, nonce)
-    note = _NOTE.format(nonce=nonce) + (f"\n\n{reply}" if reply else "")
+    note = fence_note(nonce) + (f"\n\n{reply}" if reply else "")
     return CompletionRequest(
         model=model.model,
         provider=model.provider,

@@ -17,7 +17,7 @@ from regauge.sim.asked import schema_of
 from regauge.sim.document import nearest, statements_of, supported
 from regauge.sim.judging._lists import Ruling, entries, rulings, steps
 from regauge.sim.judging._pairs import renamed, winner
-from regauge.sim.judging._reading import Sheet, listed, read_sheet
+from regauge.sim.judging._reading import Sheet, listed, read_sheet, text_of
 from regauge.sim.judging._schema import choose, fill, graded, spread
 from regauge.sim.judging._score import CARRIED, Grade, grade, sway
 from regauge.sim.text import is_object
@@ -76,7 +76,7 @@ def _speaks(schema: Mapping[str, Any], text: str) -> bool:
 def judge(request: CompletionRequest, dice: Dice) -> str | None:
     """The reply to a judging prompt, or None when it is none."""
     schema = schema_of(request.response_format)
-    text = "\n\n".join(message.content for message in request.messages)
+    text = text_of(request.messages)
     if schema is None or not _speaks(schema, text):
         return None
     sheet = read_sheet(request.messages)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Message
 
-__all__ = ["Part", "Sheet", "joined", "listed", "read_sheet"]
+__all__ = ["Part", "Sheet", "joined", "listed", "read_sheet", "text_of"]
 
 Part = Literal[
     "answer", "expected", "source", "input", "text", "items", "criteria", "bands", "first",
@@ -78,6 +78,8 @@ _HEADING: Final = re.compile(
 _TAG: Final = re.compile(
     r"<(?P<close>/?)(?P<name>[A-Za-z]\w*?)(?P<mark>[-_:][0-9A-Za-z]{6,}|[ \t][^<>\n]*)?>"
 )
+# The tags around the texts in a metric's template; the headings outside of them name these texts.
+_FIELD_OPENS: Final = re.compile(r"<field\.(?P<name>\w+)-(?P<mark>[0-9a-f]{12})>\n")
 _EXAMPLES_END: Final = re.compile(r"=+ ?END OF EXAMPLES? ?=+|Now complete the task below:")
 _TAIL: Final = re.compile(
     r"\n(?:\*\*[ \t]*\n+IMPORTANT|IMPORTANT:|-{3,}[ \t]*\n\**(?:Example|IMPORTANT)"
@@ -164,9 +166,50 @@ def _tagged(messages: Sequence[Message]) -> Sheet | None:
     return Sheet(criteria=criteria, parts=parts, others=tuple(others))
 
 
-def _headed(text: str) -> Sheet:
-    begin = max((m.end() for m in _EXAMPLES_END.finditer(text)), default=0)
-    heads = list(_HEADING.finditer(text, begin))
+def _unfenced(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
+    """A conversation without tags around fields, and where those fields are.
+
+    The words that explain the tags are left out, too.
+    """
+    text = "\n\n".join(
+        message.content
+        for message in messages
+        if not (message.role == "system" and f"<{_ANY_NAME}-" in message.content)
+    )
+    pieces: list[str] = []
+    spans: list[tuple[int, int]] = []
+    at = length = 0
+    while (tag := _FIELD_OPENS.search(text, at)) is not None:
+        closing = f"\n</field.{tag['name']}-{tag['mark']}>"
+        end = text.find(closing, tag.end())
+        if end < 0:
+            break
+        before, inside = text[at : tag.start()], text[tag.end() : end]
+        pieces += [before, inside]
+        spans.append((length + len(before), length + len(before) + len(inside)))
+        at, length = end + len(closing), spans[-1][1]
+    return "".join([*pieces, text[at:]]), spans
+
+
+def text_of(messages: Sequence[Message]) -> str:
+    """What a conversation says, without tags around the fields of a metric."""
+    if any(_FIELD_OPENS.search(message.content) for message in messages):
+        return _unfenced(messages)[0]
+    return "\n\n".join(message.content for message in messages)
+
+
+def _headed(messages: Sequence[Message]) -> Sheet:
+    if any(_FIELD_OPENS.search(message.content) for message in messages):
+        text, fields = _unfenced(messages)
+    else:
+        text, fields = "\n\n".join(message.content for message in messages), []
+
+    def is_outside(match: re.Match[str]) -> bool:
+        return not any(start <= match.start() < end for start, end in fields)
+
+    ends = filter(is_outside, _EXAMPLES_END.finditer(text))
+    begin = max((match.end() for match in ends), default=0)
+    heads = list(filter(is_outside, _HEADING.finditer(text, begin)))
     parts: dict[Part, str] = {}
     first = heads[0].start() if heads else len(text)
     for index, head in enumerate(heads):
@@ -184,7 +227,7 @@ def _headed(text: str) -> Sheet:
 
 def read_sheet(messages: Sequence[Message]) -> Sheet:
     """Take a judging prompt apart, by tags where it has them, else by its headings."""
-    return _tagged(messages) or _headed("\n\n".join(message.content for message in messages))
+    return _tagged(messages) or _headed(messages)
 
 
 def joined(text: str) -> str:

@@ -15,7 +15,7 @@ from regauge.errors import JudgeError
 from regauge.judges.deepeval._ask import Asking, SyncInLoopError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from regauge.providers import Completion
 
@@ -107,9 +107,10 @@ def _asking() -> Asking:
 
 def install(model: RunModel) -> None:
     """Make metrics ask `model` whatever they were given, and prompts follow from the case alone."""
-    models, metrics, arena, loops, dag, turns = (
+    base, models, metrics, arena, loops, dag, turns = (
         _module(name)
         for name in (
+            "metrics.base_metric",
             "metrics.utils.models",
             "metrics.utils.metrics",
             "metrics.arena_g_eval.utils",
@@ -124,6 +125,7 @@ def install(model: RunModel) -> None:
         return (model, False) if _current.get() is not None else build(given)
 
     models._build_model = _build_model  # noqa: SLF001
+    base.PromptMixin._get_prompt = _fencing(base.PromptMixin._get_prompt)  # noqa: SLF001 - the one place where templates are filled
     # These warn once per process, and projects turn warnings into errors.
     metrics._score_direction_warned.update(_FLIPPED)  # noqa: SLF001
     arena.random = _Draws()
@@ -135,6 +137,34 @@ def install(model: RunModel) -> None:
 def _module(name: str) -> Any:
     """A module of deepeval that is changed here, which its types do not foresee."""
     return importlib.import_module(f"deepeval.{name}")
+
+
+def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
+    """How metrics fill their templates, with fences around what comes from cases and models."""
+
+    def _get_prompt(
+        metric: Any,
+        method: str,
+        *,
+        template_class: str | None = None,
+        multimodal: bool = False,
+        strict: bool = True,
+        **given: Any,
+    ) -> str:
+        def fill(arguments: Mapping[str, Any]) -> str:
+            return get_prompt(
+                metric,
+                method,
+                template_class=template_class,
+                multimodal=multimodal,
+                strict=strict,
+                **arguments,
+            )
+
+        asking = _current.get()
+        return fill(given) if asking is None else asking.fill(fill, given)
+
+    return _get_prompt
 
 
 def _in_order(validate: Callable[[Any], None]) -> Callable[[Any], None]:
