@@ -12,6 +12,8 @@ import pytest
 
 from regauge.errors import RegaugeError
 from regauge.history import add_finished_run
+from regauge.printable import printable
+from regauge.pytest_items import commanded_key
 from regauge.pytest_output import terminal_stream
 from regauge.reports import (
     RunEnd,
@@ -29,20 +31,24 @@ from regauge.reports import (
     write_job_summary,
 )
 from regauge.runner import missing_answers
+from regauge.wording import plural
 from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from regauge.errors import Fault
     from regauge.project import Project
     from regauge.pytest_gate import PytestGate
+    from regauge.pytest_items import Turns
     from regauge.pytest_suggest import Suggesting
     from regauge.reports import Line, RunRecord, RunWriter, Suggestion
     from regauge.runner import EvalSession
 
 __all__ = ["PytestEnd"]
 
+_NAMED_MAX = 5
 _MARKUP: dict[str, dict[str, bool]] = {
     "plain": {},
     "quiet": {"light": True},
@@ -61,6 +67,8 @@ class PytestEnd:
         gate: The gate, where the run is to compare with a base version.
         suggesting: What looks for repairs, where the run is to suggest some.
         collected: How many cases were collected, selected or not.
+        owed: What the run leaves out without a word of the user.
+        turns: Which of the planned items had their turn.
         worker: Whether this process is a worker of xdist.
         say: Writes a line on the terminal.
     """
@@ -73,11 +81,14 @@ class PytestEnd:
     suggesting: Suggesting | None
     started_at: datetime
     collected: int
+    owed: Sequence[Fault]
+    turns: Turns
     worker: bool
     say: Callable[[str], None]
     _record: RunRecord | None = field(default=None, init=False)
     _end: RunEnd = field(default_factory=RunEnd, init=False)
     _trouble: list[str] = field(default_factory=list[str], init=False)
+    _unmeasured: list[str] = field(default_factory=list[str], init=False)
     _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
@@ -93,6 +104,8 @@ class PytestEnd:
         if self.worker:
             return self._end.to_text()
         self.writer.gather()
+        if not interrupted:
+            self._look_for_unmeasured(session)
         decision = self.gate.document if self.gate is not None else None
         if self.gate is not None and not self.gate.accepts:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
@@ -156,6 +169,11 @@ class PytestEnd:
                 answers, self.project.settings, options=self.evals.options
             ),
             session=answers.session,
+            turns=self.turns.count,
+            without_result=self.turns.without_result,
+            left_out=self.turns.left_out,
+            # What a gate is owed is part of its decision.
+            owed=[str(fault) for fault in self.owed] if self.gate is None else [],
         )
         for text in workers:
             end = end.joined(RunEnd.from_text(text))
@@ -165,6 +183,37 @@ class PytestEnd:
         return end.with_written(
             {str(self.project.relative(path)): n for path, n in published.written.items()}
         )
+
+    def _look_for_unmeasured(self, session: pytest.Session) -> None:
+        """Have a run fail that leaves something out."""
+        if commanded_key in self.config.stash:
+            return  # it runs no item
+        quiet = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+        self._unmeasured = [*self._without_result(all_had_turns=quiet)]
+        if self._unmeasured:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def _without_result(self, *, all_had_turns: bool) -> Iterator[str]:
+        """What was to be measured and was not, each with what to do about it."""
+        end = self._end
+        for fault in end.owed:
+            yield f"unmeasured: {fault}"
+        for node, why in end.left_out.items():
+            yield f"unmeasured: {node}: {why}"
+        if end.without_result:
+            nodes = _few(end.without_result)
+            yield (
+                f"unmeasured: {plural(len(end.without_result), 'case')} had no result: {nodes}\n"
+                "  fix: let their tests run and take `result`: options such as --setup-plan, hooks"
+                " and fixtures called `result` keep cases from being judged"
+            )
+        no_turn = end.planned - end.turns
+        if all_had_turns and no_turn > 0:
+            yield (
+                f"unmeasured: {no_turn} of {plural(end.planned, 'planned case')} had no turn before"
+                " the run ended\n  fix: look for pytest.exit, or for a hook or an option that ends"
+                " runs early; to run fewer cases, select them on the command line (-k)"
+            )
 
     def summarise(self, terminal: pytest.TerminalReporter) -> None:
         """Show the table, what is unmeasured and why, and the command that fixes it."""
@@ -182,6 +231,9 @@ class PytestEnd:
                 red=True,
             )
         if self._record is None:
+            if self._unmeasured:
+                terminal.section("regauge", sep="=")
+            self._write_unmeasured(terminal)
             return
         terminal.section("regauge", sep="=")
         lines = [
@@ -196,6 +248,7 @@ class PytestEnd:
         ]
         for line in lines:
             terminal.write_line(line.text, **_MARKUP[line.tone])
+        self._write_unmeasured(terminal)
         for text in self._trouble:
             terminal.write_line(text, red=True)
         if in_github_actions(os.environ):
@@ -203,6 +256,13 @@ class PytestEnd:
             for command in self._annotations(terminal):
                 print_command(command, terminal_stream(self.config))
         terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
+
+    def _write_unmeasured(self, terminal: pytest.TerminalReporter) -> None:
+        for text in self._unmeasured:
+            first, *rest = printable(text).splitlines()
+            terminal.write_line(first, red=True)
+            for line in rest:
+                terminal.write_line(line)
 
     def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:
         """Marks on lines of prompts and cases, for whoever reads the pull request."""
@@ -224,6 +284,12 @@ class PytestEnd:
         from regauge.pytest_suggest import suggestion_lines
 
         return suggestion_lines(self._suggestions)
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of many names, and how many more there are."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _typed() -> list[str]:

@@ -2,19 +2,95 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.errors import UnmeasuredError
 from regauge.pytest_prompt_file import PromptCase
 from regauge.runner import PlannedCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FIXTURE", "locate", "planned_case", "words_of"]
+    from regauge.runner import EvalResult, TrialOutcome
+
+__all__ = [
+    "FIXTURE",
+    "Turns",
+    "commanded_key",
+    "locate",
+    "planned_case",
+    "raised",
+    "skip_error",
+    "was_skipped",
+    "words_of",
+]
 
 FIXTURE = "result"
+# Set where a command of regauge has pytest collect, and runs no item.
+commanded_key: pytest.StashKey[bool] = pytest.StashKey()
+
+
+@dataclass(slots=True, eq=False)
+class Turns:
+    """Which of the planned items had their turn, and which of those have a result.
+
+    Attributes:
+        left_out: Why an item counts as unmeasured, by its node id, where no row says so.
+    """
+
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    _planned: dict[str, None] = field(default_factory=dict[str, None])
+    _begun: set[str] = field(default_factory=set[str])
+    _judged: set[str] = field(default_factory=set[str])
+    _settled: set[str] = field(default_factory=set[str])
+    _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
+
+    def plan(self, nodes: Iterable[str]) -> None:
+        """Remember the node ids of the items that are evals."""
+        self._planned = dict.fromkeys(nodes)
+
+    def begin(self, item: pytest.Item) -> None:
+        """Note that an item has its turn."""
+        self._begun.add(item.nodeid)
+
+    def judge(self, item: pytest.Item, result: EvalResult) -> None:
+        """Note the result of an item, with its outcome as it is now."""
+        self._latest = (item, result, result.outcome, result.not_blocking)
+        self._judged.add(item.nodeid)
+
+    def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        """Note that an item was judged and its body ran, or that it failed."""
+        if report.failed or (report.when == "call" and item.nodeid in self._judged):
+            self._settled.add(item.nodeid)
+
+    def settle(self, item: pytest.Item) -> None:
+        """Note that an item has nothing to report."""
+        self._settled.add(item.nodeid)
+
+    def leave_out(self, item: pytest.Item, why: str) -> None:
+        """Note why an item counts as unmeasured."""
+        self.left_out[item.nodeid] = why
+
+    def result(self, item: pytest.Item) -> EvalResult | None:
+        """What the judges said of an item whose turn it is; a body cannot change its outcome."""
+        if self._latest is None or self._latest[0] is not item:
+            return None
+        _, result, result.outcome, result.not_blocking = self._latest
+        return result
+
+    @property
+    def count(self) -> int:
+        """How many of the planned items had their turn."""
+        return len(self._begun & self._planned.keys())
+
+    @property
+    def without_result(self) -> list[str]:
+        """The node ids of items that had their turn and neither a result nor a failure."""
+        return [node for node in self._planned if node in self._begun - self._settled]
 
 
 def planned_case(item: pytest.Item) -> PlannedCase | None:
@@ -52,3 +128,34 @@ def words_of(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:
     if words.reprcrash is not None:
         words.reprcrash.message = short
     return words
+
+
+def was_skipped(report: pytest.TestReport, error: BaseException) -> bool:
+    """Whether an item was skipped, before or in its body; `xfail` marks that let it run do not."""
+    if report.when == "teardown" or report.outcome != "skipped":
+        return False
+    return not hasattr(report, "wasxfail") or isinstance(error, pytest.xfail.Exception)
+
+
+def skip_error(
+    item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
+) -> UnmeasuredError:
+    """The error of an item that was skipped: a case that is planned is not left out silently."""
+    reason = str(getattr(report, "wasxfail", "")).removeprefix("reason: ")
+    if isinstance(report.longrepr, tuple):
+        path, line, text = report.longrepr
+        place = os.path.relpath(path, item.config.rootpath)
+        reason = f"{text.removeprefix('Skipped: ')} ({place}:{line})"
+    case = planned.case
+    return UnmeasuredError(
+        f"skipped, so not measured: {reason or item.nodeid}\n"
+        "  fix: take the skip out; `tier: tracked` runs a case and never blocks; to leave it out,"
+        f" use the command line: -k 'not {case.id}'"
+    )
+
+
+def raised(error: Exception) -> pytest.ExceptionInfo[BaseException]:
+    """What pytest reports of an error that is raised here."""
+    with pytest.raises(type(error)) as caught:
+        raise error
+    return caught

@@ -143,6 +143,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_run_id_key] = given or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Refuse settings that end a run of evals before anything is measured."""
+    from regauge.pytest_command_line import refuse_runs_of_nothing
+
+    refuse_runs_of_nothing(config)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Give every xdist worker the name of the run; this process shows what they report."""
@@ -196,9 +204,11 @@ def result(request: pytest.FixtureRequest) -> EvalResult:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan the run, once deselection is done."""
-    run = session.config.stash.get(_run_key, None)
-    if run is not None and not session.config.option.collectonly:
-        run.plan(session.items)
+    if session.config.option.collectonly:
+        return
+    run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
+    if run is not None:
+        run.plan(session)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -278,6 +288,26 @@ def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:
     except RegaugeError as error:
         metafunc.definition.session.shouldstop = "regauge cannot run"
         raise pytest.Collector.CollectError(str(error)) from error
+
+
+def _run_without_evals(session: pytest.Session) -> PytestRun | None:
+    """The run of a process that collected no eval, where it is to gate or owes some."""
+    config = session.config
+    if config.getoption("--gate") is None:
+        from regauge.pytest_command_line import may_run_evals
+
+        if session.testsfailed or not may_run_evals(config):
+            return None
+        from regauge.pytest_owed import owes_evals
+
+        if not owes_evals(config):
+            return None
+    from regauge.errors import RegaugeError
+
+    try:
+        return _run(config)
+    except RegaugeError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def _workers_left_rows(session: pytest.Session) -> bool:

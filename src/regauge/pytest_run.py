@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,18 +15,31 @@ from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
 from regauge.garbage import collecting_seldom, import_undisturbed, keep_for_good
 from regauge.project import Project
 from regauge.prompts import LOCK_NAME
-from regauge.pytest_items import FIXTURE, locate, planned_case, words_of
+from regauge.pytest_command_line import CommandLine
+from regauge.pytest_items import (
+    FIXTURE,
+    Turns,
+    locate,
+    planned_case,
+    raised,
+    skip_error,
+    was_skipped,
+    words_of,
+)
 from regauge.pytest_loggers import loggers_may_appear
 from regauge.pytest_output import redact_report, redact_terminal
+from regauge.pytest_owed import CollectedEvals, owed_by
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties
 from regauge.runner import (
     CaseFailed,
+    Draw,
     EvalResult,
     EvalSession,
     PlannedCase,
     resolve_options,
     spec_of,
+    unmeasured_trial,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +115,9 @@ class PytestRun:
         if not config.option.collectonly:
             self._project.prepare_state_dir("runs")
             _refuse_directories(self._project)
-        self._collected = 0
+        self._collected = CollectedEvals()
+        self._owed: list[Fault] = []
+        self._turns = Turns()
         self._nodes: dict[int, str] = {}
         self._gate = self._asked_to_gate()
         self._declared: dict[int, Callable[[EvalSession], Suite]] = {}
@@ -129,7 +145,7 @@ class PytestRun:
         function = metafunc.function
         self._declared[id(suite)] = lambda session: session.bind(spec, function)
         planned = [PlannedCase(suite, case) for case in suite.dataset.cases]
-        self._collected += len(planned)
+        self._collected.add(inspect.unwrap(function), planned)
         ids = [case.id for case in suite.dataset.cases]
         metafunc.parametrize(FIXTURE, planned, ids=ids, indirect=True)
 
@@ -144,16 +160,25 @@ class PytestRun:
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
         self._declared[id(suite)] = lambda session: session.bind_prompt_file(path)
-        self._collected += len(suite.dataset)
-        return [PlannedCase(suite, case) for case in suite.dataset]
+        planned = [PlannedCase(suite, case) for case in suite.dataset]
+        self._collected.add(None, planned)
+        return planned
 
-    def plan(self, items: Sequence[pytest.Item]) -> None:
+    def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and tell other plugins."""
-        evals = [(item, planned) for item in items if (planned := planned_case(item)) is not None]
+        cases = [(item, planned_case(item)) for item in session.items]
+        evals = [(item, planned) for item, planned in cases if planned is not None]
+        selected = [planned for _, planned in evals]
+        self._turns.plan([item.nodeid for item, _ in evals])
+        self._command_line = CommandLine.read(self._config)
+        if self._gate is not None or not session.testsfailed:  # errors of collection end a run
+            self._owed = owed_by(
+                self._project, self._command_line, collected=self._collected, selected=selected
+            )
         if self._gate is not None:
             self._nodes = {id(planned): item.nodeid for item, planned in evals}
         locate([item for item, _ in evals])
-        self._session.prepare([planned for _, planned in evals])
+        self._session.prepare(selected)
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
 
     @contextmanager
@@ -162,7 +187,12 @@ class PytestRun:
         if not _inside_a_test():
             keep_for_good()
         if self._gate is not None:
-            self._gate.run(self._nodes, say=self._say)
+            self._gate.run(
+                self._nodes,
+                owed=self._owed,
+                narrowed=not self._command_line.asks_for_all(self._project.root / "evals"),
+                say=self._say,
+            )
             yield
             return
         with loggers_may_appear(), self._session.running(meanwhile=_load_the_end):
@@ -190,6 +220,7 @@ class PytestRun:
             if result.outcome == "failed":
                 result.not_blocking = self._not_blocking(result)
             self._writer.add(result)
+        self._turns.judge(item, result)
         if self._suggesting is not None:
             self._suggesting.note(result)
         item.user_properties.extend(junit_properties(result))
@@ -206,9 +237,9 @@ class PytestRun:
         return self._replay.reason(result)
 
     def check(self, item: pytest.Item) -> None:
-        """Apply the judges where the body of an eval did not."""
-        result = getattr(item, "funcargs", {}).get(FIXTURE)
-        if isinstance(result, EvalResult) and not result.checked:
+        """Apply the judges, whatever the body of an eval did with what they said."""
+        result = self._turns.result(item)
+        if result is not None:
             result.check()
 
     def amended(
@@ -224,32 +255,79 @@ class PytestRun:
         self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
     ) -> None:
         """Replace the traceback of a judged failure by its words; tracked cases do not block."""
-        if call.excinfo is None:
-            if self._gate is not None:
-                self._gate.amend(item, report)
-            return
-        error = call.excinfo.value
         planned = planned_case(item)
+        excinfo = call.excinfo
+        if planned is not None:
+            self._turns.begin(item)
+            if excinfo is not None and was_skipped(report, excinfo.value):
+                excinfo = self._refuse_skip(item, planned, report)
+            self._turns.report(item, report)
+        if excinfo is not None:
+            self._say_in_words(report, excinfo, planned)
+        elif self._gate is not None:
+            self._gate.amend(item, report)
+
+    def _say_in_words(
+        self,
+        report: pytest.TestReport,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        planned: PlannedCase | None,
+    ) -> None:
+        error = excinfo.value
         # What the gate says of a case is said with its decision.
         if planned is not None and self._gate is None:
             words = error.short if isinstance(error, CaseFailed) else str(error)
             vars(report).update(regauge_at=planned.case.at, regauge_short=words)
         if self._gate is not None and self._gate.failed(error):
-            report.longrepr = words_of(call.excinfo, error.short)
+            report.longrepr = words_of(excinfo, error.short)
         elif isinstance(error, CaseFailed):
             if error.result.not_blocking:
                 report.outcome = "skipped"
                 report.wasxfail = f"{error.result.not_blocking}: {error.short}"
                 if error.result.case.tier != "tracked":
                     vars(report)["regauge_status"] = _NOT_BLOCKING
-            report.longrepr = words_of(call.excinfo, error.short)
+            report.longrepr = words_of(excinfo, error.short)
         elif isinstance(error, RegaugeError):
-            report.longrepr = words_of(call.excinfo, str(error).splitlines()[0])
+            report.longrepr = words_of(excinfo, str(error).splitlines()[0])
             if isinstance(error, UnmeasuredError):
                 vars(report)["regauge_unmeasured"] = True
                 # A mark such as xfail forgives failures; what was not measured did not fail.
                 report.outcome = "failed"
                 vars(report).pop("wasxfail", None)
+
+    def _refuse_skip(
+        self, item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
+    ) -> pytest.ExceptionInfo[BaseException] | None:
+        """Make a skipped item what it is: unmeasured, or failed where judges failed it already."""
+        if self._gate is not None and self._gate.leaves_alone(planned):
+            self._turns.settle(item)
+            return None
+        excinfo = raised(self._truth_of_skipped(item, planned, report))
+        report.outcome = "failed"
+        vars(report).pop("wasxfail", None)
+        return excinfo
+
+    def _truth_of_skipped(
+        self, item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
+    ) -> Exception:
+        """What an item has to report that a mark, a fixture, its body or a judge skipped."""
+        judged = self._turns.result(item)
+        if judged is not None and judged.outcome == "failed":
+            try:
+                judged.check()
+            except AssertionError as failed:
+                return failed
+        error = skip_error(item, planned, report)
+        if judged is None and self._gate is None:
+            trial = unmeasured_trial(Draw(planned, 0), error)
+            self._writer.add(
+                EvalResult(
+                    suite=planned.suite, case=planned.case, trials=(trial,), where=item.nodeid
+                )
+            )
+        else:
+            self._turns.leave_out(item, str(error))
+        return error
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
         """Publish recordings and close the run record.
@@ -274,7 +352,9 @@ class PytestRun:
             gate=self._gate,
             suggesting=self._suggesting,
             started_at=self._started_at,
-            collected=self._collected,
+            collected=len(self._collected.cases),
+            owed=self._owed,
+            turns=self._turns,
             worker=self._worker_id is not None,
             say=self._say,
         )

@@ -201,13 +201,19 @@ def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: Gat
     repo.regauge("bump", "other")
     repo.git("rm", "-q", EVAL)
     repo.commit("Measure something else")
-    said = repo.gate(code=1)
-    assert "1 dataset is measured no more, or not whole" in said
-    assert "main has a baseline of alert-severity (dataset alert-severity), and no eval" in said
-    assert f"fix: put the eval back; or, if it is given up on purpose, git rm {BASELINE}" in said
-    assert json.loads(repo.regauge("gate", "--from", "latest", "--json", code=1))["exit_code"] == 1
+    said = repo.gate(code=3)
+    assert "gate: unmeasured against main" in said
+    assert f"not measured: {GOLDEN}: no collected eval measures this golden dataset" in said
+    assert f"fix of {GOLDEN}: put its eval back" in said
+    assert repo.pytest("--gate=main", code=1).count("not measured: ") == 1
+    assert json.loads(repo.regauge("gate", "--from", "latest", "--json", code=3))["exit_code"] == 3
     assert "nothing is said of it" in repo.gate("--prompt", "other", code=0)
+    repo.git("rm", "-q", GOLDEN)
+    repo.commit("Give up its cases")
+    said = repo.gate(code=3)
+    assert "alert-severity has recordings or a baseline, and no collected eval measures it" in said
     repo.git("rm", "-q", BASELINE)
+    shutil.rmtree(repo.root / "fixtures/recordings")
     repo.commit("Give it up")
     assert "this change takes it out, and the eval with it" in repo.gate(code=0)
 

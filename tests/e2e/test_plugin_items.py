@@ -299,6 +299,7 @@ def test_pytest_rewrites_the_asserts_of_evals_and_none_of_regauge(project: EvalP
 
 
 def test_a_run_without_evals_is_left_alone(project: EvalProject):
+    project.golden([]).unlink()
     project.eval("def test_plain():\n    pass\n")
     result = project.run()
     result.assert_outcomes(passed=1)

@@ -18,6 +18,7 @@ word() { # NAME: the input, which is no option and has no line break
 
 python="${INPUT_PYTHON:-python}"
 report="$(word INPUT_REPORT)"
+report="${report:-run-record}"
 base="$(word INPUT_BASE)"
 budget="$(word INPUT_BUDGET)"
 model="$(word INPUT_MODEL)"
@@ -53,11 +54,12 @@ evals | gate)
     if ((${#prompts[@]})); then
         refuse "the input PROMPT is for baseline and refine; evals of all prompts run"
     fi
+    rm -f -- "$report/run.json" # one that is there is not of this run
     "$python" "${words[@]}" "${common[@]}" || code=$?
     if [[ -f "$report/run.json" ]]; then
-        decision="$("$python" -c 'import json, sys
+        decision="$("$python" -I -c 'import json, sys
 decision = json.load(open(sys.argv[1], encoding="utf-8")).get("decision") or {}
-print(decision.get("decision", ""))' "$report/run.json")"
+print(decision.get("decision", ""))' "$report/run.json")" || decision=""
     fi
     ;;
 baseline)
@@ -82,5 +84,9 @@ case "$decision" in
 accept | reject | undecided | unmeasured | "") ;;
 *) decision="" ;;
 esac
+# A gate that came to no decision measured nothing, whatever pytest made of it.
+if [[ "${INPUT_COMMAND:-}" == gate && ("$decision" == "" || "$decision" == unmeasured) ]]; then
+    code=3
+fi
 printf 'exit-code=%s\ndecision=%s\n' "$code" "$decision" >>"${GITHUB_OUTPUT:-/dev/null}"
 exit "$code"

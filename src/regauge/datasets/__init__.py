@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regauge.datasets._case import GoldenCase, Split, Tier, split_of
-from regauge.datasets._dataset import Dataset, find_dataset, load_dataset
+from regauge.datasets._dataset import Dataset, dataset_files, find_dataset, load_dataset
 from regauge.datasets._jsonl import read_jsonl
 from regauge.datasets._record import Record, Source
 
@@ -14,6 +14,7 @@ __all__ = [
     "Source",
     "Split",
     "Tier",
+    "dataset_files",
     "find_dataset",
     "load_dataset",
     "read_jsonl",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets._case import GoldenCase
 
-__all__ = ["Dataset", "find_dataset", "load_dataset"]
+__all__ = ["Dataset", "dataset_files", "find_dataset", "load_dataset"]
 
 _READERS: dict[str, Callable[[Source], list[Record]]] = {
     ".jsonl": read_jsonl,
@@ -129,19 +129,22 @@ def _first_faults(source: Source) -> list[Fault]:
     return faults
 
 
+def dataset_files(fixtures_dir: Path) -> list[Path]:
+    """Every file of golden cases in a fixtures folder, in any known format, sorted."""
+    golden = fixtures_dir / "golden"
+    if not golden.is_dir():
+        return []
+    return sorted(path for path in golden.iterdir() if path.suffix in _READERS)
+
+
 def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
     """The file of a dataset: `golden/<name>` in the fixtures folder, in any known format.
 
     Raises:
         DatasetError: There is none of this name, or there are two.
     """
-    golden = fixtures_dir / "golden"
-    shown = golden.relative_to(fixtures_dir.parent)
-    files = (
-        sorted(path for path in golden.iterdir() if path.suffix in _READERS)
-        if golden.is_dir()
-        else []
-    )
+    shown = (fixtures_dir / "golden").relative_to(fixtures_dir.parent)
+    files = dataset_files(fixtures_dir)
     found = [path for path in files if path.stem == name]
     if len(found) == 1:
         return found[0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
-from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case
+from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case, final_decision
 from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import (
@@ -113,6 +113,7 @@ __all__ = [
     "decide",
     "estimate",
     "facts_of_row",
+    "final_decision",
     "first_draws_needed",
     "operating_line",
     "operating_line_of",

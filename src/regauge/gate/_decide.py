@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.errors import UsageError
+from regauge.errors import Fault, UsageError
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
 from regauge.gate._numbers import check_trials
@@ -16,7 +16,6 @@ from regauge.gate.base import (
     coverage_of,
     edited_notes,
     find_base,
-    lost_cases,
     moved_files,
     moved_settings,
 )
@@ -24,7 +23,6 @@ from regauge.gate.base import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from regauge.errors import Fault
     from regauge.gate._compared import Compared
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
@@ -43,7 +41,7 @@ class Comparison:
         at: The base version.
         suites: All suites, changed or not.
         notes: What a reader should know.
-        uncovered: What main measures and no eval does any more; each rejects the change.
+        unmeasured: What the run leaves out and the user did not select so; then it is not accepted.
         locks: What `prompts.lock` lost against the base version; each rejects the change.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decide.
@@ -52,7 +50,7 @@ class Comparison:
     at: BaseCommit
     suites: Sequence[SuiteBase]
     notes: Sequence[str]
-    uncovered: Sequence[RuleBreach] = ()
+    unmeasured: Sequence[Fault] = ()
     locks: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
@@ -62,7 +60,7 @@ class Comparison:
         """Broken rules of versions and changelogs: they reject the change whatever trials show."""
         found = [fault for one in self.suites for fault in one.base.faults]
         breaches = [breach for one in self.suites for breach in one.base.breaches]
-        found += [breach.fault for breach in (*breaches, *self.locks, *self.uncovered)]
+        found += [breach.fault for breach in (*breaches, *self.locks)]
         return list(dict.fromkeys(found))
 
 
@@ -72,6 +70,7 @@ def compare(
     *,
     baseline: Baseline | None = None,
     accept_judge_change: str = "",
+    owed: Sequence[Fault] = (),
     narrowed: bool = False,
 ) -> Comparison:
     """Work out what of the planned cases changed since the base version.
@@ -81,18 +80,17 @@ def compare(
         ref: A branch, tag or commit.
         baseline: Taken in place of the one that is committed, for its prompt.
         accept_judge_change: Why judges may change where no prompt does, or the bar may be lowered.
-        narrowed: Whether only some of the evals were asked for.
+        owed: What the run leaves out without a word of the user.
+        narrowed: Whether the user selected some of the evals.
 
     Raises:
-        UsageError: A suite cannot be compared, such as for another judge, or nothing was planned.
+        UsageError: A suite cannot be compared, such as for another judge.
         GitError: There is no base version.
         RegaugeError: A file of either version cannot be read.
     """
     by_suite: dict[int, list[PlannedCase]] = {}
     for planned in session.plan.cases:
         by_suite.setdefault(id(planned.suite), []).append(planned)
-    if not by_suite:
-        raise UsageError("no case of any eval was selected, so there is nothing to compare")
     at = find_base(session.project, ref)
     groups = list(by_suite.values())
     suites = [
@@ -125,8 +123,11 @@ def compare(
         refused.append(_refused_bars(bars, at))
     if refused:
         raise UsageError("\n".join(dict.fromkeys(refused)))
-    coverage = coverage_of(at, [one.suite for one in suites], narrowed=narrowed)
-    lost = [lost_cases(at, one.suite, one.planned, narrowed=narrowed) for one in suites]
+    coverage = coverage_of(at, [one.suite for one in suites], owed=owed, narrowed=narrowed)
+    unmeasured = [*owed, *coverage.unmeasured]
+    if not suites and not unmeasured:
+        evals = session.project.relative(session.project.root / "evals")
+        unmeasured = [Fault(path=evals, line=None, message="no case of any eval was selected")]
     notes = [*_notes(at, suites), *coverage.notes]
     notes += [f"lowered, and compared by the base's: {bar}" for bar in bars]
     if prompt_changed:
@@ -139,7 +140,7 @@ def compare(
         at=at,
         suites=suites,
         notes=tuple(notes),
-        uncovered=[*coverage.breaches, *(one for one in lost if one is not None)],
+        unmeasured=unmeasured,
         locks=check_locks(at),
         judge_change_accepted=accept_judge_change if refusals or bars else "",
         moved_bars=tuple(map(str, bars)),
@@ -182,7 +183,7 @@ def decide(
         trials=run.trials,
         not_run=len(compared) - len(run_cases),
         locks=comparison.locks,
-        uncovered=comparison.uncovered,
+        unmeasured=comparison.unmeasured,
         judge_change_accepted=comparison.judge_change_accepted,
         moved_bars=comparison.moved_bars,
         notes=comparison.notes,

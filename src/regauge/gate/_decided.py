@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regauge.gate.base import BaseCommit, RuleBreach
     from regauge.runner import Trial
 
-__all__ = ["EXIT_CODES", "Decided", "cause_of_case"]
+__all__ = ["EXIT_CODES", "Decided", "cause_of_case", "final_decision"]
 
 EXIT_CODES: Final[dict[Decision, int]] = {
     "accept": 0,
@@ -38,7 +38,7 @@ class Decided:
         trials: What was made, by suite, case and arm.
         not_run: How many cases were not run, because the change is rejected whatever they show.
         locks: What `prompts.lock` lost against the base version.
-        uncovered: What main measures and no eval does any more.
+        unmeasured: What the run left out and nobody selected so.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decided.
         notes: What a reader should know.
@@ -51,17 +51,18 @@ class Decided:
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
     not_run: int = 0
     locks: Sequence[RuleBreach] = ()
-    uncovered: Sequence[RuleBreach] = ()
+    unmeasured: Sequence[Fault] = ()
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
 
     @property
     def decision(self) -> Decision:
-        """The engine's, unless the change breaks a rule: then it is rejected."""
-        project = self.locks or self.uncovered
-        broken = project or any(one.base.breaches or one.base.faults for one in self.suites)
-        return "reject" if broken else self.outcome.decision
+        """The engine's, unless the change breaks a rule or is not measured whole."""
+        broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
+        return final_decision(
+            self.outcome.decision, broken=bool(broken), unmeasured=bool(self.unmeasured)
+        )
 
     @property
     def provisional(self) -> bool:
@@ -82,7 +83,7 @@ class Decided:
         """What a suite breaks of the rules of versions and of its changelog, each with its name.
 
         Of several suites of one prompt the first tells it; so does the first of all what is of
-        the project: the lock, and evals that are gone.
+        the project: the lock.
         """
         path = suite.suite.prompt.path
         if suite is next(one for one in self.suites if one.suite.prompt.path == path):
@@ -91,7 +92,7 @@ class Decided:
             for fault in suite.base.faults:
                 yield "changelog", fault
         if suite is self.suites[0]:
-            for breach in (*self.locks, *self.uncovered):
+            for breach in self.locks:
                 yield breach.rule, breach.fault
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
@@ -109,6 +110,22 @@ class Decided:
         if any(isinstance(error, MissingRecordingError) for error in errors):
             return "recordings"
         return "answers" if errors else ""
+
+
+def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Decision:
+    """What a gate comes to, from what the engine decided.
+
+    >>> final_decision("accept", broken=False, unmeasured=True)
+    'unmeasured'
+
+    Args:
+        decision: Of the engine, from the trials.
+        broken: Whether the change breaks a rule of versions; then it is rejected.
+        unmeasured: Whether something was left out of the run; then it is not accepted.
+    """
+    if broken or decision == "reject":
+        return "reject"
+    return "unmeasured" if unmeasured else decision
 
 
 def cause_of_case(decided: Decided, prompt: str, case: str) -> str:

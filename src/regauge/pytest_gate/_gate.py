@@ -34,6 +34,7 @@ from regauge.workflow_commands import break_commands
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from regauge.errors import Fault
     from regauge.gate import Decided, GateProgress
     from regauge.reports import CaseDocument, DecisionDocument, Line, RunWriter
     from regauge.runner import EvalSession, PlannedCase
@@ -83,28 +84,37 @@ class PytestGate:
         self._writer = writer
         self._cases: dict[int, CaseDocument] = {}
         self._results: dict[int, GatedResult] = {}
+        self._left_alone: set[int] = set()
         self.document: DecisionDocument | None = None
         self.cut_off = False
 
-    def run(self, nodes: Mapping[int, str], *, say: Callable[[str], None]) -> None:
+    def run(
+        self,
+        nodes: Mapping[int, str],
+        *,
+        owed: Sequence[Fault],
+        narrowed: bool,
+        say: Callable[[str], None],
+    ) -> None:
         """Compare, draw, decide, and write every trial to the run record.
 
         Args:
             nodes: The pytest item of each planned case, by the case's identity.
+            owed: What the run leaves out without a word of the user.
+            narrowed: Whether the user selected some of the evals on the command line.
             say: Shows a line while models answer.
 
         Raises:
             pytest.UsageError: The change cannot be compared.
         """
-        if not self._session.plan.cases:
-            return
         try:
             comparison = compare(
                 self._session,
                 self._request.ref,
                 baseline=self._request.baseline,
                 accept_judge_change=self._request.accept_judge_change,
-                narrowed=self._request.narrowed or _narrowed(self._config),
+                owed=() if self._request.narrowed else owed,
+                narrowed=self._request.narrowed or narrowed,
             )
             # The base's, or a change would set its own.
             base = policy_of(comparison.at.settings.gate)
@@ -150,6 +160,7 @@ class PytestGate:
             pytest.skip("not run: the change is rejected without a trial")
         found = self._session.result(planned, where=where, waiting=lambda _: None)
         if found.outcome == "unmeasured":
+            self._left_alone.add(id(planned))
             pytest.skip(document.message)
         return GatedResult(
             suite=found.suite,
@@ -158,6 +169,10 @@ class PytestGate:
             where=where,
             gated=document,
         )
+
+    def leaves_alone(self, planned: PlannedCase) -> bool:
+        """Whether `result` skipped the item of a case that the change leaves as it was."""
+        return id(planned) in self._left_alone
 
     def failed(self, error: BaseException) -> TypeGuard[GateFailed]:
         """Whether an error is the gate's own."""
@@ -245,11 +260,3 @@ class PytestGate:
             say(gate_progress_line(progress))
 
         return waiting
-
-
-def _narrowed(config: pytest.Config) -> bool:
-    """Whether pytest was told to run some of the evals only."""
-    option = config.option
-    if any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf")):
-        return True
-    return any("::" in word or word.endswith(".py") for word in config.args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.errors import UnmeasuredError
@@ -48,7 +48,6 @@ class GatedResult(EvalResult):
     """
 
     gated: CaseDocument
-    checked: bool = field(default=False)
 
     def __post_init__(self) -> None:
         outcomes = [trial.outcome for trial in self.trials]
@@ -71,7 +70,6 @@ class GatedResult(EvalResult):
             UnmeasuredError: Trials have no answer or no verdict.
         """
         __tracebackhide__ = True
-        self.checked = True
         if self.gated.verdict == "unmeasured":
             raise self.error or UnmeasuredError(self.gated.message)
         if self.breaks:

@@ -45,6 +45,10 @@ def decision_annotations(document: DecisionDocument, *, below: str = "") -> list
 
 def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
     prompts = {prompt.prompt: prompt for prompt in document.prompts}
+    for one in document.unmeasured:
+        fix = f"\nfix: {one.fix}" if one.fix else ""
+        place = (below + one.path, one.line or 1)
+        yield "error", mark_line("error", place, "regauge: not measured", f"{one.message}{fix}")
     for prompt in document.prompts:
         for rule in prompt.rules:
             fix = f"\nfix: {rule.fix}" if rule.fix else ""
@@ -59,7 +63,8 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
             title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
             place = _place(case, about, below)
             yield level, mark_line(level, place, title, case.message)
-    if document.decision != "accept" and not any(p.rules for p in document.prompts):
+    said = document.unmeasured or any(prompt.rules for prompt in document.prompts)
+    if document.decision != "accept" and not said:
         first = document.prompts[0] if document.prompts else None
         if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
             place = (below + first.path, first.line)

@@ -184,7 +184,7 @@ class SuiteTestDocument(_Document):
 
 
 class RuleDocument(_Document):
-    """A rule of versions that a change breaks, or something to acknowledge."""
+    """A rule of versions that a change breaks, or something that is not measured."""
 
     rule: str
     message: str
@@ -260,6 +260,8 @@ class DecisionDocument(_Document):
         moved_bars: Parts of the bar that the change lowers, such as the tier of a case; the base's
             decided.
         loosened: Options of the command that are looser than the base's policy.
+        unmeasured: What the run leaves out and the user did not select so, such as an eval that
+            pytest does not collect: `message`, `fix`, `path`, `line`.
         operating_line: How often this gate is wrong, from this suite's own history.
         again: The command that decides again.
         go_on: The command that draws what is missing; empty when nothing is.
@@ -281,6 +283,7 @@ class DecisionDocument(_Document):
     moved_bars: list[str] = []
     loosened: list[str] = []
     prompts: list[PromptDocument]
+    unmeasured: list[RuleDocument] = []
     cases: list[CaseDocument]
     calls: CallsDocument
     operating_line: str = ""

@@ -26,6 +26,10 @@ class RunEnd:
         missing_judgements: What lacks replies of judges' models; only in record mode `none`.
         written: Per recordings file, how many of its lines are new or differ.
         session: The local store's session of the run, in record mode `all`.
+        turns: How many of the planned cases had their turn.
+        without_result: The items that had their turn and neither a result nor a failure.
+        left_out: Why an item counts as unmeasured, by its node id, where no row says so.
+        owed: What the run leaves out without a word of the user, each with its fix.
     """
 
     collected: int = 0
@@ -34,6 +38,10 @@ class RunEnd:
     missing_judgements: list[MissingJudgements] = field(default_factory=list[MissingJudgements])
     written: dict[str, int] = field(default_factory=dict[str, int])
     session: int | None = None
+    turns: int = 0
+    without_result: list[str] = field(default_factory=list[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    owed: list[str] = field(default_factory=list[str])
 
     def joined(self, other: RunEnd) -> RunEnd:
         """Of two processes: all plan the same cases, each writes recordings of its own."""
@@ -44,6 +52,10 @@ class RunEnd:
             missing_judgements=_joined(self.missing_judgements, other.missing_judgements),
             written=_added(self.written, other.written),
             session=self.session if other.session is None else other.session,
+            turns=self.turns + other.turns,
+            without_result=[*self.without_result, *other.without_result],
+            left_out=self.left_out | other.left_out,
+            owed=self.owed or other.owed,
         )
 
     def with_written(self, written: Mapping[str, int]) -> RunEnd:

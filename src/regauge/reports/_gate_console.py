@@ -113,6 +113,9 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     yield Line(printable(f"gate: {headline(document)}"), tone)
     for reason in document.reasons:
         yield Line(printable(f"  {reason}"), tone)
+    for one in document.unmeasured:
+        if one.fix:
+            yield Line(printable(f"  fix of {one.path}: {one.fix}"))
     for prompt in document.prompts:
         nothing = "not run" if document.not_run else "nothing to compare"
         counts = _counts(prompt.counts) or nothing

@@ -90,6 +90,9 @@ def _parts(
     yield ""
     for reason in document.reasons:
         yield f"- {shown_text(reason)}"
+    for one in document.unmeasured:
+        if one.fix:
+            yield f"- Fix of {shown_text(one.path)}: {shown_text(one.fix)}"
     if document.prompts:
         yield ""
         yield from prompt_table(document, suites)

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 from regauge.reports._decision import PromptDocument, RuleDocument, SuiteTestDocument
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from regauge.errors import Fault
     from regauge.gate import Decided, GateOutcome, SuiteBase
     from regauge.prompts import Prompt
 
-__all__ = ["prompt_document", "suite_test", "verdict_counts"]
+__all__ = ["prompt_document", "rule_document", "suite_test", "verdict_counts"]
 
 _SIMULATED_PROVIDER = "sim"
 
@@ -37,16 +41,18 @@ def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
         diff=_prompt_diff(decided, one),
         counts=verdict_counts(decided.outcome, one.name),
         test=suite_test(decided.outcome, one.name),
-        rules=[
-            RuleDocument(
-                rule=rule,
-                message=fault.message,
-                fix=fault.fix,
-                path=str(project.relative(fault.path)),
-                line=fault.line,
-            )
-            for rule, fault in decided.rules(one)
-        ],
+        rules=[rule_document(rule, fault, project.relative) for rule, fault in decided.rules(one)],
+    )
+
+
+def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> RuleDocument:
+    """The document of something that is wrong at one place; `relative` shortens its path."""
+    return RuleDocument(
+        rule=rule,
+        message=fault.message,
+        fix=fault.fix,
+        path=str(relative(fault.path)),
+        line=fault.line,
     )
 
 

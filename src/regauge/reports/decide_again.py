@@ -14,6 +14,7 @@ from regauge.gate import (
     case_from_json,
     case_to_json,
     facts_of_row,
+    final_decision,
     operating_line_of,
     policy_from_json,
     policy_to_json,
@@ -24,7 +25,7 @@ from regauge.reports.decisions import case_document, reasons_of, shown_answer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.gate import Arm, Baseline, Decision, GateOutcome, GatePolicy
+    from regauge.gate import Arm, Baseline, GateOutcome, GatePolicy
     from regauge.gate.baselines import StoredHistory
     from regauge.reports._decision import AnswerDocument, DecisionDocument, PromptDocument
 
@@ -69,7 +70,7 @@ def decide_again(
     }
     outcome = _outcome(cases, policy, graded, known)
     rules = any(prompt.rules for prompt in document.prompts)
-    decision: Decision = "reject" if rules else outcome.decision
+    decision = final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured))
     prompts = [
         prompt.model_copy(
             update={
@@ -84,7 +85,7 @@ def decide_again(
         update={
             "decision": decision,
             "exit_code": EXIT_CODES[decision],
-            "reasons": reasons_of(outcome, prompts, not_run=document.not_run),
+            "reasons": reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
             "prompts": prompts,
             "cases": list(_cases(outcome, cases, document, known)),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),

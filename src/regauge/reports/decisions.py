@@ -20,9 +20,10 @@ from regauge.reports._decision import (
     CountDocument,
     DecisionDocument,
     PromptDocument,
+    RuleDocument,
 )
 from regauge.reports._gate_calls import calls_of
-from regauge.reports._prompt_decisions import prompt_document
+from regauge.reports._prompt_decisions import prompt_document, rule_document
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -75,19 +76,22 @@ def decision_document(
     """
     outcome = decided.outcome
     prompts = [prompt_document(decided, one) for one in decided.suites]
+    relative = decided.at.project.relative
+    unmeasured = [rule_document("unmeasured", one, relative) for one in decided.unmeasured]
     return DecisionDocument(
         decision=decided.decision,
         exit_code=decided.exit_code,
         provisional=decided.provisional,
         ref=decided.at.ref,
         base_commit=decided.at.commit,
-        reasons=reasons_of(outcome, prompts, not_run=decided.not_run),
+        reasons=reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
         not_run=decided.not_run,
         notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
         judge_change_accepted=decided.judge_change_accepted,
         moved_bars=[*decided.moved_bars],
         loosened=[*loosened],
         prompts=prompts,
+        unmeasured=unmeasured,
         cases=[
             _case(decided, compared, report, nodes)
             for compared, report in zip(decided.compared, outcome.cases, strict=True)
@@ -102,17 +106,17 @@ def decision_document(
 
 
 def reasons_of(
-    outcome: GateOutcome, prompts: Sequence[PromptDocument], *, not_run: int = 0
+    outcome: GateOutcome,
+    prompts: Sequence[PromptDocument],
+    unmeasured: Sequence[RuleDocument],
+    *,
+    not_run: int = 0,
 ) -> list[str]:
     """What decides and is said of no single case: rules of versions, prompts as a whole, sums."""
     found: list[str] = []
-    broken = [rule.rule for prompt in prompts for rule in prompt.rules]
-    lost = broken.count("coverage")
-    if rules := len(broken) - lost:
-        found.append(f"{rules} {'rule' if rules == 1 else 'rules'} of versions broken")
-    if lost:
-        what = "dataset is" if lost == 1 else "datasets are"
-        found.append(f"{lost} {what} measured no more, or not whole")
+    if rules := sum(len(prompt.rules) for prompt in prompts):
+        found.append(f"{plural(rules, 'rule')} of versions broken")
+    found += [f"not measured: {one.path}: {one.message}" for one in unmeasured]
     found += [
         reason_message(reason, outcome, case_messages={})
         for reason in outcome.reasons

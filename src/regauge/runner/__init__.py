@@ -24,8 +24,8 @@ from regauge.runner._session import EvalSession
 from regauge.runner._spec import EvalSpec, golden, spec_of
 from regauge.runner._stale import needed_keys
 from regauge.runner._suite import Suite
-from regauge.runner._trial import JudgedVerdict, SourcedCompletion, Trial
-from regauge.runner._trials import AskedTrial, Trials
+from regauge.runner._trial import JudgedVerdict, SourcedCompletion, Trial, TrialOutcome
+from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 
 __all__ = [
     "Answers",
@@ -51,6 +51,7 @@ __all__ = [
     "SourcedCompletion",
     "Suite",
     "Trial",
+    "TrialOutcome",
     "Trials",
     "endpoint_of",
     "golden",
@@ -60,4 +61,5 @@ __all__ = [
     "price_for",
     "resolve_options",
     "spec_of",
+    "unmeasured_trial",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import traceback
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
-from regauge.judges import Answer, Rule, criterion_of
+from regauge.judges import Answer, Rule, Verdict, criterion_of
 from regauge.runner._trial import JudgedVerdict, Trial
 
 if TYPE_CHECKING:
@@ -16,15 +18,23 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from regauge.datasets import GoldenCase
-    from regauge.judges import Judge, Verdict
+    from regauge.judges import Judge
     from regauge.providers import Completion
     from regauge.runner._suite import Suite
     from regauge.runner._trial import SourcedCompletion
 
-__all__ = ["Said", "judge_trial", "judge_trial_now"]
+__all__ = [
+    "Said",
+    "broken_judge",
+    "checked_verdict",
+    "judge_trial",
+    "judge_trial_now",
+    "passes_through",
+]
 
 Said: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
 _NOTHING: Said = MappingProxyType({})
+_OUTCOMES = str(Path("_pytest", "outcomes.py"))
 
 
 async def judge_trial(
@@ -113,16 +123,65 @@ async def _verdict(
     """One verdict; a judge that breaks is an error, never a fail and never a pass."""
     try:
         if isinstance(judge, Rule):
-            return judge.examine(answer)
-        return await judge.judge(completion, case)
+            return checked_verdict(judge.name, judge.examine(answer))
+        return checked_verdict(judge.name, await judge.judge(completion, case))
     except UnmeasuredError:
         raise
     except RegaugeError as error:
         raise JudgeError(f"judge {judge.name}: {error}", judge=judge.name) from error
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise JudgeError(
-            f"judge {judge.name} broke: {type(error).__name__}: {error}\n"
-            f"  at {frame.filename}:{frame.lineno}",
-            judge=judge.name,
-        ) from error
+    except BaseException as error:
+        if passes_through(error):
+            raise
+        raise broken_judge(judge.name, error) from error
+
+
+def checked_verdict(judge: str, given: object) -> Verdict:
+    """The verdict, if it is one: a known outcome, and numbers that can be counted and written.
+
+    Raises:
+        JudgeError: It is not.
+    """
+    if not isinstance(given, Verdict):
+        problem = f"it returned {given!r}, not a Verdict"
+    elif given.outcome not in {"pass", "fail", "abstain"}:
+        problem = f"the outcome is {given.outcome!r}, not 'pass', 'fail' or 'abstain'"
+    elif not _is_number(given.score) or not 0 <= given.score <= 1:
+        problem = f"the score is {given.score!r}, not a number from 0 to 1"
+    elif not _is_number(given.cost_usd) or given.cost_usd < 0:
+        problem = f"the cost is {given.cost_usd!r}, not an amount in US dollars"
+    elif not isinstance(cast("object", given.reason), str):
+        problem = f"the reason is {given.reason!r}, not a text"
+    else:
+        return given
+    raise JudgeError(f"judge {judge}: {problem}", judge=judge)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def broken_judge(judge: str, error: BaseException) -> JudgeError:
+    """The error of a judge that raised something else than regauge's own errors."""
+    frames = traceback.extract_tb(error.__traceback__)
+    # `pytest.skip` and its like raise inside pytest, which is not where to look.
+    own = [frame for frame in frames if not frame.filename.endswith(_OUTCOMES)] or [*frames]
+    return JudgeError(
+        f"judge {judge} broke: {type(error).__name__}: {error}\n"
+        f"  at {own[-1].filename}:{own[-1].lineno}",
+        judge=judge,
+    )
+
+
+def passes_through(error: BaseException) -> bool:
+    """Whether an exception ends more than a judge: Ctrl-C, or the end of the run's own tasks.
+
+    Everything else that is no `Exception`, such as `pytest.skip` or `sys.exit`, is a judge that
+    broke.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no event loop runs, so nothing can be cancelled
+            return False
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
-import traceback
 from concurrent.futures import Future
 from contextlib import nullcontext
 from copy import copy
@@ -23,6 +21,7 @@ from regauge.judges import Measurement, criterion_of
 from regauge.recordings import MeasurementLine
 from regauge.runner._call_totals import CallTotals
 from regauge.runner._judge_calls import RunCalls
+from regauge.runner._judging import broken_judge, checked_verdict, passes_through
 from regauge.runner._measurements import measurement_key
 from regauge.runner._trial import JudgedVerdict
 
@@ -120,10 +119,13 @@ class ModelJudging:
             if _is_memoised(judge):
                 verdict, totals = await self._measured(judge, draw, completion, calls)
             else:
-                verdict = _checked(judge, await judge.judge_with(completion, case, calls))
+                verdict = await judge.judge_with(completion, case, calls)
+                checked_verdict(judge.name, verdict)
                 totals = calls.totals
             calls.check()
-        except Exception as error:
+        except BaseException as error:
+            if passes_through(error):
+                raise
             explained = _explained(judge, error, calls)
             if explained is error:
                 raise
@@ -152,7 +154,7 @@ class ModelJudging:
             await self._ready(judge, draw)
             measurement = await judge.measure_with(completion, case, calls)
             calls.check()
-            _checked(judge, judge.verdict_of(measurement))
+            checked_verdict(judge.name, judge.verdict_of(measurement))
             line = self._measurements.keep(
                 prompt,
                 MeasurementLine(
@@ -172,7 +174,8 @@ class ModelJudging:
         used.measurements.add(key)
         used.calls.update(line.asked)
         # What a replay will find decides, so that both come to the same verdict.
-        return _checked(judge, judge.verdict_of(Measurement.from_json(line.measurement))), totals
+        verdict = judge.verdict_of(Measurement.from_json(line.measurement))
+        return checked_verdict(judge.name, verdict), totals
 
     async def _ready(self, judge: MemoisedJudge, draw: Draw) -> None:
         prepared = self.prepare(judge)
@@ -197,21 +200,7 @@ def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
         future.set_result(None)
 
 
-def _checked(judge: ModelJudge, verdict: Verdict) -> Verdict:
-    """The verdict, if it is one.
-
-    Raises:
-        JudgeError: Its score is not between 0 and 1.
-    """
-    if not (math.isfinite(verdict.score) and 0 <= verdict.score <= 1):
-        raise JudgeError(
-            f"judge {judge.name}: the score is {verdict.score!r}, not a number from 0 to 1",
-            judge=judge.name,
-        )
-    return verdict
-
-
-def _explained(judge: ModelJudge, error: Exception, calls: RunCalls) -> UnmeasuredError:
+def _explained(judge: ModelJudge, error: BaseException, calls: RunCalls) -> UnmeasuredError:
     """Why there is no verdict: what a call could not get goes before what came of that."""
     if calls.failure is not None:
         if isinstance(calls.failure, (MissingRecordingError, BudgetError)):
@@ -221,12 +210,7 @@ def _explained(judge: ModelJudge, error: Exception, calls: RunCalls) -> Unmeasur
         return error
     if isinstance(error, RegaugeError):
         return _of_call(judge, error)
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return JudgeError(
-        f"judge {judge.name} broke: {type(error).__name__}: {error}\n"
-        f"  at {frame.filename}:{frame.lineno}",
-        judge=judge.name,
-    )
+    return broken_judge(judge.name, error)
 
 
 def _of_call(judge: ModelJudge, failure: RegaugeError) -> JudgeError:

@@ -27,7 +27,6 @@ class EvalResult:
 
     Attributes:
         trials: In order of their numbers; at least one.
-        checked: Whether `check` was called.
         where: The pytest item, for commands in messages; empty outside pytest.
         not_blocking: Why a failure does not fail the run; empty where it does.
         passed: How many trials passed.
@@ -37,7 +36,6 @@ class EvalResult:
     suite: Suite
     case: GoldenCase
     trials: tuple[Trial, ...]
-    checked: bool = False
     where: str = ""
     not_blocking: str = ""
     passed: int = field(init=False)
@@ -101,7 +99,6 @@ class EvalResult:
             UnmeasuredError: A trial has no answer or no verdict.
         """
         __tracebackhide__ = True
-        self.checked = True
         match self.outcome:
             case "passed":
                 return

@@ -15,6 +15,7 @@ from regauge.cli import INTERRUPTED
 from regauge.cli._terminal.meter import clear_line
 from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.prompts import find_prompt
+from regauge.pytest_items import commanded_key
 from regauge.runner import Plan, spec_of
 from regauge.wording import did_you_mean
 
@@ -73,6 +74,7 @@ class _Driver:
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Silence pytest: the command says what there is to say."""
+        config.stash[commanded_key] = True
         name = "terminalreporter"
         config.pluginmanager.unregister(name=name)
         config.pluginmanager.register(pytest.TerminalReporter(config, self.silenced), name)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from regauge.cli._evals.collected import with_evals
+from regauge.cli._evals.collected import NoEvalsError, with_evals
 from regauge.cli._terminal.text import echo
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import estimate
 from regauge.pytest_gate import request_key
 from regauge.reports import money, quantity
@@ -95,14 +95,25 @@ def gated(
         if plugin.compared is not None:
             _say_estimate(evals, *plugin.compared, as_json=as_json)
 
-    with_evals(
-        project,
-        path or project.root / "evals",
-        act,
-        prompts=prompts,
-        options=[f"--gate={request.ref}", *words],
-        plugins=[plugin],
-    )
+    evals = path or project.root / "evals"
+    if path is None and not evals.exists():
+        raise UnmeasuredError(
+            f"there is no directory {str(project.relative(evals))!r}, so nothing is measured\n"
+            "  fix: put the evals back, or write one: regauge new eval NAME; --evals says where"
+            " others are"
+        )
+    try:
+        with_evals(
+            project,
+            evals,
+            act,
+            prompts=prompts,
+            options=[f"--gate={request.ref}", *words],
+            plugins=[plugin],
+        )
+    except NoEvalsError:  # the gate has said so, with what it would have compared
+        if plugin.decision is None and plugin.error is None:
+            raise
     if isinstance(plugin.error, RegaugeError):
         raise plugin.error
     if plugin.error is not None:

@@ -4,7 +4,7 @@
 in `_known.py`, and what becomes of every case in `_cases.py`. `_bar.py` finds what a change lowers
 of its own bar, and `_edited.py` names other files that it edits. `_refusal.py` says why nothing may
 be compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
-acknowledges, and `_coverage.py` which evals of main are missing.
+acknowledges, and `_coverage.py` what main or the change has and the run does not measure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from regauge.gate.base._bar import MovedBar, moved_files, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
 from regauge.gate.base._commit import BaseCommit, find_base
-from regauge.gate.base._coverage import Coverage, coverage_of, lost_cases
+from regauge.gate.base._coverage import Coverage, coverage_of
 from regauge.gate.base._edited import edited_notes
 from regauge.gate.base._refusal import Refusal
 from regauge.gate.base._version_rules import RuleBreach
@@ -29,7 +29,6 @@ __all__ = [
     "coverage_of",
     "edited_notes",
     "find_base",
-    "lost_cases",
     "moved_files",
     "moved_settings",
 ]

@@ -22,8 +22,6 @@ from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from regauge.datasets import Dataset
     from regauge.errors import Fault
     from regauge.gate._types import GateCase
@@ -158,7 +156,6 @@ def compare_with_base(
         notes=(
             *unreadable,
             *(() if unread else notes),
-            *(_pinned_notes(head, at) if pinned else ()),
             *critical_notes(suite, history, states),
         ),
     )
@@ -184,15 +181,6 @@ def _breaches(
     if lock is None:
         lock = PromptLock(at.project.prompts_dir / LOCK_NAME)
     return version_breaches(_shown(head, at), prompt, head_lock=lock_of(head.path), base_lock=lock)
-
-
-def _pinned_notes(head: Prompt, at: BaseCommit) -> Iterator[str]:
-    """What is said of an eval of a released version, where the prompt file itself changed."""
-    if at.repository.inside(head.path) in at.changed:
-        yield (
-            f"{head.name} changed, and its eval asks for version {head.version}: nothing is said of"
-            " the prompt as it is now"
-        )
 
 
 def _text(head: Prompt) -> str:

@@ -1,4 +1,4 @@
-"""What main measures and this run does not."""
+"""What a comparison does not measure: datasets of main, and prompts that the change touches."""
 
 from __future__ import annotations
 
@@ -6,106 +6,123 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.errors import Fault
-from regauge.gate.base._version_rules import RuleBreach
+from regauge.errors import Fault, PromptError
+from regauge.gate.base._version_rules import behaviour
 from regauge.gate.baselines import (
     BaselineError,
     baseline_path,
     load_baseline,
     parse_baseline,
 )
+from regauge.prompts import load_prompt, prompt_files, prompt_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regauge.gate.base._commit import BaseCommit
-    from regauge.runner import PlannedCase, Suite
+    from regauge.runner import Suite
 
-__all__ = ["Coverage", "coverage_of", "lost_cases"]
-
-# They say which evals pytest collects.
-_COLLECTING = frozenset({"conftest.py", "pyproject.toml", "pytest.ini", "setup.cfg", "tox.ini"})
+__all__ = ["Coverage", "coverage_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What becomes of datasets that main measures and a run does not.
+    """What of main and of the change a run does not measure.
 
     Attributes:
-        breaches: Those whose eval the change took away; each rejects it.
-        notes: Those that were not selected, or given up on purpose; one sentence each.
+        unmeasured: What should have been measured; the change is not accepted.
+        notes: What the user did not select, or gave up on purpose; one sentence each.
     """
 
-    breaches: tuple[RuleBreach, ...] = ()
+    unmeasured: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def coverage_of(at: BaseCommit, suites: Iterable[Suite], *, narrowed: bool) -> Coverage:
-    """Find every dataset that main has a baseline for and that no suite of a run covers.
+def coverage_of(
+    at: BaseCommit, suites: Sequence[Suite], *, owed: Sequence[Fault] = (), narrowed: bool
+) -> Coverage:
+    """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
 
-    An eval that was deleted would otherwise take its cases along without a word. Whoever means
-    it takes the baseline out as well, or the prompt.
+    A deleted eval would otherwise take its cases along without a word. To give it up, delete the
+    baseline with it, or the prompt.
 
     Args:
         at: The base version.
         suites: Those of the run.
-        narrowed: Whether only some of the evals were asked for.
+        owed: What is known to be left out; it is not reported twice.
+        narrowed: Whether the user selected some of the evals.
     """
-    breaches: list[RuleBreach] = []
+    known = {_stem(fault.path) for fault in owed}
+    faults: list[Fault] = []
     notes: list[str] = []
-    unasked: list[str] = []
+    unselected: list[str] = []
+    for prompt, fault in _changed_prompts(at, suites):
+        if narrowed:
+            notes.append(f"{prompt} changed, and no selected eval measures it as it is now")
+        elif prompt not in known:
+            known.add(prompt)
+            faults.append(fault)
     gone = at.deleted_prompts()
     for prompt, dataset in _not_measured(at, suites):
         if prompt in gone:
             continue  # whoever lists what is gone says so
         what = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
-        if narrowed or not _may_have_lost_it(at, prompt, dataset):
-            unasked.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
+        if narrowed:
+            unselected.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
         elif not _still_stored(at, prompt, dataset):
             notes.append(f"{what}; this change takes it out, and the eval with it")
-        else:
+        elif not {prompt, dataset} & known:
             path = at.project.relative(baseline_path(at.project, prompt))
-            fault = Fault(
-                path=path,
-                line=None,
-                message=f"{what}, and no eval measures it any more",
-                fix=f"put the eval back; or, if it is given up on purpose, git rm {path}",
-            )
-            breaches.append(RuleBreach(rule="coverage", prompt=prompt, fault=fault))
-    if unasked:
+            fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
+            message = f"{what}, and no eval measures it any more"
+            faults.append(Fault(path=path, line=None, message=message, fix=fix))
+    if unselected:
         notes.append(
-            f"no eval of this run measures {', '.join(unasked)}, as {at.ref} does; nothing is said"
-            f" of {'it' if len(unasked) == 1 else 'them'}"
+            f"no eval of this run measures {', '.join(unselected)}, as {at.ref} does; nothing is"
+            f" said of {'it' if len(unselected) == 1 else 'them'}"
         )
-    return Coverage(breaches=tuple(breaches), notes=tuple(notes))
+    return Coverage(unmeasured=tuple(faults), notes=tuple(notes))
 
 
-def lost_cases(
-    at: BaseCommit, suite: Suite, selected: Sequence[PlannedCase], *, narrowed: bool
-) -> RuleBreach | None:
-    """The cases of a suite that the change keeps from being run, where nobody asked for fewer.
+def _changed_prompts(at: BaseCommit, suites: Sequence[Suite]) -> Iterator[tuple[str, Fault]]:
+    """Prompts that are new or behave differently than in the base version, and are not measured.
 
-    Args:
-        at: The base version.
-        suite: Of the run.
-        selected: Those of its cases that are run.
-        narrowed: Whether only some of the evals or cases were asked for.
+    A prompt that never had a version is a draft.
     """
-    prompt, dataset = suite.prompt.name, suite.dataset.name
-    if narrowed or not _may_have_lost_it(at, prompt, dataset):
-        return None
-    run = {planned.case.id for planned in selected}
-    lost = [case.id for case in suite.dataset if case.id not in run]
-    if not lost:
-        return None
-    fault = Fault(
-        path=at.project.relative(suite.dataset.path),
-        line=None,
-        message=f"{len(lost)} of {len(suite.dataset)} cases of {prompt} are there and are not run,"
-        f" such as {lost[0]}",
-        fix="let the eval run all of them; or take them out, and say why under `removed`",
-    )
-    return RuleBreach(rule="coverage", prompt=prompt, fault=fault)
+    measured = {(suite.prompt.path, suite.prompt.source) for suite in suites}
+    rubrics = at.project.prompts_dir / "judges"
+    for path in prompt_files(at.project.prompts_dir):
+        if path.is_relative_to(rubrics) or at.repository.inside(path) not in at.changed:
+            continue
+        try:
+            head = load_prompt(path, root=at.project.root)
+        except PromptError as error:
+            yield prompt_name(path), error.faults[0]
+            continue
+        if (path, head.source) in measured:
+            continue
+        try:
+            base = at.prompt(head)
+        except PromptError:
+            base = None
+        if base is None and head.version is None:
+            continue
+        if base is not None and (
+            behaviour(base) == behaviour(head) or head.version is base.version is None
+        ):
+            continue
+        pinned = any(suite.prompt.path == path for suite in suites)
+        how = "its evals measure another version" if pinned else "no eval measures it"
+        fix = (
+            "take `version` out of @golden, or add an eval without it"
+            if pinned
+            else f"regauge new eval {head.name}"
+        )
+        message = f"{head.name} {'changed' if base else 'is new'}, and {how}"
+        yield (
+            head.name,
+            Fault(path=at.project.relative(path), line=None, message=message, fix=fix),
+        )
 
 
 def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str, str]]:
@@ -124,20 +141,10 @@ def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str
     covered = {(suite.prompt.name, suite.dataset.name) for suite in suites}
     # A prompt that was renamed has its baseline under the older name.
     covered |= {
-        (_older(at.path_of(suite.prompt.path)), _older(at.path_of(suite.dataset.path)))
+        (_stem(at.path_of(suite.prompt.path)), _stem(at.path_of(suite.dataset.path)))
         for suite in suites
     }
     return sorted(known - covered)
-
-
-def _may_have_lost_it(at: BaseCommit, prompt: str, dataset: str) -> bool:
-    """Whether the change touched an eval of a prompt, or what says which evals there are."""
-    if any(Path(name).name in _COLLECTING for name in at.changed):
-        return True
-    names = [at.renamed.get(name, name) for name in at.changed if name.endswith(".py")]
-    texts = at.repository.read_all((at.commit, name) for name in names)
-    words = (prompt.encode(), dataset.encode())
-    return any(text is not None and any(word in text for word in words) for text in texts)
 
 
 def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
@@ -150,5 +157,5 @@ def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
     return baseline is not None and any(one.key.dataset == dataset for one in baseline.histories)
 
 
-def _older(path: str) -> str:
+def _stem(path: str | Path) -> str:
     return Path(path).name.split(".", maxsplit=1)[0]

@@ -10,16 +10,16 @@ from regauge.errors import Fault
 if TYPE_CHECKING:
     from regauge.prompts import Prompt, PromptLock, Semver
 
-__all__ = ["RuleBreach", "lock_breaches", "version_breaches"]
+__all__ = ["RuleBreach", "behaviour", "lock_breaches", "version_breaches"]
 
 Rule: TypeAlias = Literal[
-    "not-bumped", "no-version", "reused", "older", "contract", "not-released", "lock", "coverage"
+    "not-bumped", "no-version", "reused", "older", "contract", "not-released", "lock"
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleBreach:
-    """One rule that a change breaks, most of them of versions; each rejects the change.
+    """One rule of versions that a change breaks; each rejects the change.
 
     Attributes:
         prompt: The prompt's name; empty for the lock as a whole.
@@ -72,8 +72,13 @@ def lock_breaches(
     )
 
 
+def behaviour(prompt: Prompt) -> tuple[str, str]:
+    """What a prompt does and promises, as digests."""
+    return prompt.digest, prompt.contract_digest
+
+
 def _state(prompt: Prompt) -> tuple[str, str, Semver | None]:
-    return prompt.digest, prompt.contract_digest, prompt.version
+    return *behaviour(prompt), prompt.version
 
 
 def _no_version(
@@ -101,7 +106,7 @@ def _not_bumped(head: Prompt, base: Prompt | None) -> RuleBreach | None:
 
 def _reused(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
     entry = lock.get(head.name, version)
-    if entry is None or (entry.digest, entry.contract_digest) == _state(head)[:2]:
+    if entry is None or (entry.digest, entry.contract_digest) == behaviour(head):
         return None
     message = f"version {version} was released with other content ({entry.digest[:12]})"
     return _breach("reused", head, message, f"regauge bump {head.name} patch -m 'WHAT CHANGED'")

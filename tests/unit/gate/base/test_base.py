@@ -12,7 +12,7 @@ import pytest
 
 from regauge.errors import GitError, UsageError
 from regauge.gate._types import TrialFacts
-from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base, lost_cases
+from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base
 from regauge.gate.baselines import (
     Baseline,
     BaselineError,
@@ -25,7 +25,7 @@ from regauge.gate.baselines import (
 )
 from regauge.judges import Standing, contains, max_words
 from regauge.project import Project
-from regauge.runner import EvalSession, PlannedCase, RunOptions, golden, spec_of
+from regauge.runner import EvalSession, RunOptions, golden, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -539,52 +539,49 @@ def test_a_case_is_critical_once_main_passed_twenty_of_twenty_trials(
     assert bool(base.notes) == (tier == "required")
 
 
-def test_what_main_measures_and_a_run_does_not_is_said(repo: Repo):
+def test_what_main_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
     at = find_base(repo.project, "main")
     assert coverage_of(at, [repo.suite()], narrowed=False).notes == ()
-    coverage = coverage_of(at, [], narrowed=False)
-    assert coverage.breaches == ()
-    assert coverage.notes == (
+    assert coverage_of(at, [], narrowed=True).notes == (
         ("no eval of this run measures greet, as main does; nothing is said of it"),
     )
-
-
-def test_cases_that_the_change_keeps_from_being_run_are_a_breach(repo: Repo):
-    suite = repo.suite()
-    ann = [PlannedCase(suite, case) for case in suite.dataset if case.id == "ann"]
-    at = find_base(repo.project, "main")
-    assert lost_cases(at, suite, ann, narrowed=False) is None
-    repo.write("conftest.py", "# leaves bob out\n")
-    at = find_base(repo.project, "main")
-    assert lost_cases(at, suite, ann, narrowed=True) is None
-    breach = lost_cases(at, suite, ann, narrowed=False)
-    assert str(breach).startswith(
-        "fixtures/golden/greet.jsonl: 1 of 2 cases of greet are there and are not run, such as bob"
-    )
-
-
-def test_an_eval_that_is_gone_is_a_breach_unless_its_baseline_or_prompt_goes_too(repo: Repo):
-    repo.git("checkout", "--quiet", "main")
-    repo.write("evals/test_greet.py", '@golden("greet", judges=[])\ndef test_greet(): ...\n')
-    repo.commit("main")
-    repo.git("checkout", "--quiet", "-B", "topic")
-    repo.git("rm", "--quiet", "evals/test_greet.py")
-    (breach,) = coverage_of(find_base(repo.project, "main"), [], narrowed=False).breaches
-    assert str(breach) == (
+    (fault,) = coverage_of(at, [], narrowed=False).unmeasured
+    assert str(fault) == (
         "fixtures/baselines/greet.json: main has a baseline of greet (dataset greet), and no eval"
         " measures it any more\n"
         "  fix: put the eval back; or, if it is given up on purpose, git rm"
         " fixtures/baselines/greet.json"
     )
-    assert coverage_of(find_base(repo.project, "main"), [], narrowed=True).breaches == ()
+    assert coverage_of(at, [], owed=[fault], narrowed=False).unmeasured == ()
     repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
     coverage = coverage_of(find_base(repo.project, "main"), [], narrowed=False)
-    assert coverage.breaches == ()
+    assert coverage.unmeasured == ()
     assert "this change takes it out, and the eval with it" in coverage.notes[0]
     repo.git("checkout", "--quiet", "HEAD", "fixtures")
     repo.git("rm", "--quiet", "prompts/greet.prompt.yml")
     coverage = coverage_of(find_base(repo.project, "main"), [], narrowed=False)
-    assert (coverage.breaches, coverage.notes) == ((), ())
+    assert (coverage.unmeasured, coverage.notes) == ((), ())
+
+
+def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
+    repo.prompt("Greet", "Kindly greet")
+    at = find_base(repo.project, "main")
+    assert coverage_of(at, [repo.suite()], narrowed=False).unmeasured == ()
+    (fault,) = coverage_of(at, [], narrowed=False).unmeasured
+    assert str(fault) == (
+        "prompts/greet.prompt.yml: greet changed, and no eval measures it\n"
+        "  fix: regauge new eval greet"
+    )
+    assert coverage_of(at, [], narrowed=True).notes[0] == (
+        "greet changed, and no selected eval measures it as it is now"
+    )
+    draft = PROMPT.replace("version: 1.0.0\n", "")
+    repo.write("prompts/draft.prompt.yml", draft.replace("Greeter", "Draft"))
+    repo.write("prompts/other.prompt.yml", PROMPT.replace("Greeter", "Other"))
+    coverage = coverage_of(find_base(repo.project, "main"), [repo.suite()], narrowed=False)
+    assert [fault.message for fault in coverage.unmeasured] == [
+        "other is new, and no eval measures it"
+    ]
 
 
 def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):

@@ -1,0 +1,225 @@
+"""What a run of evals owes: cases and evals that are there and that it does not measure.
+
+Whatever a user leaves out on the command line is not owed. Whatever settings, `conftest.py`
+files, plugins or names of files leave out is.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regauge.datasets import dataset_files
+from regauge.errors import Fault
+from regauge.gate.baselines import baseline_path
+from regauge.project import Project
+from regauge.prompts import prompt_files, prompt_name
+from regauge.pytest_command_line import CommandLine
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    import pytest
+
+    from regauge.runner import PlannedCase, Suite
+
+__all__ = ["CollectedEvals", "owed_by", "owes_evals"]
+
+_SELECT_FIX = "to run fewer, select them on the command line (-k, a file, a node id)"
+
+
+@dataclass(slots=True, kw_only=True)
+class CollectedEvals:
+    """The evals that pytest collected, selected or not.
+
+    Attributes:
+        places: File and first line of their functions.
+        cases: Of all of them, in the order of collection.
+    """
+
+    places: set[tuple[Path, int]] = field(default_factory=set[tuple[Path, int]])
+    cases: list[PlannedCase] = field(default_factory=list["PlannedCase"])
+
+    def add(self, function: Callable[..., Any] | None, cases: Iterable[PlannedCase]) -> None:
+        """Count the cases of one eval; `function` is None for those of a prompt file."""
+        self.cases += cases
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            self.places.add((Path(code.co_filename).resolve(), code.co_firstlineno))
+
+
+def owed_by(
+    project: Project,
+    command_line: CommandLine,
+    *,
+    collected: CollectedEvals,
+    selected: Sequence[PlannedCase],
+) -> list[Fault]:
+    """Everything that a run leaves out without a word of the user.
+
+    Args:
+        project: Whose evals.
+        command_line: What the user asked for.
+        collected: What pytest collected.
+        selected: The cases that are left to run.
+    """
+    if command_line.selects:
+        return []
+    suites = list({id(case.suite): case.suite for case in collected.cases}.values())
+    evals = list(_uncollected(project, command_line, collected.places))
+    owed = [*_left_out(project, collected.cases, selected), *(fault for fault, _ in evals)]
+    if command_line.covers(project.root / "evals"):
+        named = {name for _, names in evals for name in names}
+        owed += _unmeasured_datasets(project, suites, named)
+        owed += _unmeasured_prompts(project, suites, named)
+    return owed
+
+
+def owes_evals(config: pytest.Config) -> bool:
+    """Whether a run that collected no eval leaves some out."""
+    return bool(
+        owed_by(
+            Project.find(config.rootpath),
+            CommandLine.read(config),
+            collected=CollectedEvals(),
+            selected=(),
+        )
+    )
+
+
+def _left_out(
+    project: Project, collected: Sequence[PlannedCase], selected: Sequence[PlannedCase]
+) -> Iterator[Fault]:
+    """Cases that were collected and are not run."""
+    run = {id(case) for case in selected}
+    left: dict[int, list[PlannedCase]] = {}
+    for case in collected:
+        if id(case) not in run:
+            left.setdefault(id(case.suite), []).append(case)
+    for cases in left.values():
+        suite = cases[0].suite
+        yield Fault(
+            path=project.relative(suite.dataset.path),
+            line=None,
+            message=f"{len(cases)} of {plural(len(suite.dataset), 'case')} of {suite.prompt.name}"
+            f" are there and are not run, such as {cases[0].case.id}",
+            fix="let the eval run all of them (`tier: tracked` lets a case fail; cases that are"
+            f" gone stand under `removed` in the changelog); {_SELECT_FIX}",
+        )
+
+
+def _uncollected(
+    project: Project, command_line: CommandLine, places: set[tuple[Path, int]]
+) -> Iterator[tuple[Fault, Sequence[str]]]:
+    """Evals in files of evals that pytest did not collect, each with the names it mentions."""
+    homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
+    for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
+        for line, name, mentioned in _declared_evals(path):
+            if (path, line) not in places:
+                fault = Fault(
+                    path=project.relative(path),
+                    line=line,
+                    message=f"pytest does not collect the eval {name}, so nothing measures it",
+                    fix="name the file test_*.py and the function test_*, once, and let no ini"
+                    f" file, conftest.py or module mark skip them; {_SELECT_FIX}",
+                )
+                yield fault, mentioned
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            for file in path.rglob("*.py"):
+                if not any(part.startswith(".") for part in file.relative_to(path).parts):
+                    yield file.resolve()
+        elif path.suffix == ".py" and path.is_file():
+            yield path.resolve()
+
+
+def _declared_evals(path: Path) -> Iterator[tuple[int, str, Sequence[str]]]:
+    """First line, function and mentioned names of every function that `@golden` decorates."""
+    source = path.read_bytes()
+    if b"golden" not in source or b"regauge" not in source:
+        return
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return  # pytest says so where it collects the file
+    names = {"golden"} | {
+        alias.asname
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regauge")
+        for alias in node.names
+        if alias.name == "golden" and alias.asname
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and _name(decorator.func) in names:
+                given = [*decorator.args, *(word.value for word in decorator.keywords)]
+                mentioned = [
+                    one.value
+                    for one in given
+                    if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                ]
+                yield node.decorator_list[0].lineno, node.name, mentioned
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _unmeasured_datasets(
+    project: Project, suites: Sequence[Suite], named: set[str]
+) -> Iterator[Fault]:
+    """Golden datasets of prompts that no collected eval measures; `named` ones are reported."""
+    measured = {suite.dataset.path for suite in suites}
+    prompts = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
+    for path in dataset_files(project.fixtures_dir):
+        if path not in measured and path.stem in prompts - named:
+            yield Fault(
+                path=project.relative(path),
+                line=None,
+                message="no collected eval measures this golden dataset",
+                fix=f"put its eval back, or write one (regauge new eval {path.stem}); delete the"
+                f" dataset if it is given up; {_SELECT_FIX}",
+            )
+
+
+def _unmeasured_prompts(
+    project: Project, suites: Sequence[Suite], named: set[str]
+) -> Iterator[Fault]:
+    """Prompts that evals measured before, or measure at another version, and not as they are."""
+    datasets = {path.stem for path in dataset_files(project.fixtures_dir)}
+    rubrics = project.prompts_dir / "judges"
+    for path in prompt_files(project.prompts_dir):
+        name = prompt_name(path)
+        of_prompt = [suite for suite in suites if suite.prompt.path == path]
+        if path.is_relative_to(rubrics) or name in named or not path.is_file():
+            continue
+        if of_prompt:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if any(suite.prompt.source == text for suite in of_prompt):
+                continue
+            versions = ", ".join(sorted({str(suite.prompt.version) for suite in of_prompt}))
+            message = f"evals of {name} measure version {versions}, and none measures this file"
+            fix = "take `version` out of @golden, or add an eval without it"
+        elif name not in datasets and _was_measured(project, name):
+            message = f"{name} has recordings or a baseline, and no collected eval measures it"
+            fix = (
+                f"put its eval back, or write one (regauge new eval {name}); delete both if it is"
+                f" given up; {_SELECT_FIX}"
+            )
+        else:
+            continue
+        yield Fault(path=project.relative(path), line=None, message=message, fix=fix)
+
+
+def _was_measured(project: Project, name: str) -> bool:
+    recordings = project.recordings_dir / f"{name}.jsonl"
+    return recordings.exists() or baseline_path(project, name).exists()
