@@ -79,7 +79,8 @@ class Turns:
         """What the judges said of an item whose turn it is; a body cannot change its outcome."""
         if self._latest is None or self._latest[0] is not item:
             return None
-        _, result, result.outcome, result.not_blocking = self._latest
+        _, result, outcome, not_blocking = self._latest
+        result.outcome, result.not_blocking = outcome, not_blocking
         return result
 
     @property
