@@ -198,12 +198,16 @@ class PytestEnd:
         end = self._end
         for fault in end.owed:
             yield f"unmeasured: {fault}"
+        causes: dict[str, list[str]] = {}
         for node, why in end.left_out.items():
-            yield f"unmeasured: {node}: {why}"
+            causes.setdefault(why.splitlines()[0], []).append(node)
+        for cause, nodes in causes.items():
+            fix = end.left_out[nodes[0]].removeprefix(cause)
+            yield f"unmeasured: {plural(len(nodes), 'case')} {cause}: {_few(nodes)}{fix}"
         if end.without_result:
-            nodes = _few(end.without_result)
+            count = plural(len(end.without_result), "case")
             yield (
-                f"unmeasured: {plural(len(end.without_result), 'case')} had no result: {nodes}\n"
+                f"unmeasured: {count} had no result: {_few(end.without_result)}\n"
                 "  fix: let their tests run and take `result`: options such as --setup-plan, hooks"
                 " and fixtures called `result` keep cases from being judged"
             )

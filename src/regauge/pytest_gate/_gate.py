@@ -157,6 +157,7 @@ class PytestGate:
             return known
         document = self._cases.get(id(planned))
         if document is None:
+            self._left_alone.add(id(planned))
             pytest.skip("not run: the change is rejected without a trial")
         found = self._session.result(planned, where=where, waiting=lambda _: None)
         if found.outcome == "unmeasured":
@@ -171,7 +172,7 @@ class PytestGate:
         )
 
     def leaves_alone(self, planned: PlannedCase) -> bool:
-        """Whether `result` skipped the item of a case that the change leaves as it was."""
+        """Whether `result` skipped the item of a case that the gate had no reason to run."""
         return id(planned) in self._left_alone
 
     def failed(self, error: BaseException) -> TypeGuard[GateFailed]:
