@@ -1,8 +1,8 @@
 """A chat completions endpoint that does nothing but wait, in a process of its own.
 
 It answers every request alike after a fixed latency and takes as little of the processor as it
-can, so that what is measured is the client. `GET /calls` says how many completions it was asked
-for since it was last asked that.
+can, so that what is measured is the client. It may refuse requests with 429, or go away for a
+while. `GET /traffic` reports the requests since it was last read.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-__all__ = ["ANSWER", "Endpoint", "endpoint"]
+__all__ = ["ANSWER", "Endpoint", "Traffic", "endpoint"]
 
 ANSWER = {"label": "a", "reason": "it says so"}
 # What judges are asked for: a score with its reason, and the steps to it.
@@ -53,29 +55,87 @@ def _completion(said: Mapping[str, object]) -> bytes:
     ).encode()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What the endpoint saw: requests, those it refused, and seconds from the first request to
+    the last answer.
+    """
+
+    requests: int
+    refused: int
+    span_s: float
+
+
 class Endpoint:
     """A running endpoint."""
 
     def __init__(self, port: int) -> None:
         self.base_url = f"http://127.0.0.1:{port}/v1"
-        self._calls_url = f"http://127.0.0.1:{port}/calls"
+        self._traffic_url = f"http://127.0.0.1:{port}/traffic"
+
+    def traffic(self) -> Traffic:
+        """The traffic since this was last called; limits start again."""
+        with urllib.request.urlopen(self._traffic_url) as reply:
+            return Traffic(**json.load(reply))
 
     def calls(self) -> int:
         """How many completions it was asked for since the last time this was called."""
-        with urllib.request.urlopen(self._calls_url) as reply:
-            return int(json.load(reply))
+        return self.traffic().requests
 
 
 @contextmanager
-def endpoint(latency_ms: float) -> Generator[Endpoint]:
-    """An endpoint for the time of the block."""
-    command = [sys.executable, str(Path(__file__)), "--latency-ms", str(latency_ms)]
+def endpoint(latency_ms: float, *options: str) -> Generator[Endpoint]:
+    """An endpoint for the time of the block; `options` as on the command line of this file."""
+    command = [sys.executable, str(Path(__file__)), "--latency-ms", str(latency_ms), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             yield Endpoint(int(server.stdout.readline()))
         finally:
             server.terminate()
+
+
+def _refusal(retry_after_s: float | None) -> bytes:
+    body = b'{"error":{"message":"Rate limit reached","code":"rate_limit_exceeded"}}'
+    head = f"HTTP/1.1 429 Too Many Requests\r\nContent-Length: {len(body)}\r\n"
+    if retry_after_s is not None:
+        head += f"Retry-After: {retry_after_s:g}\r\n"
+    return head.encode() + b"\r\n" + body
+
+
+@dataclass(slots=True, kw_only=True)
+class _Service:
+    """Which requests are granted: by a bucket, by chance, or all."""
+
+    rate: float
+    burst: float
+    refuse: float
+    left: float = 0.0
+    at: float = 0.0
+    requests: int = 0
+    refused: int = 0
+    began_at: float = 0.0
+    ended_at: float = 0.0
+    chance: random.Random = field(default_factory=random.Random)
+
+    def reset(self) -> None:
+        self.left, self.at = self.burst, asyncio.get_running_loop().time()
+        self.requests = self.refused = 0
+        self.began_at = self.ended_at = 0.0
+        self.chance = random.Random(1)
+
+    def grants(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        self.began_at = self.began_at or now
+        self.requests += 1
+        granted = self.chance.random() >= self.refuse
+        if self.rate:
+            self.left = min(self.burst, self.left + (now - self.at) * self.rate)
+            self.at = now
+            granted = self.left >= 1
+            self.left -= granted
+        self.refused += not granted
+        return granted
 
 
 def _http(body: bytes) -> bytes:
@@ -86,15 +146,19 @@ def _http(body: bytes) -> bytes:
 class _Connection(asyncio.Protocol):
     label = _http(_completion(ANSWER))
     judged = _http(_completion(_JUDGED))
-    calls = 0
 
-    def __init__(self, latency_s: float) -> None:
-        self._latency_s = latency_s
+    def __init__(self, server: _Server) -> None:
+        self._server = server
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._server.open.add(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._server.open.discard(self._transport)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -113,24 +177,70 @@ class _Connection(asyncio.Protocol):
             self._answer(head, rest[:length])
 
     def _answer(self, head: bytes, body: bytes) -> None:
-        if head.startswith(b"GET /calls"):
-            self._transport.write(_http(str(_Connection.calls).encode()))
-            _Connection.calls = 0
+        service = self._server.service
+        if head.startswith(b"GET /traffic"):
+            span_s = service.ended_at - service.began_at
+            traffic = {"requests": service.requests, "refused": service.refused, "span_s": span_s}
+            self._transport.write(_http(json.dumps(traffic).encode()))
+            service.reset()
             return
-        _Connection.calls += 1
+        if not service.grants():
+            self._transport.write(self._server.refusal)
+            return
         reply = self.label if _LABEL_SCHEMA in body else self.judged
         loop = asyncio.get_running_loop()
-        loop.call_later(self._latency_s, self._transport.write, reply)
+        loop.call_later(self._server.latency_s, self._send, reply)
+        self._server.count()
+
+    def _send(self, reply: bytes) -> None:
+        self._server.service.ended_at = asyncio.get_running_loop().time()
+        self._transport.write(reply)
 
 
-async def _serve(latency_s: float) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(latency_s), "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+class _Server:
+    def __init__(self, options: argparse.Namespace) -> None:
+        rate, _, burst = options.bucket.partition(",")
+        self.service = _Service(rate=float(rate), burst=float(burst or rate), refuse=options.refuse)
+        self.service.reset()
+        self.refusal = _refusal(options.retry_after)
+        self.latency_s = options.latency_ms / 1000
+        self.open: set[asyncio.Transport] = set()
+        self._away_at = options.away_after
+        self._away_s = options.away_s
+        self._leave = asyncio.Event()
+
+    def count(self) -> None:
+        if self.service.requests == self._away_at:
+            self._leave.set()
+
+    async def serve(self) -> None:
+        server = await self._listen(0)
+        port: int = server.sockets[0].getsockname()[1]
+        print(port, flush=True)
+        while True:
+            await self._leave.wait()
+            self._leave.clear()
+            server.close()
+            for transport in tuple(self.open):
+                transport.abort()
+            await asyncio.sleep(self._away_s)
+            server = await self._listen(port)
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: _Connection(self), "127.0.0.1", port, backlog=1024)
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    await _Server(options).serve()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency-ms", type=float, required=True)
-    asyncio.run(_serve(parser.parse_args().latency_ms / 1000))
+    parser.add_argument("--bucket", default="0", help="requests per second, and burst: 100,20")
+    parser.add_argument("--refuse", type=float, default=0.0, help="share of refused requests")
+    parser.add_argument("--retry-after", type=float, help="seconds that a 429 names")
+    parser.add_argument("--away-after", type=int, default=0, help="requests before it goes away")
+    parser.add_argument("--away-s", type=float, default=20.0, help="how long it stays away")
+    asyncio.run(_serve(parser.parse_args()))

@@ -26,6 +26,8 @@ from regauge.recordings import RecordingsFile
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from _server import Endpoint
+
 _LATENCY_S = 0.2
 _QUIET = ("-q", "--no-header")
 Result = dict[str, Any]
@@ -119,6 +121,75 @@ def burst(root: Path, times: int) -> Result:
         # With the SDK loaded and one answer awaited: what is left is the other 99 cases.
         "one_case_s": _wall(taken["one"]),
         **_verdict([run.wall_s - recorded.wall_s for run, recorded in pairs], target_s, "s on top"),
+    }
+
+
+def limited(root: Path, times: int) -> Result:
+    """Buckets of 100, 20 and 4 requests a second, with and without Retry-After: times ideal."""
+    rows: Result = {}
+    ratios: list[float] = []
+    for rate, burst, cases in ((100, 20, 1000), (20, 20, 200), (4, 4, 120)):
+        for retry_after in ("", "1"):
+            options = ["--bucket", f"{rate},{burst}"]
+            if retry_after:
+                options += ["--retry-after", retry_after]
+            name = f"{rate}/s, {'Retry-After: 1' if retry_after else 'no Retry-After'}"
+            ideal_s = (cases - burst) / rate + 0.05
+            with endpoint(50, *options) as server:
+                where = project(root / name.replace("/", ""), cases=cases, base_url=server.base_url)
+                rows[name] = _against(where, server, cases, ideal_s, times)
+            ratios.append(rows[name]["times_ideal"]["median"])
+    return {**rows, **_verdict([max(ratios)], 1.15, "times ideal, the worst")}
+
+
+def refused(root: Path, times: int) -> Result:
+    """300 cases at 100 ms where a fifth is refused at random, with Retry-After: 1: seconds."""
+    rows: Result = {}
+    for retry_after in ("", "1"):
+        options = ["--refuse", "0.2"]
+        if retry_after:
+            options += ["--retry-after", retry_after]
+        name = "Retry-After: 1" if retry_after else "no Retry-After"
+        with endpoint(100, *options) as server:
+            where = project(root / f"ra{retry_after}", cases=300, base_url=server.base_url)
+            rows[name] = _against(where, server, 300, 0.5, times)
+    seconds = [row["run_s"]["median"] for row in rows.values()]
+    return {**rows, **_verdict([max(seconds)], 6.0, "s, the slower")}
+
+
+def outage(root: Path, times: int) -> Result:
+    """600 cases at 100 ms; the server goes away for 20 s in the middle: cases unmeasured."""
+    lost: list[float] = []
+    rows: list[Result] = []
+    for number in range(min(times, 3)):
+        with endpoint(100, "--away-after", "300", "--away-s", "20") as server:
+            where = project(root / str(number), cases=600, base_url=server.base_url)
+            rows.append(_against(where, server, 600, 21.0, 1))
+        lost.append(rows[-1]["unmeasured"])
+    return {"runs": rows, **_verdict(lost, 0, "cases unmeasured")}
+
+
+def _against(where: Path, server: Endpoint, cases: int, ideal_s: float, times: int) -> Result:
+    """Runs against a server with limits: at the server, and of the whole process."""
+    runs: list[Usage] = []
+    spans: list[float] = []
+    requests: list[float] = []
+    lost = 0
+    for _ in range(times):
+        forget(where)
+        server.traffic()
+        runs.append(pytest_run(where, "evals", *_QUIET, exit_codes=(0, 1)))
+        traffic = server.traffic()
+        spans.append(traffic.span_s / ideal_s)
+        requests.append(traffic.requests / cases)
+        recorded = where / "fixtures/recordings/label.jsonl"
+        lost += cases - len(RecordingsFile.load(recorded)) if recorded.exists() else cases
+    return {
+        "ideal_s": round(ideal_s, 2),
+        "times_ideal": Spread.of(spans).to_json(),
+        "requests_per_case": Spread.of(requests).to_json(),
+        "run_s": _wall(runs),
+        "unmeasured": lost,
     }
 
 
@@ -245,6 +316,9 @@ _MEASUREMENTS: dict[str, Callable[[Path, int], Result]] = {
     "live": live,
     "judges": judges,
     "burst": burst,
+    "limited": limited,
+    "refused": refused,
+    "outage": outage,
     "stop": stop,
     "replay": replay,
     "load": load,

@@ -2,8 +2,9 @@
 
 `_types.py` is what every provider takes and gives. `openai.py` serves any endpoint that speaks
 OpenAI's interface: `_wire.py` writes requests and reads replies, `_retry.py` is the one place
-where a request is made again, `_failure.py` says what failed, and `_rate.py` how many may be in
-flight.
+where a request is made again, `_failure.py` and `_network.py` say what failed, `_pace.py` learns
+the rate that a server grants, `_quota.py` reads what it states, and `_rate.py` holds requests
+back.
 """
 
 from regauge.providers._cost import (

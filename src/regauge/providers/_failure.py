@@ -10,10 +10,12 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
+from regauge.providers._quota import quotas_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.providers._quota import Quota
     from regauge.providers._types import CompletionRequest
 
 __all__ = ["AttemptError", "Refusal", "read_refusal", "refused", "retry_after_s"]
@@ -43,6 +45,9 @@ class AttemptError(ProviderError):
         transient: Whether the same request may succeed later.
         retry_after_s: How long the provider asks to wait, in seconds; None when it does not say.
         param: The parameter the provider objects to, or "".
+        never_sent: Whether the request never reached a server.
+        outage: Whether a server that answered before cannot be reached at the moment.
+        quotas: The limits that the response stated.
     """
 
     def __init__(
@@ -59,6 +64,9 @@ class AttemptError(ProviderError):
         self.transient = transient
         self.retry_after_s = retry_after_s
         self.param = param
+        self.never_sent = False
+        self.outage = False
+        self.quotas: tuple[Quota, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +120,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
         return _clamped(seconds)
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
@@ -144,13 +152,15 @@ def refused(
         fix = "the account has no quota left: add credit, or use another model with --model"
         return AttemptError(f"{said}\n  fix: {fix}", kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
-        return AttemptError(
+        failure = AttemptError(
             said,
             kind=_TRANSIENT.get(status, "server"),
             status=status,
             transient=True,
             retry_after_s=retry_after_s(headers),
         )
+        failure.quotas = quotas_in(headers)
+        return failure
     kind = _PERMANENT.get(status, "bad-request")
     param = _param(refusal, request)
     fix = _fix(kind, param, request, key_env)

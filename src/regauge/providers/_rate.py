@@ -1,95 +1,96 @@
-"""How many requests may be in flight at once, learned from what the provider objects to."""
+"""The number of requests in flight at once, and when the next one may be sent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
+
+from regauge.providers._pace import Pace
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from regauge.providers._quota import Quota
 
 __all__ = ["AdaptiveLimit", "Permit", "Window", "window_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How many requests may be in flight, and what is known about it.
+    """How many requests may be in flight.
 
     Attributes:
         size: Requests in flight at once, at least 1.
-        ceiling: What `size` never exceeds.
-        doubling: Whether a clean round doubles the size; after the first objection it adds 1.
-        epoch: How often the size was cut. A request remembers the epoch it began in.
-        clean: Answers since the size last changed.
+        ceiling: The limit of `size`.
     """
 
     size: int
     ceiling: int
-    doubling: bool
-    epoch: int = 0
-    clean: int = 0
 
-    def answered(self, epoch: int) -> Window:
-        """After an answer to a request that began in `epoch`."""
-        if epoch != self.epoch or self.size >= self.ceiling:
-            return self
-        if self.clean + 1 < self.size:
-            return replace(self, clean=self.clean + 1)
-        size = self.size * 2 if self.doubling else self.size + 1
-        return replace(self, size=min(size, self.ceiling), clean=0)
-
-    def objected(self, epoch: int) -> Window:
-        """After a 429 to a request that began in `epoch`.
-
-        All requests in flight hit the same wall, so only the first of an epoch cuts the size.
-        """
-        if epoch != self.epoch:
-            return self
-        return replace(
-            self, size=max(1, self.size // 2), doubling=False, epoch=self.epoch + 1, clean=0
-        )
+    def answered(self) -> Window:
+        """After an answer: one more at a time, which doubles the window with each round."""
+        return self if self.size >= self.ceiling else replace(self, size=self.size + 1)
 
 
 def window_for(concurrency: int | Literal["auto"]) -> Window:
     """The window a run starts with: a number as given, `auto` from 16 towards 64."""
     if concurrency == "auto":
-        return Window(size=16, ceiling=64, doubling=True)
-    return Window(size=concurrency, ceiling=concurrency, doubling=False)
+        return Window(size=16, ceiling=64)
+    return Window(size=concurrency, ceiling=concurrency)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The requests for one model: its pace, and those that wait, refused ones first."""
+
+    pace: Pace = field(default_factory=Pace)
+    again: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+    fresh: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+
+    @property
+    def waiting(self) -> deque[asyncio.Future[None]]:
+        return self.again or self.fresh
 
 
 class Permit:
-    """Leave to have one request in flight; says to the limit how it went."""
+    """Leave to have one request in flight; reports the outcome to the limit."""
 
-    __slots__ = ("_epoch", "_limit")
+    __slots__ = ("_lane", "_limit", "_number", "_sent_at")
 
-    def __init__(self, limit: AdaptiveLimit, epoch: int) -> None:
+    def __init__(self, limit: AdaptiveLimit, lane: _Lane, sent_at: float) -> None:
         self._limit = limit
-        self._epoch = epoch
+        self._lane = lane
+        self._number = lane.pace.sent
+        self._sent_at = sent_at
 
-    def answered(self) -> None:
+    def answered(self, quotas: tuple[Quota, ...] = ()) -> None:
         """The provider answered."""
-        self._limit.on_success(self._epoch)
+        self._limit.on_answer(self._lane, quotas)
 
-    def objected(self, retry_after_s: float) -> None:
-        """The provider answered 429 and asks to wait; nobody asks it anything before that."""
-        self._limit.on_rate_limit(retry_after_s, self._epoch)
+    def refused(self, retry_after_s: float | None, quotas: tuple[Quota, ...] = ()) -> None:
+        """The provider answered 429."""
+        now = asyncio.get_running_loop().time()
+        pace = self._lane.pace.after_refusal(
+            self._number, sent_at=self._sent_at, now=now, hold_s=retry_after_s
+        )
+        self._lane.pace = pace.after_quotas(quotas, in_flight=self._limit.in_flight, now=now)
 
 
 class AdaptiveLimit:
-    """Holds requests back until the window has room. For one event loop.
+    """Holds requests back until the window has room and the pace of their model allows it.
 
-    Whoever waits again after an objection goes before those who never had a turn, so that no
-    request starves behind a long queue.
+    For one event loop. A request that was refused goes before those that never had a turn, so
+    that no request starves behind a long queue.
     """
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self._in_flight = 0
-        self._closed_until = 0.0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._lanes: dict[str, _Lane] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._lifted = False
 
     @property
     def window(self) -> Window:
@@ -101,67 +102,92 @@ class AdaptiveLimit:
         """How many permits are out."""
         return self._in_flight
 
-    def permit(self, *, again: bool = False) -> _PermitContext:
-        """Wait for room: `async with limit.permit() as permit`.
+    def pace(self, model: str = "") -> Pace:
+        """The pace of a model as it is now."""
+        return self._lane(model).pace
+
+    def permit(self, model: str = "", *, again: bool = False) -> _PermitContext:
+        """Wait for room: `async with limit.permit(model) as permit`.
 
         Args:
+            model: Limits are learned for each model.
             again: The request was refused before and goes to the front of the queue.
         """
-        return _PermitContext(self, again=again)
+        return _PermitContext(self, model, again=again)
 
-    async def acquire(self, *, again: bool) -> Permit:
+    async def acquire(self, model: str, *, again: bool) -> Permit:
         """Wait for room; every permit is given back with `release`."""
-        loop = asyncio.get_running_loop()
-        if self._waiting or not self._open(loop.time()):
-            turn: asyncio.Future[None] = loop.create_future()
-            if again:
-                self._waiting.appendleft(turn)
-            else:
-                self._waiting.append(turn)
-            self._admit()
-            try:
+        lane = self._lane(model)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (lane.again if again else lane.fresh).append(turn)
+        self._admit()
+        try:
+            if not turn.done():
                 await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self.release()
-                elif turn in self._waiting:
-                    self._waiting.remove(turn)
-                raise
-        else:
-            self._in_flight += 1
-        return Permit(self, self._window.epoch)
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            else:
+                for queue in (lane.again, lane.fresh):
+                    if turn in queue:
+                        queue.remove(turn)
+            raise
+        now = asyncio.get_running_loop().time()
+        return Permit(self, lane, now)
 
     def release(self) -> None:
         """Give one permit back."""
         self._in_flight -= 1
         self._admit()
 
-    def on_success(self, epoch: int) -> None:
-        """An answer came to a request that began in `epoch`."""
-        self._window = self._window.answered(epoch)
+    def lift(self) -> None:
+        """Hold nothing back any more: the requests that wait are given up."""
+        self._lifted = True
         self._admit()
 
-    def on_rate_limit(self, retry_after_s: float, epoch: int) -> None:
-        """A 429 came to a request that began in `epoch`; all wait for `retry_after_s` seconds."""
-        self._window = self._window.objected(epoch)
-        until = asyncio.get_running_loop().time() + retry_after_s
-        self._closed_until = max(self._closed_until, until)
+    def on_answer(self, lane: _Lane, quotas: tuple[Quota, ...]) -> None:
+        """An answer came for a model."""
+        self._window = self._window.answered()
+        if quotas:
+            now = asyncio.get_running_loop().time()
+            lane.pace = lane.pace.after_quotas(quotas, in_flight=self._in_flight, now=now)
+        self._admit()
 
-    def _open(self, now: float) -> bool:
-        return self._in_flight < self._window.size and now >= self._closed_until
+    def _lane(self, model: str) -> _Lane:
+        lane = self._lanes.get(model)
+        if lane is None:
+            lane = self._lanes[model] = _Lane()
+        return lane
 
     def _admit(self) -> None:
-        if not self._waiting:
-            return
+        """Let requests go, one of each model in turn, and come back when the next one may."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._waiting and self._open(now):
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._in_flight += 1
-                turn.set_result(None)
-        if self._waiting and now < self._closed_until and self._timer is None:
-            self._timer = loop.call_at(self._closed_until, self._reopen)
+        lanes = [lane for lane in self._lanes.values() if lane.waiting]
+        while lanes and (self._lifted or self._in_flight < self._window.size):
+            lanes = [lane for lane in lanes if self._admit_one(lane, now)]
+        held = [lane.pace.next_at for lane in self._lanes.values() if lane.waiting]
+        if not held or self._in_flight >= self._window.size:
+            return
+        at = max(min(held), now)
+        if self._timer is None or at < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(at, self._reopen)
+
+    def _admit_one(self, lane: _Lane, now: float) -> bool:
+        """Let one request of a lane go; whether there may be another."""
+        queue = lane.waiting
+        if not queue or not (self._lifted or self._in_flight < self._window.size):
+            return False
+        if not self._lifted and lane.pace.next_at > now:
+            return False
+        turn = queue.popleft()
+        if not turn.done():
+            self._in_flight += 1
+            lane.pace = lane.pace.after_send(now)
+            turn.set_result(None)
+        return True
 
     def _reopen(self) -> None:
         self._timer = None
@@ -169,14 +195,15 @@ class AdaptiveLimit:
 
 
 class _PermitContext:
-    __slots__ = ("_again", "_limit")
+    __slots__ = ("_again", "_limit", "_model")
 
-    def __init__(self, limit: AdaptiveLimit, *, again: bool) -> None:
+    def __init__(self, limit: AdaptiveLimit, model: str, *, again: bool) -> None:
         self._limit = limit
+        self._model = model
         self._again = again
 
     async def __aenter__(self) -> Permit:
-        return await self._limit.acquire(again=self._again)
+        return await self._limit.acquire(self._model, again=self._again)
 
     async def __aexit__(
         self,

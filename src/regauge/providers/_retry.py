@@ -17,6 +17,8 @@ Result = TypeVar("Result")
 
 _WAIT_FIRST_S: Final = 0.25
 _WAIT_MAX_S: Final = 8.0
+# A server that restarts is looked after more often: a refused connection costs nothing.
+_OUTAGE_WAIT_MAX_S: Final = 1.5
 # A provider that names a time means it; the first wait is short only where it names none.
 _WAIT_FIRST_NAMED_S: Final = 0.05
 _DOUBLINGS_MAX: Final = 10
@@ -26,13 +28,14 @@ _DOUBLINGS_MAX: Final = 10
 class Ledger:
     """What one request has used up so far.
 
-    A 429 that says how long to wait is the provider's queue, not a failure: such attempts count
-    against the deadline only. Waiting for a permit counts against nothing.
+    A 429 is the provider's queue, and a server that answered before and cannot be reached now is
+    restarting: such attempts count against the deadline only. Waiting for a permit counts against
+    nothing.
 
     Attributes:
         max_attempts: How many attempts there may be.
         deadline_s: How long attempts and the waits between them may take together, in seconds.
-        attempts: All attempts, those answered with 429 included.
+        attempts: All attempts, those that count against the deadline only included.
         failures: The attempts that count against `max_attempts`.
         spent_s: Of the deadline, in seconds.
     """
@@ -57,11 +60,13 @@ class Ledger:
         """
         if not isinstance(error, AttemptError) or not error.transient:
             return None
-        if error.kind != "rate-limit" or error.retry_after_s is None:
+        if error.kind != "rate-limit" and not error.outage:
             self.failures += 1
             if self.failures >= self.max_attempts:
                 return None
         wait = wait_s(self.attempts, error.retry_after_s, chance=chance)
+        if error.outage:
+            wait = min(wait, _OUTAGE_WAIT_MAX_S)
         if self.spent_s + wait >= self.deadline_s:
             return None
         self.spent_s += wait
@@ -72,13 +77,13 @@ def wait_s(attempt: int, retry_after_s: float | None, *, chance: float) -> float
     """How long to wait after attempt number `attempt` (from 1), in seconds.
 
     Doubling from a quarter of a second to 8 seconds, of which `chance` (0 to 1) takes up to a half
-    away. Never less than the provider asks for, and up to a quarter (a second at most) more.
+    away. Never less than the provider asks for, and up to a tenth (half a second at most) more.
     """
     doublings = min(attempt - 1, _DOUBLINGS_MAX)
     if retry_after_s is None:
         return min(_WAIT_FIRST_S * 2.0**doublings, _WAIT_MAX_S) * (1 - chance / 2)
     least = max(retry_after_s, min(_WAIT_FIRST_NAMED_S * 2.0**doublings, _WAIT_MAX_S))
-    return least + chance * min(least / 4, 1.0)
+    return least + chance * min(least / 10, 0.5)
 
 
 async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger) -> Result:

@@ -13,6 +13,8 @@ from regauge.providers._breaker import Breaker
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import OPENAI_URL, Endpoint
 from regauge.providers._failure import AttemptError, refused
+from regauge.providers._network import cannot_connect, cannot_open
+from regauge.providers._quota import quotas_in
 from regauge.providers._rate import AdaptiveLimit, window_for
 from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import Completion, Usage
@@ -87,7 +89,7 @@ class OpenAIProvider:
         self._transport = transport
         self._timeout_s = endpoint.timeout_s or timeout_s
         self._limit = AdaptiveLimit(window_for(concurrency))
-        self._breaker = Breaker()
+        self._breaker = Breaker(patience_s=endpoint.deadline_s)
         self._opened: AsyncOpenAI | None = None
         self._limit_names: dict[str, str] = {}
         self.calls = Calls()
@@ -120,7 +122,7 @@ class OpenAIProvider:
         )
 
         async def attempt(ledger: Ledger) -> Completion:
-            async with self._limit.permit(again=ledger.attempts > 1) as permit:
+            async with self._limit.permit(request.model, again=ledger.attempts > 1) as permit:
                 return await self._attempt(request, ledger, permit)
 
         try:
@@ -147,18 +149,19 @@ class OpenAIProvider:
         self._client()
         began = time.perf_counter()
         try:
-            content = await self._post(request, ledger)
+            response = await self._post(request, ledger)
             latency_s = time.perf_counter() - began
-            answer = read_answer(content, where=self._where)
+            answer = read_answer(response.content, where=self._where)
         except AttemptError as error:
             self.calls.failures[error.kind] += 1
             if error.kind == "rate-limit":
-                permit.objected(error.retry_after_s or 0.0)
+                permit.refused(error.retry_after_s, error.quotas)
             self._note(error, gave_up=False)
+            error.outage = self._breaker.answered and (error.never_sent or self._breaker.outage)
             raise
         finally:
             ledger.spent_s += time.perf_counter() - began
-        permit.answered()
+        permit.answered(quotas_in(response.headers))
         self._breaker = self._breaker.after_answer()
         price = price_of(self._settings.prices, request.model, reported=answer.model)
         return Completion(
@@ -187,8 +190,10 @@ class OpenAIProvider:
                 status=error.status,
                 gave_up=gave_up,
             )
+            if self._breaker.trip is not None:
+                self._limit.lift()
 
-    async def _post(self, request: CompletionRequest, ledger: Ledger) -> bytes:
+    async def _post(self, request: CompletionRequest, ledger: Ledger) -> httpx2.Response:
         # One limit, two names: which one a model takes is between it and us.
         usual = _LIMITS[self._endpoint.url == OPENAI_URL]
         name = self._limit_names.get(request.model, usual)
@@ -198,12 +203,14 @@ class OpenAIProvider:
             if error.param not in _LIMITS or "max_tokens" not in request.parameters:
                 raise
         other = _LIMITS[name == "max_tokens"]
-        content = await self._send(request, ledger, limit_key=other)
+        response = await self._send(request, ledger, limit_key=other)
         # Remembered once it worked, so that a limit wrong under both names is not.
         self._limit_names[request.model] = other
-        return content
+        return response
 
-    async def _send(self, request: CompletionRequest, ledger: Ledger, *, limit_key: str) -> bytes:
+    async def _send(
+        self, request: CompletionRequest, ledger: Ledger, *, limit_key: str
+    ) -> httpx2.Response:
         import httpx2
         import openai
 
@@ -219,7 +226,7 @@ class OpenAIProvider:
             # The SDK's timeout starts anew with every chunk; a server that drips never meets it.
             async with asyncio.timeout(timeout_s):
                 # Raw: building the SDK's models costs more time than all of our own code.
-                response = await client.post(
+                return await client.post(
                     self._completions,
                     cast_to=httpx2.Response,
                     content=_ENCODE(body).encode("utf-8", "backslashreplace"),
@@ -242,25 +249,18 @@ class OpenAIProvider:
             ) from error
         except openai.APIConnectionError as error:
             # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
-            raise self._unreachable(_root(error)) from error
+            raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error
         except openai.OpenAIError as error:
             raise AttemptError(
                 f"{self._where}: {error}", kind="malformed", transient=False
             ) from error
-        return response.content
-
-    def _unreachable(self, cause: BaseException) -> AttemptError:
-        what = " ".join(str(cause).split()) or type(cause).__name__
-        return AttemptError(
-            f"{self._where} cannot be reached: {what}\n"
-            f"  fix: start the server, or correct base_url of provider {self._endpoint.name!r}",
-            kind="connection",
-            transient=True,
-        )
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
-            self._opened = self._open()
+            try:
+                self._opened = self._open()
+            except (OSError, ValueError) as error:
+                raise cannot_open(error, where=self._where) from error
         return self._opened
 
     def _open(self) -> AsyncOpenAI:
@@ -289,10 +289,3 @@ class OpenAIProvider:
             # The SDK takes these from the environment; they are nobody else's business.
             client.organization = client.project = None
         return client
-
-
-def _root(error: BaseException) -> BaseException:
-    """What an error was raised for, down to the first of its causes."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error

@@ -76,17 +76,31 @@ def test_a_ledger_ends_by_attempts_or_by_the_deadline(kinds, chance):
         ledger.attempts += 1
         if ledger.wait_after(failure(kind), chance=chance) is None:
             break
-    assert ledger.attempts <= 4
+    assert sum(kind != "rate-limit" for kind in kinds[: ledger.attempts]) <= 4
     assert ledger.spent_s <= 30
 
 
-def test_rate_limits_that_name_a_time_use_up_the_deadline_only():
-    ledger = Ledger(max_attempts=2, deadline_s=10)
+@pytest.mark.parametrize("retry_after_s", [None, 1])
+def test_rate_limits_use_up_the_deadline_only(retry_after_s):
+    ledger = Ledger(max_attempts=2, deadline_s=20)
     waits = 0
-    while ledger.wait_after(failure("rate-limit", retry_after_s=1), chance=0) is not None:
+    while ledger.wait_after(failure("rate-limit", retry_after_s=retry_after_s), chance=0):
         waits += 1
         ledger.attempts += 1
     assert waits >= 5
+    assert ledger.spent_s <= 20
+
+
+def test_an_outage_uses_up_the_deadline_only_and_is_looked_after_often():
+    ledger = Ledger(max_attempts=2, deadline_s=20)
+    error = failure("connection")
+    error.outage = True
+    waits = []
+    while (wait := ledger.wait_after(error, chance=0)) is not None:
+        waits.append(wait)
+        ledger.attempts += 1
+    assert 19 <= sum(waits) <= 20
+    assert max(waits) <= 2
 
 
 def test_a_lasting_failure_and_a_stranger_end_it_at_once():
@@ -113,8 +127,32 @@ def test_lasting_failures_trip_a_provider_that_never_answered():
 
 def test_a_provider_that_answered_gets_more_patience():
     warm = Breaker().after_answer()
-    assert fail(warm, *range(20)).trip is None
-    assert fail(warm, *range(40)).trip is not None
+    assert fail(warm, *range(100)).trip is None
+    assert fail(warm, *range(130)).trip is not None
+
+
+def test_a_server_that_only_refuses_is_given_up_after_the_deadline():
+    breaker = Breaker(patience_s=30)
+    assert fail(breaker, 0, 29, kind="rate-limit").trip is None
+    trip = fail(breaker, 0, 29, 31, kind="rate-limit").trip
+    assert trip is not None
+    assert trip.kind == "rate-limit"
+    answered = fail(breaker, 0, 29, kind="rate-limit").after_answer()
+    assert fail(answered, 31, 60, kind="rate-limit").trip is None
+
+
+@pytest.mark.parametrize("status", [None, 502, 503, 504])
+def test_an_outage_is_many_failures_of_a_server_that_answered(status):
+    kind = "server" if status else "connection"
+
+    def after(breaker, count):
+        for _ in range(count):
+            breaker = breaker.after_failure(0, kind=kind, message="", status=status, gave_up=False)
+        return breaker
+
+    assert not after(Breaker(), 20).outage
+    assert not after(Breaker().after_answer(), 7).outage
+    assert after(Breaker().after_answer(), 8).outage
 
 
 def test_a_refused_key_trips_at_once_and_an_answer_mends():

@@ -224,18 +224,32 @@ def test_a_wait_beyond_the_deadline_is_not_begun(kit):
     assert time.perf_counter() - began < 1
 
 
-def test_one_429_holds_everybody_back(kit):
-    times = []
+def test_one_429_holds_back_its_own_request_alone(kit):
+    times = {}
 
-    def script(number, _):
-        times.append(time.perf_counter())
+    def script(number, body):
+        seed = body["seed"]
+        times.setdefault(seed, []).append(time.perf_counter())
         if number == 0:
-            return kit.Reply(status=429, document=refusal(), headers={"Retry-After": "0.5"})
+            return kit.Reply(status=429, document=refusal(), headers={"Retry-After": "1"})
         return kit.Reply()
 
-    talk = kit.talk(script, *[kit.ask(trial=n) for n in range(6)], concurrency=1)
+    requests = [kit.ask(trial=n, parameters={"seed": n}) for n in range(6)]
+    talk = kit.talk(script, *requests, concurrency=1)
     assert all(not isinstance(result, BaseException) for result in talk.results)
-    assert times[1] - times[0] >= 0.5
+    refused = next(tries for tries in times.values() if len(tries) == 2)
+    assert refused[1] - refused[0] >= 1
+    assert all(tries[0] <= refused[1] for tries in times.values())
+
+
+@pytest.mark.parametrize("value", ["1e99", "-5", "nan", "inf", "9" * 400, "Thu, 01 Jan 9999"])
+def test_no_retry_after_makes_a_run_hang(kit, value):
+    reply = kit.Reply(status=429, document=refusal("wait"), headers={"Retry-After": value})
+    began = time.perf_counter()
+    requests = [kit.ask(trial=n) for n in range(30)]
+    talk = kit.talk(lambda *_: reply, *requests, deadline_s=2)
+    assert {error.kind for error in talk.results} == {"rate-limit"}
+    assert time.perf_counter() - began < 15
 
 
 def test_a_fifth_of_429_loses_no_request(kit):

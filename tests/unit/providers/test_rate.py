@@ -1,88 +1,30 @@
-"""The adaptive limit: its decisions as properties, its queue on a real event loop."""
+"""The adaptive limit: its window, and its queue on a real event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.providers import AdaptiveLimit, Window, window_for
-
-windows = st.builds(
-    lambda size, more, doubling, epoch: Window(
-        size=size, ceiling=size + more, doubling=doubling, epoch=epoch
-    ),
-    st.integers(1, 64),
-    st.integers(0, 64),
-    st.booleans(),
-    st.integers(0, 5),
-)
-events = st.lists(st.tuples(st.sampled_from(["answered", "objected"]), st.integers(-2, 0)))
+from regauge.providers import AdaptiveLimit, window_for
 
 
-def round_of(window, *, epoch=None):
-    began = window.size
-    for _ in range(began):
-        window = window.answered(window.epoch if epoch is None else epoch)
-    return window
-
-
-@given(windows, events)
-def test_the_size_stays_between_one_and_the_ceiling(window, steps):
-    for name, back in steps:
-        window = getattr(window, name)(window.epoch + back)
-        assert 1 <= window.size <= window.ceiling
-
-
-@given(windows, events)
-def test_only_answers_grow_and_only_objections_shrink(window, steps):
-    for name, back in steps:
-        after = getattr(window, name)(window.epoch + back)
-        assert (after.size >= window.size) if name == "answered" else (after.size <= window.size)
-        window = after
-
-
-@given(windows, st.integers(1, 50))
-def test_a_burst_of_objections_halves_once(window, count):
-    epoch = window.epoch
-    after = window
-    for _ in range(count):
-        after = after.objected(epoch)
-    assert after.size == max(1, window.size // 2)
-    assert after.epoch == epoch + 1
-
-
-@given(windows)
-def test_answers_to_requests_from_before_a_cut_prove_nothing(window):
-    cut = window.objected(window.epoch)
-    assert round_of(cut, epoch=window.epoch) == cut
-
-
-def test_auto_doubles_per_clean_round_until_the_ceiling():
+def test_auto_doubles_per_round_of_answers_until_the_ceiling():
     window = window_for("auto")
     sizes = [window.size]
     for _ in range(3):
-        window = round_of(window)
+        for _ in range(window.size):
+            window = window.answered()
         sizes.append(window.size)
     assert sizes == [16, 32, 64, 64]
 
 
-def test_after_the_first_objection_each_round_adds_one():
-    window = round_of(window_for("auto"))
-    window = window.objected(window.epoch)
-    assert [window.size, round_of(window).size, round_of(round_of(window)).size] == [16, 17, 18]
-
-
-def test_a_number_starts_at_itself_and_returns_to_it():
-    window = window_for(6)
-    assert round_of(window).size == 6
-    window = window.objected(0)
-    for _ in range(10):
-        window = round_of(window)
-    assert window.size == 6
+def test_a_number_stays_as_given():
+    assert window_for(6).answered().size == 6
 
 
 @given(st.integers(1, 40), st.integers(1, 8))
@@ -129,20 +71,48 @@ def test_cancelled_waiters_leave_no_hole(cancelled, size):
     asyncio.run(main())
 
 
-def test_after_an_objection_nobody_starts_before_the_time_named():
+def test_a_refusal_holds_no_other_request_back():
     async def main():
         limit = AdaptiveLimit(window_for(4))
         async with limit.permit() as permit:
-            permit.objected(0.15)
+            permit.refused(30.0)
         began = time.perf_counter()
+        async with limit.permit():
+            return time.perf_counter() - began
+
+    assert asyncio.run(main()) < 5
+
+
+def test_many_refusals_slow_down_requests_for_this_model_only():
+    async def main():
+        limit = AdaptiveLimit(window_for(64))
+        for _ in range(30):
+            async with limit.permit("a") as permit:
+                permit.refused(None)
+        async with limit.permit("b") as permit:
+            permit.answered()
+        return limit.pace("a").rate, limit.pace("b").rate
+
+    slow, free = asyncio.run(main())
+    assert slow < 100
+    assert free == math.inf
+
+
+def test_requests_that_are_given_up_wait_no_longer():
+    async def main():
+        limit = AdaptiveLimit(window_for(1))
 
         async def work():
             async with limit.permit():
-                return time.perf_counter() - began
+                await asyncio.sleep(0)
 
-        return await asyncio.gather(*[work() for _ in range(3)])
+        async with limit.permit():
+            tasks = [asyncio.create_task(work()) for _ in range(20)]
+            await asyncio.sleep(0)
+            limit.lift()
+            await asyncio.wait_for(asyncio.gather(*tasks), 5)
 
-    assert min(asyncio.run(main())) >= 0.14
+    asyncio.run(main())
 
 
 def test_who_was_refused_goes_first():

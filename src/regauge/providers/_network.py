@@ -1,0 +1,104 @@
+"""The cause of a failed connection, in one sentence, and its fix."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from regauge.providers._failure import AttemptError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["cannot_connect", "cannot_open"]
+
+_EXPIRED: Final = 10
+_NOT_YET_VALID: Final = 9
+_SELF_SIGNED: Final = frozenset({18, 19})
+_NO_ISSUER: Final = frozenset({2, 20, 21})
+_MISMATCH: Final = frozenset({62, 63, 64})
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def cannot_open(
+    error: Exception, *, where: str, environ: Mapping[str, str] = os.environ
+) -> AttemptError:
+    """The failure of a client that could not be set up, before any request."""
+    named = [name for name in _CERTIFICATES if environ.get(name)]
+    if named and isinstance(error, OSError):
+        values = ", ".join(f"{name} ({environ[name]})" for name in named)
+        what = f"the certificates of {values} cannot be read: {_words(error)}"
+        fix = f"correct {' or '.join(named)}, or unset it to use the default certificates"
+    else:
+        what = f"the client cannot be set up: {_words(error)}"
+        fix = "check base_url and the proxy variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+    return _failure(f"{where}: {what}", fix, transient=False)
+
+
+def cannot_connect(error: BaseException, *, where: str, provider: str) -> AttemptError:
+    """The failure of an attempt whose connection failed or broke off.
+
+    Args:
+        error: As the SDK raised it; its causes are looked through.
+        where: The endpoint as a reader knows it.
+        provider: The name of its table in the settings.
+    """
+    chain = _causes(error)
+    cause = chain[-1]
+    said = f"{where} cannot be reached: {_words(cause)}"
+    base_url = f"base_url of provider {provider!r}"
+    for step in chain:
+        if isinstance(step, ssl.SSLCertVerificationError):
+            return _failure(said, _certificate_fix(step.verify_code, base_url), transient=False)
+    if isinstance(cause, ssl.SSLError):
+        fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
+        return _failure(said, fix, transient=False)
+    if any("Proxy" in type(step).__name__ for step in chain):
+        fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
+        return _failure(f"{said} (through a proxy)", fix)
+    if isinstance(cause, socket.gaierror):
+        return _failure(
+            said,
+            f"check the host name in {base_url} and the network's DNS",
+            never_sent=True,
+        )
+    fix = f"start the server, or correct {base_url}"
+    if isinstance(cause, ConnectionRefusedError):
+        return _failure(said, fix, never_sent=True)
+    if isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
+        fix = f"look at the server's log: it closed the connection; or correct {base_url}"
+    return _failure(said, fix)
+
+
+def _certificate_fix(code: int, base_url: str) -> str:
+    if code == _EXPIRED:
+        return "renew the server's certificate; it has expired"
+    if code == _NOT_YET_VALID:
+        return "check the clock of this machine; the server's certificate is not yet valid"
+    if code in _MISMATCH:
+        return f"use the name that the certificate is for in {base_url}"
+    if code in _SELF_SIGNED | _NO_ISSUER:
+        return "set SSL_CERT_FILE to a file with the certificate authority of the server"
+    return "correct the server's certificate, or set SSL_CERT_FILE to its certificate authority"
+
+
+def _failure(
+    what: str, fix: str, *, transient: bool = True, never_sent: bool = False
+) -> AttemptError:
+    failure = AttemptError(f"{what}\n  fix: {fix}", kind="connection", transient=transient)
+    failure.never_sent = never_sent
+    return failure
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and what it was raised for, down to the first of its causes."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and cause not in chain:
+        chain.append(cause)
+    return chain
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
