@@ -15,6 +15,7 @@ import yaml
 from tests.place import Place
 
 OWN = Path(__file__).parents[2] / ".github/workflows"
+INSTALL = "--install=make install"
 WRITTEN = [
     ".github/workflows/comment.yml",
     ".github/workflows/evals.yml",
@@ -41,20 +42,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Place:
     root = tmp_path_factory.mktemp("made")
     subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
     made = Place(root)
-    made.regauge("init", "--yes")
+    made.regauge("init", "--yes", INSTALL)
     return made
 
 
 def test_a_second_init_changes_nothing(made: Place):
     before = {name: (made.root / name).read_bytes() for name in WRITTEN}
-    out = made.regauge("init", "--yes")
+    out = made.regauge("init", "--yes", INSTALL)
     assert "nothing to do" in out
     assert "wrote" not in out
     assert {name: (made.root / name).read_bytes() for name in WRITTEN} == before
 
 
 def test_the_replay_of_the_evals_reaches_no_network(place: Place):
-    place.regauge("init", "--yes")
+    place.regauge("init", "--yes", INSTALL)
     place.evals("-p", "no:cacheprovider")
     place.write(
         "evals/test_socket.py",
@@ -72,7 +73,7 @@ def test_files_that_are_there_stay_byte_for_byte(place: Place):
     }
     for path, text in own.items():
         place.write(path, text)
-    out = place.regauge("init", "--yes")
+    out = place.regauge("init", "--yes", INSTALL)
     assert (place.root / "evals/conftest.py").read_bytes() == b"# mine\n"
     assert (place.root / ".github/workflows/evals.yml").read_bytes() == b"name: mine\r\n"
     assert "left alone  evals/conftest.py (is there already)" in out
@@ -91,7 +92,7 @@ def test_files_that_are_there_stay_byte_for_byte(place: Place):
 def test_prompt_cases_and_eval_are_written_together_or_not_at_all(place: Place, path: str):
     """Our eval of somebody else's prompt would fail for no fault of theirs."""
     place.write(path, "# mine\n")
-    out = place.regauge("init", "--yes")
+    out = place.regauge("init", "--yes", INSTALL)
     assert f"not written: {path} is your own" in out
     assert "fixtures/golden/ticket-kind.jsonl" not in place.files()
     assert "evals/conftest.py" in place.files()
@@ -99,14 +100,14 @@ def test_prompt_cases_and_eval_are_written_together_or_not_at_all(place: Place, 
 
 def test_a_prompt_of_that_name_in_another_folder_is_not_doubled(place: Place):
     place.write("prompts/support/ticket-kind.prompt.yml", "messages: []\n")
-    assert "support/ticket-kind.prompt.yml is your own" in place.regauge("init", "--yes")
+    assert "support/ticket-kind.prompt.yml is your own" in place.regauge("init", "--yes", INSTALL)
     assert "prompts/ticket-kind.prompt.yml" not in place.files()
 
 
 def test_an_init_that_was_cut_short_goes_on(made: Place, place: Place):
     first = "prompts/ticket-kind.prompt.yml"
     place.write(first, (made.root / first).read_text())
-    place.regauge("init", "--yes")
+    place.regauge("init", "--yes", INSTALL)
     assert place.files() == WRITTEN
     assert "0 errors, 0 warnings" in place.regauge("lint")
 
@@ -114,20 +115,20 @@ def test_an_init_that_was_cut_short_goes_on(made: Place, place: Place):
 def test_pytest_settings_in_another_file_stay_the_ones_that_count(place: Place):
     """pytest reads one file; a table in pyproject.toml would be one that nobody reads."""
     place.write("pytest.ini", "[pytest]\naddopts = -p no:deepeval\n")
-    out = place.regauge("init", "--yes")
+    out = place.regauge("init", "--yes", INSTALL)
     assert "pytest" not in tomllib.loads((place.root / "pyproject.toml").read_text())["tool"]
     assert "pytest.ini" in out
 
 
 def test_init_asks_before_it_writes(place: Place):
-    assert "write       pyproject.toml" in place.regauge("init", code=1, given="n\n")
+    assert "write       pyproject.toml" in place.regauge("init", INSTALL, code=1, given="n\n")
     assert place.files() == []
-    place.regauge("init", given="y\n")
+    place.regauge("init", INSTALL, given="y\n")
     assert place.files() == WRITTEN
 
 
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
-    shown = json.loads(place.regauge("init", "--dry-run", "--json"))
+    shown = json.loads(place.regauge("init", "--dry-run", "--json", INSTALL))
     assert {row["path"]: row["action"] for row in shown["files"]} == dict.fromkeys(
         (name for name in WRITTEN if name != "prompts/prompts.lock"), "write"
     )
@@ -136,7 +137,7 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
 
 def test_a_directory_that_cannot_be_written_is_named(place: Place):
     place.write("evals", "a file where a folder should be\n")
-    out = place.regauge("init", "--yes", code=2)
+    out = place.regauge("init", "--yes", INSTALL, code=2)
     assert "evals is a file, and evals/test_ticket_kind.py needs a directory" in out
     assert place.files() == ["evals"]
 
@@ -167,3 +168,33 @@ def test_the_workflows_reach_no_shell_with_text_of_others_and_may_no_more_than_n
         for use in re.findall(r"uses: (.*)", path.read_text(encoding="utf-8")):
             assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", use)
             assert use in own
+
+
+def test_init_goes_on_without_workflows_where_nothing_pins_regauge(place: Place):
+    out = place.regauge("init", "--yes")
+    assert ".github/workflows/evals.yml (not written: nothing here pins regauge)" in out
+    assert "note: no workflows: `pip install regauge` would install whatever has that name" in out
+    assert "fix: pin regauge in a lock file or a requirements file with hashes" in out
+    assert place.files() == [name for name in WRITTEN if not name.startswith(".github/")]
+    assert "10 passed" in place.evals("-p", "no:cacheprovider")
+    place.write("requirements.txt", f"regauge==0.1.0 \\\n    --hash=sha256:{'0' * 64}\n")
+    assert "workflows install regauge from requirements.txt" in place.regauge("init", "--yes")
+    evals = (place.root / ".github/workflows/evals.yml").read_text(encoding="utf-8")
+    assert evals.count("run: python -m pip install --require-hashes -r requirements.txt\n") == 2
+
+
+def test_init_hands_on_the_keys_that_the_settings_name(place: Place):
+    place.write(
+        "pyproject.toml",
+        "[tool.regauge]\nmodel = 'acme:foo'\n[tool.regauge.providers.acme]\n"
+        "base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'ACME_KEY'\n"
+        "headers_env = {api-key = 'GATEWAY_KEY'}\n",
+    )
+    place.regauge("init", "--yes", INSTALL)
+    text = (place.root / ".github/workflows/evals.yml").read_text(encoding="utf-8")
+    steps = yaml.safe_load(text)["jobs"]["gate"]["steps"]
+    (environ,) = [step["env"] for step in steps if "secrets." in json.dumps(step)]
+    assert environ["ACME_KEY"] == "${{ secrets.ACME_KEY }}"
+    assert environ["GATEWAY_KEY"] == "${{ secrets.GATEWAY_KEY }}"
+    assert "OPENAI" not in text
+    assert "`prices` in [tool.regauge.providers.acme]" in text

@@ -21,6 +21,7 @@ addopts = ["-p", "no:deepeval"]
 [tool.regauge]
 model = "sim:clerk-1"
 """
+INSTALL = "--install=make install"
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -165,13 +166,12 @@ def test_an_editor_has_the_last_word(place: Place):
 
 def test_new_workflow_writes_what_may_run_with_rights_to_write(place: Place):
     """zizmor looks for what GitHub's own documents warn of."""
-    for name in ("baseline", "refine"):
-        out = place.regauge("new", "workflow", name)
+    for name in ("evals", "comment", "baseline", "refine"):
+        out = place.regauge("new", "workflow", name, INSTALL)
         assert f"wrote .github/workflows/{name}.yml" in out
-        assert "OPENAI_API_KEY" in out
-    again = place.regauge("new", "workflow", "refine", code=2)
+        assert ("OPENAI_API_KEY" in out) == (name != "comment")
+    again = place.regauge("new", "workflow", "refine", INSTALL, code=2)
     assert "refine.yml is there already" in again
-    assert "baseline" in place.regauge("new", "workflow", "evals", code=2)
     zizmor = Path(sys.executable).with_name("zizmor")
     done = subprocess.run(
         [zizmor, "--offline", "--no-progress", str(place.root / ".github")],
@@ -197,16 +197,18 @@ def test_workflows_fit_the_repository_and_say_what_keeps_them_from_running(tmp_p
         "[tool.regauge]\nmodel = 'acme:foo'\n[tool.regauge.providers.acme]\n"
         "base_url = 'http://127.0.0.1:9/v1'\napi_key_env = 'ACME_KEY'\n",
     )
-    out = place.regauge("new", "workflow", "refine")
+    out = place.regauge("new", "workflow", "refine", INSTALL)
     assert "note: it waits for a workflow `evals`" in out
     assert "move svc/.github/workflows there" in out
-    assert "its secrets, as ACME_KEY" in out
+    assert "add secrets to the repository: ACME_KEY" in out
     written = (below / ".github/workflows/refine.yml").read_text()
     assert "branches: [trunk]" in written
     assert "ACME_KEY: ${{ secrets.ACME_KEY }}" in written
     assert "OPENAI" not in written
     assert "[tool.regauge.providers.acme]" in written
-    assert "`working-directory: svc`" in place.regauge("init", "--yes")
+    assert "`working-directory: svc`" in place.regauge("init", "--yes", INSTALL)
     assert "branches: [trunk]" in (below / ".github/workflows/evals.yml").read_text()
-    other = json.loads(place.process("regauge", "new", "workflow", "baseline", "--json").stdout)
+    other = json.loads(
+        place.process("regauge", "new", "workflow", "baseline", INSTALL, "--json").stdout
+    )
     assert other == {"written": [".github/workflows/baseline.yml"]}

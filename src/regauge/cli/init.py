@@ -10,7 +10,13 @@ import click
 
 from regauge.cli._terminal.text import echo
 from regauge.project import Project
-from regauge.scaffold import Repository, plan_working_set, write_planned
+from regauge.scaffold import (
+    Repository,
+    find_install,
+    given_install,
+    plan_working_set,
+    write_planned,
+)
 
 if TYPE_CHECKING:
     from regauge.scaffold import Planned
@@ -22,26 +28,38 @@ _EPILOG = """\
 Examples:
   regauge init
   regauge init --yes             ask nothing
-  regauge init --dry-run --json  say what would be written
+  regauge init --dry-run --json  print what would be written
+  regauge init --install "python -m pip install --require-hashes -r requirements.txt"
 
 Exit codes: 0 done, 1 called off, 2 a file cannot be written.
 """
 _WORDS = {"write": "wrote", "add": "added to", "keep": "left alone"}
+_NO_INSTALL = """\
+note: no workflows: `pip install regauge` would install whatever has that name on the day
+  fix: pin regauge in a lock file or a requirements file with hashes, then run this command again;
+       or regauge init --install "python -m pip install --require-hashes -r requirements.txt"\
+"""
 _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 
 
 @click.command(name="init", epilog=_EPILOG)
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be written.")
+@click.option("--install", metavar="COMMAND", help="Command that installs regauge in workflows.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; asks nothing.")
-def command(*, yes: bool, dry_run: bool, as_json: bool) -> None:
+def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> None:
     """Write a prompt, ten golden cases, an eval, workflows and settings into this directory.
 
     Files that are there are left alone; pyproject.toml is only added to. `pytest evals` passes
     right after, without key or network: the simulated model answers.
+
+    Workflows install regauge from what the project pins: uv.lock, poetry.lock, pdm.lock,
+    Pipfile.lock, pylock.toml, a requirements file with hashes, a commit, or a path in the
+    repository. Without any of these, and without --install, they are not written.
     """
     root = Path.cwd()
-    planned = plan_working_set(root)
+    source = given_install(install) if install is not None else find_install(root)
+    planned = plan_working_set(root, source)
     anything = any(one.action != "keep" for one in planned)
     if anything and not (yes or dry_run or as_json):
         for one in planned:
@@ -59,6 +77,10 @@ def command(*, yes: bool, dry_run: bool, as_json: bool) -> None:
     for one in done:
         style = "" if one.action == "keep" else "green"
         echo(_line(root, one, _PLANS if dry_run else _WORDS), style=style)
+    if source is None:
+        echo(_NO_INSTALL, style="yellow")
+    else:
+        echo(f"workflows install regauge from {source.source}")
     if not dry_run:
         _say_next(root, anything=anything)
 

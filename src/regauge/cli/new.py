@@ -18,11 +18,14 @@ from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import (
     WORKFLOWS,
     Repository,
+    WorkflowContext,
+    find_install,
+    given_install,
     new_eval,
     new_judge,
     new_prompt,
-    new_workflow,
     refuse_blocked,
+    workflow,
 )
 
 if TYPE_CHECKING:
@@ -40,10 +43,12 @@ Examples:
   regauge new eval alert-severity
   regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
   regauge new judge tone
-  regauge new workflow baseline
+  regauge new workflow evals
 
 Exit codes: 0 written, 2 wrong use, or it is there already.
 """
+_AFTER_EVALS = ("comment", "refine")
+_OPEN_PULL_REQUESTS = ("baseline", "refine")
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 
 
@@ -88,35 +93,47 @@ def eval_command(name: str, *, as_json: bool) -> None:
 
 @command.command(name="workflow", epilog=_EPILOG)
 @click.argument("name", type=click.Choice(WORKFLOWS))
+@click.option("--install", metavar="COMMAND", help="Command that installs regauge in it.")
 @_json
-def workflow_command(name: str, *, as_json: bool) -> None:
-    """Write a workflow of GitHub Actions beside those of `regauge init`.
+def workflow_command(name: str, *, install: str | None, as_json: bool) -> None:
+    """Write a workflow of GitHub Actions.
 
-    baseline draws fresh trials of main every night, for the gate to compare with. refine proposes
-    a revision, as a pull request, of each prompt whose cases fail on main. Both open pull
-    requests.
+    evals replays each case and gates pull requests. comment writes the decision of `evals` into
+    one comment. baseline runs fresh trials of main every night, for the gate to compare with.
+    refine proposes a revision, as a pull request, of each prompt whose cases fail on main.
+
+    regauge is installed from what the project pins: a lock file, a requirements file with
+    hashes, a commit, or a path in the repository. Without any of these, name the command with
+    --install.
     """
     project = Project.find()
+    source = given_install(install) if install is not None else find_install(project.root)
+    if source is None:
+        raise UsageError(
+            "nothing in this project pins regauge, so the workflow would install whatever has"
+            " that name on the day\n"
+            "  fix: add regauge to a lock file or to a requirements file with hashes, or name the"
+            f" command: regauge new workflow {name} --install"
+            ' "python -m pip install --require-hashes -r requirements.txt"'
+        )
     repository = Repository.of(project.root)
-    provider, key = _keyed(project)
-    written = new_workflow(name, repository, provider=provider, key=key)
+    context = WorkflowContext.of_project(project, repository=repository, install=source)
+    written = workflow(name, context)
     _write(project, [written], as_json=as_json, fix="move it away, or change it by hand")
     notes = repository.notes
-    if name == "refine" and not (project.root / written.path).with_name("evals.yml").exists():
-        notes.append("it waits for a workflow `evals`, and there is none: regauge init writes it")
+    if name in _AFTER_EVALS and not (project.root / written.path).with_name("evals.yml").exists():
+        notes.append(
+            "it waits for a workflow `evals`, and there is none: regauge new workflow evals"
+        )
     for note in notes:
         click.secho(f"note: {note}", fg="yellow", err=True)
-    if not as_json:
-        echo("  next: in the settings of the repository, let Actions create pull requests;")
-        echo(f"  and put the key of your model into its secrets, as {key}")
-
-
-def _keyed(project: Project) -> tuple[str, str]:
-    """The provider of the project's model and the variable with its key; else those of OpenAI."""
-    provider = str(project.settings.model or "").partition(":")[0]
-    declared = project.settings.providers.get(provider)
-    key = declared.api_key_env if declared is not None else None
-    return (provider, key) if key else ("openai", "OPENAI_API_KEY")
+    if as_json:
+        return
+    echo(f"  it installs regauge from {source.source}")
+    if name in _OPEN_PULL_REQUESTS:
+        echo("  next: in the settings of the repository, let Actions create pull requests")
+    if name != "comment":
+        echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
 
 
 @command.command(name="case", epilog=_EPILOG)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+import yaml
 
 from regauge.errors import GitError
 from regauge.git import run_git, work_tree
@@ -14,13 +16,18 @@ from regauge.scaffold._piece import Piece, template
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["WORKFLOWS", "Repository", "new_workflow", "workflow_text"]
+    from regauge.project import Project
+    from regauge.scaffold._install import Install
 
-WORKFLOWS = ("baseline", "refine")
+__all__ = ["WORKFLOWS", "Repository", "WorkflowContext", "workflow", "workflow_path"]
+
+WORKFLOWS = ("evals", "comment", "baseline", "refine")
 _FOLDER = ".github/workflows"
 _MAIN = "branches: [main]"
 _KEY = "OPENAI_API_KEY"
 _PRICES = "[tool.regauge.providers.openai]"
+_INSTALL = "run: INSTALL"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
 
@@ -63,27 +70,89 @@ class Repository:
         return [note]
 
 
-def workflow_text(name: str, repository: Repository) -> str:
-    """A template of a workflow, for the default branch of a repository."""
-    branch = repository.branch
-    quoted = branch if _PLAIN.fullmatch(branch) else json.dumps(branch)
-    return template(name).replace(_MAIN, f"branches: [{quoted}]")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowContext:
+    """What a workflow takes from its project.
 
-
-def new_workflow(
-    name: str, repository: Repository, *, provider: str = "openai", key: str = _KEY
-) -> Piece:
-    """One of `WORKFLOWS`, beside those that `regauge init` writes: it pushes branches.
-
-    Args:
-        name: Which.
+    Attributes:
         repository: Where it will run.
-        provider: Who is asked, as `[tool.regauge.providers]` names it.
-        key: The variable that holds the key, and the secret of the repository with it.
+        install: Installs regauge.
+        provider: Of the project's model, as `[tool.regauge.providers]` names it.
+        keys: Variables with keys of providers, and the secrets of the repository with them.
     """
-    text = workflow_text(f"new_{name}.yml", repository).replace(_KEY, key)
-    text = text.replace(_PRICES, f"[tool.regauge.providers.{provider}]")
-    return Piece(path=f"{_FOLDER}/{name}.yml", text=text)
+
+    repository: Repository
+    install: Install
+    provider: str = "openai"
+    keys: tuple[str, ...] = (_KEY,)
+
+    @classmethod
+    def of_project(cls, project: Project, *, repository: Repository, install: Install) -> Self:
+        """The context of workflows in a project.
+
+        Raises:
+            ConfigError: The settings cannot be read.
+        """
+        settings = project.settings
+        provider = str(settings.model or "").partition(":")[0]
+        declared = settings.providers
+        named = [
+            name
+            for settings in declared.values()
+            for name in (settings.api_key_env, *settings.headers_env.values())
+            if name is not None and _VARIABLE.fullmatch(name)
+        ]
+        first = declared[provider].api_key_env if provider in declared else None
+        # openai is there without being declared.
+        if not named or (provider == "openai" and "openai" not in declared):
+            named.insert(0, _KEY)
+        elif first in named:
+            named.insert(0, first)
+        return cls(
+            repository=repository,
+            install=install,
+            provider=provider if first is not None else "openai",
+            keys=tuple(dict.fromkeys(named)),
+        )
+
+
+def workflow(name: str, context: WorkflowContext) -> Piece:
+    """The file of one of `WORKFLOWS`."""
+    branch = context.repository.branch
+    quoted = branch if _PLAIN.fullmatch(branch) else json.dumps(branch)
+    lines: list[str] = []
+    for line in template(f"{name}.yml").splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        if line.strip() == _INSTALL:
+            lines += _run(context.install.script, indent)
+        elif line.strip().startswith(f"{_KEY}: "):
+            # The token of the job has its own line where a step writes to GitHub.
+            keys = [key for key in context.keys if name == "evals" or key != "GITHUB_TOKEN"]
+            lines += [line.replace(_KEY, key) for key in keys]
+        else:
+            lines.append(line)
+    text = "".join(f"{line}\n" for line in lines)
+    text = text.replace(_MAIN, f"branches: [{quoted}]")
+    text = text.replace(_PRICES, f"[tool.regauge.providers.{context.provider}]")
+    return Piece(path=workflow_path(name), text=text)
+
+
+def workflow_path(name: str) -> str:
+    """The path of a workflow below the root."""
+    return f"{_FOLDER}/{name}.yml"
+
+
+def _run(script: str, indent: str) -> list[str]:
+    """A script as the value of `run`, in one line where YAML reads the same text back."""
+    line = f"run: {script}"
+    try:
+        plain = "\n" not in script and yaml.safe_load(line) == {"run": script}
+    except yaml.YAMLError:
+        plain = False
+    if plain:
+        return [f"{indent}{line}"]
+    block = [f"{indent}  {part}" if part else "" for part in script.split("\n")]
+    return [f"{indent}run: |", *block]
 
 
 def _said(root: Path, *command: str) -> str:

@@ -6,35 +6,41 @@ from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.errors import UsageError
+from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name
 from regauge.scaffold._piece import Piece, Planned, refuse_blocked, template
 from regauge.scaffold._pyproject import merge_pyproject
-from regauge.scaffold._workflows import Repository, workflow_text
+from regauge.scaffold._workflows import Repository, WorkflowContext, workflow, workflow_path
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from regauge.scaffold._install import Install
+
 __all__ = ["plan_working_set", "write_planned"]
 
 PROMPT = "ticket-kind"
 _SAME = "is the same"
-_EVALS = ".github/workflows/evals.yml"
-_COMMENT = ".github/workflows/comment.yml"
+_WORKFLOWS = ("evals", "comment")
 
 
-def plan_working_set(root: Path) -> list[Planned]:
+def plan_working_set(root: Path, install: Install | None = None) -> list[Planned]:
     """What becomes of each file, in the order in which people read them; nothing is written.
 
     Prompt, cases and eval belong together: where one of them is there with another text, all
     three are left out. The comment belongs to our workflow: with another one it would never run.
 
+    Args:
+        root: Of the project.
+        install: Installs regauge in workflows; without it there are none.
+
     Raises:
         UsageError: A file has the name of a directory that is needed.
-        ConfigError: pyproject.toml is no TOML.
+        ConfigError: pyproject.toml is no TOML, or its settings cannot be read.
     """
-    repository = Repository.of(root)
+    settings = merge_pyproject(root)
     trio = [
         Piece(path=f"prompts/{PROMPT}.prompt.yml", text=template("prompt.yml")),
         Piece(path=f"fixtures/golden/{PROMPT}.jsonl", text=template("golden.jsonl")),
@@ -43,23 +49,35 @@ def plan_working_set(root: Path) -> list[Planned]:
     rest = [
         Piece(path="evals/conftest.py", text=template("conftest.py.txt")),
         Piece(path="prompts/prompt.schema.json", text=schema_text("prompt")),
-        Piece(path=_EVALS, text=workflow_text("workflow.yml", repository)),
-        Piece(path=_COMMENT, text=workflow_text("comment.yml", repository)),
-        Piece(path=".gitignore", text=template("gitignore.txt")),
     ]
-    for piece in (*trio, *rest):
+    ignore = Piece(path=".gitignore", text=template("gitignore.txt"))
+    for piece in (*trio, *rest, ignore):
         refuse_blocked(root, piece.path)
     taken = next((piece.path for piece in trio if _differs(root, piece)), "")
     if not taken and _named_elsewhere(root):
         taken = _named_elsewhere(root)
     planned = [_planned(root, piece, taken=taken) for piece in trio]
-    other = next(
-        (piece.path for piece in rest if piece.path == _EVALS and _differs(root, piece)), ""
-    )
-    planned += [
-        _planned(root, piece, taken=other if piece.path == _COMMENT else "") for piece in rest
-    ]
-    return [*planned, merge_pyproject(root)]
+    planned += [_planned(root, piece) for piece in rest]
+    planned += _planned_workflows(root, install)
+    return [*planned, _planned(root, ignore), settings]
+
+
+def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
+    """The workflows, which are not written where nothing says which regauge they install."""
+    for name in _WORKFLOWS:
+        refuse_blocked(root, workflow_path(name))
+    if install is None:
+        paths = [root / workflow_path(name) for name in _WORKFLOWS]
+        there, pins = "is there already", "not written: nothing here pins regauge"
+        return [
+            Planned(path=path, action="keep", reason=there if path.exists() else pins)
+            for path in paths
+        ]
+    repository = Repository.of(root)
+    context = WorkflowContext.of_project(Project(root=root), repository=repository, install=install)
+    evals, comment = (workflow(name, context) for name in _WORKFLOWS)
+    other = evals.path if _differs(root, evals) else ""
+    return [_planned(root, evals), _planned(root, comment, taken=other)]
 
 
 def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
