@@ -80,8 +80,13 @@ class GitHubServer(Served):
                 "title": "Change",
                 "body": "",
                 "user": {"login": owner, "type": "User"},
-                "head": {"label": head, "ref": branch, "sha": sha},
-                "base": {"ref": "main"},
+                "head": {
+                    "label": head,
+                    "ref": branch,
+                    "sha": sha,
+                    "repo": {"full_name": f"{owner}/prompts"},
+                },
+                "base": {"ref": "main", "sha": "d" * 40, "repo": {"full_name": self.repo}},
                 "html_url": f"https://github.test/{self.repo}/pull/{number}",
                 "labels": [],
             }

@@ -16,7 +16,7 @@ from regauge.reports import DecisionDocument, RunRecord
 from tests.github_server import ACTIONS, GitHubServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 HOSTILE = (
@@ -290,3 +290,168 @@ def test_comments_of_other_bots_and_people_are_left_alone(workflow: Workflow):
     workflow.run()
     assert workflow.comment().output.startswith("created: ")
     assert workflow.server.said(7)[0].endswith("all is well")
+
+
+RUN = {
+    "pull_requests": [],
+    "conclusion": "success",
+    "head_branch": "change",
+    "head_sha": "b" * 40,
+    "head_repository": {"id": 2, "full_name": "fork/prompts", "owner": {"login": "fork"}},
+    "repository": {"id": 1, "full_name": "acme/prompts"},
+    "html_url": "https://github.test/acme/prompts/actions/runs/41",
+}
+
+
+@pytest.mark.parametrize("conclusion", ["failure", "timed_out", "action_required", "@all <b>"])
+def test_a_record_that_accepts_does_not_hide_that_the_run_failed(
+    workflow: Workflow, conclusion: str
+):
+    workflow.server.pull(8, head="fork:change", sha="b" * 40)
+    workflow.event({"workflow_run": RUN | {"conclusion": conclusion}})
+    workflow.run(decision=DecisionDocument.model_validate(decision(decision="accept", exit_code=0)))
+    assert workflow.comment().exit_code == 0
+    (body,) = workflow.server.said(8)
+    first = body.splitlines()[1]
+    assert first.startswith("### ❌ GitHub reports that the workflow run failed: ")
+    assert "See the [log](https://github.test/acme/prompts/actions/runs/41)." in body
+    assert "@all" not in body
+    rejected = workflow.run("20260131-110000-bbbb")
+    assert workflow.comment(rejected).exit_code == 0
+    (body,) = workflow.server.said(8)
+    assert "GitHub reports" not in body
+    assert body.startswith("<!-- regauge gate 2026-01-31T11:00:00+00:00 -->\n### ❌ regauge gate")
+
+
+def test_commit_and_base_come_from_github_and_not_from_the_record(workflow: Workflow):
+    workflow.server.pull(8, head="fork:change", sha="b" * 40)
+    workflow.event({"workflow_run": RUN})
+    workflow.run(git={"commit": "0" * 40, "branch": None, "dirty": False})
+    assert workflow.comment().exit_code == 0
+    footer = workflow.server.said(8)[0].splitlines()[-1]
+    assert "commit bbbbbbbbb · base main (ddddddddd) · GitHub: success · [log](" in footer
+    assert "000000000" not in footer
+    other = workflow.run(
+        "20260131-110000-bbbb", decision=DecisionDocument.model_validate(decision(ref="fork/easy"))
+    )
+    assert workflow.comment(other).exit_code == 0
+    said = "**The run compares with fork/easy, and the pull request goes into main.**"
+    assert said in workflow.server.said(8)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "number"),
+    [
+        ({}, 7),
+        ({"base": {"ref": "main", "sha": "e" * 40, "repo": {"id": 9}}}, None),
+        ({"head": {"ref": "change", "sha": "b" * 40, "repo": {"id": 9}}}, None),
+        ({"head": {"ref": "other", "sha": "b" * 40, "repo": {"id": 2}}}, None),
+        ({"head": {"ref": "change", "sha": "c" * 40, "repo": {"id": 2}}}, None),
+    ],
+)
+def test_a_pull_request_of_another_repository_or_commit_gets_no_comment(
+    workflow: Workflow, change: dict[str, Any], number: int | None
+):
+    pull = {
+        "number": 7,
+        "base": {"ref": "main", "sha": "e" * 40, "repo": {"id": 1}},
+        "head": {"ref": "change", "sha": "b" * 40, "repo": {"id": 2}},
+    }
+    workflow.event({"workflow_run": RUN | {"pull_requests": [pull | change]}})
+    workflow.run()
+    done = workflow.comment()
+    assert done.exit_code == 0
+    assert bool(workflow.server.said(7)) == (number == 7)
+    if number is None:
+        assert "no open pull request has change as it was" in done.output
+    else:
+        assert "base main (eeeeeeeee)" in workflow.server.said(7)[0]
+
+
+def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    """Change the record of a run."""
+
+    def edited(run: Path) -> None:
+        document = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        change(document)
+        (run / "run.json").write_text(json.dumps(document), encoding="utf-8")
+
+    return edited
+
+
+def rows(text: str) -> Callable[[Path], object]:
+    """Have rows and no decision."""
+
+    def written(run: Path) -> None:
+        edit(lambda document: document.update(decision=None))(run)
+        (run / "trials.jsonl").write_text(text, encoding="utf-8")
+
+    return written
+
+
+def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Have something else where a file of the run is."""
+
+    def replaced(run: Path) -> None:
+        edit(lambda document: document.update(decision=None))(run)
+        (run / name).unlink(missing_ok=True)
+        make(run / name)
+
+    return replaced
+
+
+def digits(text: str) -> Callable[[Path], object]:
+    """Have another number of calls, as it stands in the file."""
+
+    def written(run: Path) -> None:
+        path = run / "run.json"
+        path.write_text(path.read_text().replace('"live":11', f'"live":{text}'), encoding="utf-8")
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda run: (run / "run.json").write_text("[" * 200_000), "nested too deeply"),
+        (lambda run: (run / "run.json").write_text("[]"), "not a JSON object"),
+        (lambda run: (run / "run.json").write_bytes(b"\xff\xfe{}"), "not a run record"),
+        (edit(lambda document: document.pop("suites")), "suites: Field required"),
+        (edit(lambda document: document.update(decision=3)), "decision: "),
+        (
+            edit(lambda document: document["decision"]["cases"][0].update(verdict="fine")),
+            "decision.cases.0.verdict: Value error, no verdict of the gate: 'fine'",
+        ),
+        (
+            edit(lambda document: document["decision"]["prompts"][0].update(counts={"x": 1})),
+            "no verdict of the gate: 'x'",
+        ),
+        (digits("9" * 4000), "an integer of 4000 digits"),
+        (digits("9" * 5000), "an integer of 5000 digits"),
+        (digits("1e999"), "too large a number"),
+        (digits("NaN"), "NaN is no JSON number"),
+        (rows('{"case": "a"}\n'), "trials.jsonl:1: not a row: node: Field required"),
+        (rows("[" * 200_000), "trials.jsonl:1: not a row: nested too deeply"),
+        (rows("3\n"), "trials.jsonl:1: not a row: not a JSON object"),
+        (replace("trials.jsonl", lambda path: path.mkdir()), "trials.jsonl: not a file"),
+        (replace("trials.jsonl", lambda path: path.symlink_to("/etc/passwd")), "a link"),
+        (replace("run.json", lambda path: path.mkdir()), "run.json: not a file"),
+        (replace("run.json", lambda path: path.symlink_to("/etc/passwd")), "run.json: a link"),
+        (replace("run.json", lambda path: path.symlink_to("nowhere")), "run.json: a link"),
+    ],
+)
+@pytest.mark.parametrize("command", [("comment",), ("report",), ("report", "--format", "html")])
+def test_a_hostile_run_record_is_refused_in_one_sentence(
+    workflow: Workflow,
+    command: tuple[str, ...],
+    spoil: Callable[[Path], object],
+    words: str,
+):
+    run = workflow.root / ".regauge" / "runs" / workflow.run()
+    spoil(run)
+    done = CliRunner().invoke(group, [command[0], str(run), *command[1:]])
+    assert isinstance(done.exception, RegaugeError), done.output
+    assert done.exception.exit_code == 2
+    assert words in str(done.exception)
+    assert str(done.exception).count("\n") <= 1
+    assert not workflow.server.comments

@@ -23,6 +23,7 @@ from regauge.reports import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from regauge.github import Event
@@ -72,26 +73,28 @@ def command(
     """Write a run into the one comment that its pull request has, or make it.
 
     RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
-    A run that gates shows its decision. A comment of a later run is left as it is.
+    A run that gates shows its decision. A comment of a later run is left as it is. Commit, base
+    and conclusion of the workflow run come from its event, because a fork writes its own record.
     """
     directory = find_run(Project.find(), run)
     record = read_record(directory)
     mark = Mark(name=marker, made_at=_made_at(record))
     event = read_event(os.environ)
-    text = mark.on(_body(record, directory, event))
     where = "`regauge report` shows all of the run."
     if dry_run:
-        shown = cut_markdown(text, where=where)
+        shown = cut_markdown(mark.on(_body(record, directory, event)), where=where)
         echo(json.dumps({"outcome": "none", "text": shown}) if as_json else shown)
         return
     with _github(repo) as github:
-        if number is None and event.head_branch:
-            number = github.pull_request_of(event)
-            if number is None:
+        if number is None:
+            named = github.pull_request_of(event)
+            if named is None:
                 why = f"no open pull request has {event.head_branch} as it was: nothing to write to"
                 echo(json.dumps({"outcome": "none", "reason": why}) if as_json else why)
                 return
-        number = number or pull_request_number(event)
+            event = named
+            number = pull_request_number(event)
+        text = mark.on(_body(record, directory, event))
         posted = github.upsert_comment(number, text, mark=mark, where=where)
     if as_json:
         document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
@@ -121,15 +124,47 @@ def _body(record: RunRecord, directory: Path, event: Event) -> str:
         )
     else:
         text = run_markdown(record, read_rows(directory))
-    return f"{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
+    alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
+    return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
+
+
+def _alerts(record: RunRecord, event: Event) -> Iterator[str]:
+    """Where GitHub and the run record differ. A fork writes its record, but not the event."""
+    if event.conclusion not in {"", "success"} and _is_green(record):
+        log = f" See the [log]({event.run_url})." if event.run_url else ""
+        conclusion = escape_markdown(event.conclusion)
+        yield (
+            f"### ❌ GitHub reports that the workflow run failed: {conclusion}\n\n"
+            f"The run record below does not show a failure.{log}"
+        )
+    decision = record.decision
+    if decision is not None and event.base_ref:
+        compared = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
+        if decision.ref not in compared:
+            ref, base = escape_markdown(decision.ref), escape_markdown(event.base_ref)
+            yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
+
+
+def _is_green(record: RunRecord) -> bool:
+    """Whether a run record explains no failure of its workflow."""
+    if record.decision is not None:
+        return record.decision.exit_code == 0
+    return not any(suite.failed or suite.unmeasured for suite in record.suites)
 
 
 def _origin(record: RunRecord, event: Event) -> list[str]:
-    """Which run of which commit the comment shows, and where its log is."""
+    """The run, its commit and its base, as GitHub states them, and its log."""
     parts = [f"run {escape_markdown(record.id)}"]
-    if record.git is not None:
+    if event.head_sha:
+        parts.append(f"commit {escape_markdown(event.head_sha[:_SHORT_HASH])}")
+    elif record.git is not None:
         dirty = "+" if record.git.dirty else ""
         parts.append(f"commit {escape_markdown(record.git.commit[:_SHORT_HASH])}{dirty}")
+    if event.base_ref:
+        sha = f" ({escape_markdown(event.base_sha[:_SHORT_HASH])})" if event.base_sha else ""
+        parts.append(f"base {escape_markdown(event.base_ref)}{sha}")
+    if event.conclusion:
+        parts.append(f"GitHub: {escape_markdown(event.conclusion)}")
     url = event.run_url or _url_of_this_run()
     if url:
         parts.append(f"[log]({url})")

@@ -17,20 +17,28 @@ __all__ = ["Event", "pull_request_number", "read_event"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What an event says of the pull request it is about.
+    """The part of an event that is about a pull request. GitHub writes it, and no fork can.
 
     Attributes:
         number: Of the pull request; None where the event does not name it.
-        head_owner: Who owns the head branch, where only the branch is named.
+        base_ref: The branch that the pull request goes into; empty where the event leaves it out.
+        base_sha: The commit of that branch.
+        head_repo: `owner/name` of the head branch, of a `workflow_run`.
+        head_owner: Owner of the head branch, of a `workflow_run`.
         head_branch: Of a `workflow_run` whose pull request GitHub leaves out, as for all forks.
         head_sha: The commit that the run was for.
+        conclusion: Of a `workflow_run`, such as `success` or `failure`; empty for other events.
         run_url: Of a `workflow_run`, the page of the run that it is about.
     """
 
     number: int | None = None
+    base_ref: str = ""
+    base_sha: str = ""
+    head_repo: str = ""
     head_owner: str = ""
     head_branch: str = ""
     head_sha: str = ""
+    conclusion: str = ""
     run_url: str = ""
 
 
@@ -45,7 +53,7 @@ def read_event(environ: Mapping[str, str]) -> Event:
         return Event()
     try:
         document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             f"GITHUB_EVENT_PATH: {path} cannot be read: {error}\n"
             "  fix: say which pull request is meant with --pr NUMBER"
@@ -70,20 +78,52 @@ def pull_request_number(event: Event) -> int:
 def _event(document: Mapping[str, Any]) -> Event:
     pull, issue = _table(document.get("pull_request")), _table(document.get("issue"))
     if pull:
-        return Event(number=_number(pull))
+        return Event(
+            number=_number(pull),
+            base_ref=_text(_table(pull.get("base")), "ref"),
+            base_sha=_text(_table(pull.get("base")), "sha"),
+            head_sha=_text(_table(pull.get("head")), "sha"),
+        )
     if issue.get("pull_request"):
         return Event(number=_number(issue))
     run = _table(document.get("workflow_run"))
-    pulls: list[Any] = run.get("pull_requests") or []
-    owner = _table(_table(run.get("head_repository")).get("owner")).get("login")
+    listed = run.get("pull_requests")
+    pulls = [
+        pull
+        for pull in map(_table, cast("list[object]", listed) if isinstance(listed, list) else [])
+        if _number(pull) is not None and _is_of_run(pull, run)
+    ]
     # A branch may be the head of several pull requests; which one, the commit tells.
+    only = pulls[0] if len(pulls) == 1 else {}
+    head = _table(run.get("head_repository"))
     return Event(
-        number=_number(_table(pulls[0])) if len(pulls) == 1 else None,
-        head_owner=str(owner or ""),
-        head_branch=str(run.get("head_branch") or ""),
-        head_sha=str(run.get("head_sha") or ""),
-        run_url=str(run.get("html_url") or ""),
+        number=_number(only),
+        base_ref=_text(_table(only.get("base")), "ref"),
+        base_sha=_text(_table(only.get("base")), "sha"),
+        head_repo=_text(head, "full_name"),
+        head_owner=_text(_table(head.get("owner")), "login"),
+        head_branch=_text(run, "head_branch"),
+        head_sha=_text(run, "head_sha"),
+        conclusion=_text(run, "conclusion"),
+        run_url=_text(run, "html_url"),
     )
+
+
+def _is_of_run(pull: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
+    """Whether a pull request goes into the repository of a run, from the branch of the run."""
+    base, head = _table(pull.get("base")), _table(pull.get("head"))
+    pairs = (
+        (_table(base.get("repo")).get("id"), _table(run.get("repository")).get("id")),
+        (_table(head.get("repo")).get("id"), _table(run.get("head_repository")).get("id")),
+        (head.get("ref"), run.get("head_branch")),
+        (head.get("sha"), run.get("head_sha")),
+    )
+    return all(of_pull == of_run for of_pull, of_run in pairs if of_pull is not None and of_run)
+
+
+def _text(table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _table(value: object) -> dict[str, Any]:

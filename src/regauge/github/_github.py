@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from regauge.errors import GitHubError
 from regauge.github._api import Api, GitHubAccess, Request
@@ -178,20 +179,32 @@ class GitHub:
         document = {"title": title, "body": text, "labels": list(labels)}
         return posted(self._writes.create("issues", document, what, permission=_ISSUE), "created")
 
-    def pull_request_of(self, event: Event) -> int | None:
-        """The open pull request that an event is about; None where it was closed or pushed to.
+    def pull_request_of(self, event: Event) -> Event | None:
+        """The event with the number and the base of its open pull request.
 
-        GitHub does not name the pull request of a fork's run, so its branch is looked for.
+        GitHub does not name the pull request of a fork's run, so this looks for its branch, and
+        compares both repositories and the commit. None where it was closed or pushed to.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
         if event.number is not None or not event.head_branch:
-            return event.number
+            return event
         what = f"find the pull request of {event.head_branch}"
         for pull in self._pulls({"head": f"{event.head_owner}:{event.head_branch}"}, what):
-            if pull["head"]["sha"] == event.head_sha:
-                return int(pull["number"])
+            head: dict[str, Any] = pull["head"]
+            base: dict[str, Any] = pull["base"]
+            if (
+                head["sha"] == event.head_sha
+                and _is_from(head, event.head_repo)
+                and _is_from(base, self._api.access.repo)
+            ):
+                return replace(
+                    event,
+                    number=int(pull["number"]),
+                    base_ref=str(base.get("ref") or ""),
+                    base_sha=str(base.get("sha") or ""),
+                )
         return None
 
     def remarks(self, number: int) -> tuple[list[Remark], int]:
@@ -236,3 +249,10 @@ class GitHub:
                 f"label pull request {number}",
                 again=True,
             )
+
+
+def _is_from(side: dict[str, Any], repo: str) -> bool:
+    """Whether one side of a pull request is in a repository; so it is where none is named."""
+    there = cast("dict[str, Any]", side.get("repo") or {})
+    named = there.get("full_name")
+    return not repo or not isinstance(named, str) or named.lower() == repo.lower()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 __all__ = [
     "AnswerDocument",
@@ -24,6 +24,18 @@ __all__ = [
 
 class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _known_verdict(verdict: str) -> str:
+    """Refuse a verdict that no report has words for."""
+    from regauge.reports._gate_console import VERDICTS
+
+    if verdict not in VERDICTS:
+        raise ValueError(f"no verdict of the gate: {verdict[:40]!r}")
+    return verdict
+
+
+_CaseVerdict = Annotated[str, AfterValidator(_known_verdict)]
 
 
 class CountDocument(_Document):
@@ -63,7 +75,7 @@ class CheckDocument(_Document):
     """
 
     check: str
-    verdict: str
+    verdict: _CaseVerdict
     before: CountDocument
     today: CountDocument
     candidate: CountDocument
@@ -96,7 +108,7 @@ class CaseDocument(_Document):
     case: str
     tier: str
     state: str
-    verdict: str
+    verdict: _CaseVerdict
     blocks: bool
     message: str
     accepted: str = ""
@@ -218,7 +230,7 @@ class PromptDocument(_Document):
     simulated: bool
     line: int = 1
     diff: str = ""
-    counts: dict[str, int] = {}
+    counts: dict[_CaseVerdict, int] = {}
     test: SuiteTestDocument | None = None
     rules: list[RuleDocument] = []
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from regauge.errors import Fault, FaultyFileError, UsageError
-from regauge.reports._schema import SCHEMA_VERSION, RunRecord
+from regauge.printable import printable
+from regauge.reports._schema import SCHEMA_VERSION, RunRecord, TrialRow
+from regauge.strict_json import no_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["find_run", "list_runs", "read_record", "read_rows"]
 
 _SECOND = len("20260131-235959")
+# A count of 64 bits; longer ones overflow where shares are computed from them.
+_DIGITS_MAX = 19
+_WHY_CHARS = 300
 
 
 def list_runs(project: Project) -> list[Path]:
@@ -44,7 +51,8 @@ def find_run(project: Project, name: str) -> Path:
     Raises:
         UsageError: There is no such run, or several begin so.
     """
-    if (Path(name) / "run.json").is_file():
+    if os.path.lexists(Path(name) / "run.json"):
+        # Reading it says what is wrong with it.
         return Path(name)
     runs = list_runs(project)
     if name == "latest" and runs:
@@ -71,39 +79,100 @@ def read_record(run: Path) -> RunRecord:
         FaultyFileError: It does not parse, or is of a schema version this program does not know.
     """
     path = run / "run.json"
+    document = _parsed(path, _read(path), "run record")
+    found: object = document.get("schema_version")
+    if found != SCHEMA_VERSION:
+        raise FaultyFileError(
+            [
+                Fault(
+                    path=path,
+                    line=None,
+                    message=f"schema version {found!r}; this regauge reads {SCHEMA_VERSION}",
+                    fix="read it with the regauge that wrote it",
+                )
+            ]
+        )
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
-        found = document.get("schema_version")
-        if found != SCHEMA_VERSION:
-            raise FaultyFileError(
-                [
-                    Fault(
-                        path=path,
-                        line=None,
-                        message=f"schema version {found!r}; this regauge reads {SCHEMA_VERSION}",
-                        fix="read it with the regauge that wrote it",
-                    )
-                ]
-            )
         return RunRecord.model_validate(document)
-    except (OSError, ValueError, AttributeError, ValidationError) as error:
-        fault = Fault(path=path, line=None, message=f"not a run record: {error}")
-        raise FaultyFileError([fault]) from error
+    except ValidationError as error:
+        raise _not_a(path, None, "run record", error) from error
 
 
 def read_rows(run: Path) -> Iterator[dict[str, Any]]:
     """The rows of one run, in the shape of `TrialRow`.
 
     Raises:
-        FaultyFileError: A line does not parse.
+        FaultyFileError: A line does not parse, or is no row.
     """
     path = run / "trials.jsonl"
-    if not path.is_file():
+    if not os.path.lexists(path):
         return
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                fault = Fault(path=path, line=number, message=f"not a row: {error}")
-                raise FaultyFileError([fault]) from error
+    for number, line in enumerate(_read(path).splitlines(), 1):
+        document = _parsed(path, line, "row", number)
+        try:
+            yield TrialRow.model_validate(document).model_dump()
+        except ValidationError as error:
+            raise _not_a(path, number, "row", error) from error
+
+
+def _read(path: Path) -> bytes:
+    """A file of a run, which may come from elsewhere: a link could lead to any file.
+
+    Raises:
+        FaultyFileError: It is no regular file, or cannot be read.
+    """
+    if path.is_symlink() or not path.is_file():
+        kind = "a link" if path.is_symlink() else "not a file"
+        raise FaultyFileError(
+            [Fault(path=path, line=None, message=f"{kind}; a run has a file there")]
+        )
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise FaultyFileError([Fault(path=path, line=None, message=message)]) from error
+
+
+def _parsed(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[str, Any]:
+    """The object that JSON of a run holds.
+
+    Raises:
+        FaultyFileError: It is no object, or nothing that regauge writes.
+    """
+    try:
+        document: object = json.loads(
+            data, parse_int=_integer, parse_float=_finite, parse_constant=no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise _not_a(path, line, kind, error) from error
+    if not isinstance(document, dict):
+        raise _not_a(path, line, kind, TypeError("not a JSON object"))
+    return cast("dict[str, Any]", document)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS_MAX:
+        raise ValueError(f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not isfinite(value):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return value
+
+
+def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyFileError:
+    """The error for a file that holds something else, in one line."""
+    match error:
+        case ValidationError():
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            why = f"{place}: {first['msg']}" if place else first["msg"]
+        case RecursionError():
+            why = "nested too deeply"
+        case _:
+            why = str(error)
+    fault = Fault(path=path, line=line, message=f"not a {kind}: {printable(why)[:_WHY_CHARS]}")
+    return FaultyFileError([fault])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -251,10 +252,15 @@ def test_an_issue_of_a_mark_is_open_once(server, github):
 def test_a_forks_pull_request_is_found_by_its_branch_and_commit(server, github):
     server.pull(8, head="fork:change", sha="b" * 40)
     event = Event(head_owner="fork", head_branch="change", head_sha="b" * 40)
-    assert github.pull_request_of(event) == 8
+    named = github.pull_request_of(event)
+    assert (named.number, named.base_ref, named.base_sha) == (8, "main", "d" * 40)
+    assert github.pull_request_of(replace(event, head_repo="fork/prompts")) is not None
+    assert github.pull_request_of(replace(event, head_repo="fork/other")) is None
+    server.pulls[-1]["base"]["repo"]["full_name"] = "fork/prompts"
+    assert github.pull_request_of(event) is None
     pushed_to = Event(head_owner="fork", head_branch="change", head_sha="c" * 40)
     assert github.pull_request_of(pushed_to) is None
-    assert github.pull_request_of(Event(number=7)) == 7
+    assert github.pull_request_of(Event(number=7)) == Event(number=7)
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,11 @@ def test_what_is_no_run_record_is_refused_with_its_path(tmp_path: Path, content:
 
 
 def test_a_broken_row_is_refused_with_its_line(tmp_path: Path):
-    (tmp_path / "trials.jsonl").write_text('{"a": 1}\n{"a"\n', encoding="utf-8")
-    with pytest.raises(FaultyFileError, match=r"trials\.jsonl:2"):
+    (tmp_path / "trials.jsonl").write_text('{"a"\n', encoding="utf-8")
+    with pytest.raises(FaultyFileError, match=r"trials\.jsonl:1: not a row: "):
+        list(read_rows(tmp_path))
+    (tmp_path / "trials.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
+    with pytest.raises(FaultyFileError, match=r"trials\.jsonl:1: not a row: node: Field required"):
         list(read_rows(tmp_path))
     assert list(read_rows(tmp_path / "nowhere")) == []
 
