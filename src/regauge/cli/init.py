@@ -79,7 +79,7 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
         echo(_line(root, one, _PLANS if dry_run else _WORDS), style=style)
     if source is None:
         echo(_NO_INSTALL, style="yellow")
-    else:
+    elif install is None:
         echo(f"workflows install regauge from {source.source}")
     if not dry_run:
         _say_next(root, anything=anything)

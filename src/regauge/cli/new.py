@@ -129,7 +129,8 @@ def workflow_command(name: str, *, install: str | None, as_json: bool) -> None:
         click.secho(f"note: {note}", fg="yellow", err=True)
     if as_json:
         return
-    echo(f"  it installs regauge from {source.source}")
+    if install is None:
+        echo(f"  it installs regauge from {source.source}")
     if name in _OPEN_PULL_REQUESTS:
         echo("  next: in the settings of the repository, let Actions create pull requests")
     if name != "comment":
