@@ -323,6 +323,24 @@ def test_a_record_that_accepts_does_not_hide_that_the_run_failed(
     assert body.startswith("<!-- regauge gate 2026-01-31T11:00:00+00:00 -->\n### ❌ regauge gate")
 
 
+def test_a_run_that_failed_without_a_record_replaces_what_was_said_before(workflow: Workflow):
+    workflow.server.pull(8, head="fork:change", sha="b" * 40)
+    workflow.event({"workflow_run": RUN})
+    workflow.run(decision=DecisionDocument.model_validate(decision(decision="accept", exit_code=0)))
+    assert workflow.comment().exit_code == 0
+    failed = RUN | {"conclusion": "failure", "run_started_at": "2026-02-01T00:00:00Z"}
+    workflow.event({"workflow_run": failed})
+    assert workflow.comment("run-record").output.startswith("updated: ")
+    (body,) = workflow.server.said(8)
+    assert "### ❌ GitHub reports that the workflow run failed: failure" in body
+    assert "It left no run record." in body
+    assert "accepted" not in body
+    assert "commit bbbbbbbbb · base main (ddddddddd) · GitHub: failure · [log](" in body
+    workflow.event({"workflow_run": RUN})
+    done = workflow.comment("run-record")
+    assert isinstance(done.exception, RegaugeError)
+
+
 def test_commit_and_base_come_from_github_and_not_from_the_record(workflow: Workflow):
     workflow.server.pull(8, head="fork:change", sha="b" * 40)
     workflow.event({"workflow_run": RUN})

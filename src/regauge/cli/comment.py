@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SHORT_HASH = 9
+_FAILED = frozenset({"failure", "timed_out", "startup_failure", "action_required"})
 _EPILOG = """\
 \b
 Environment: GITHUB_TOKEN (or GH_TOKEN), and as GitHub Actions sets them GITHUB_REPOSITORY,
@@ -76,13 +77,13 @@ def command(
     A run that gates shows its decision. A comment of a later run is left as it is. Commit, base
     and conclusion of the workflow run come from its event, because a fork writes its own record.
     """
-    directory = find_run(Project.find(), run)
-    record = read_record(directory)
-    mark = Mark(name=marker, made_at=_made_at(record))
     event = read_event(os.environ)
+    found = _found_run(run, event)
+    made_at = _made_at(found[1].started_at, found[1].id) if found else _made_at(event.started_at)
+    mark = Mark(name=marker, made_at=made_at)
     where = "`regauge report` shows all of the run."
     if dry_run:
-        shown = cut_markdown(mark.on(_body(record, directory, event)), where=where)
+        shown = cut_markdown(mark.on(_body(found, event)), where=where)
         echo(json.dumps({"outcome": "none", "text": shown}) if as_json else shown)
         return
     with _github(repo) as github:
@@ -94,7 +95,7 @@ def command(
                 return
             event = named
             number = pull_request_number(event)
-        text = mark.on(_body(record, directory, event))
+        text = mark.on(_body(found, event))
         posted = github.upsert_comment(number, text, mark=mark, where=where)
     if as_json:
         document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
@@ -117,7 +118,26 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _body(record: RunRecord, directory: Path, event: Event) -> str:
+def _found_run(run: str, event: Event) -> tuple[Path, RunRecord] | None:
+    """The run and its record; None where a workflow run failed before it wrote one.
+
+    Raises:
+        UsageError: There is no such run.
+    """
+    try:
+        directory = find_run(Project.find(), run)
+    except UsageError:
+        if event.conclusion in _FAILED:
+            return None
+        raise
+    return directory, read_record(directory)
+
+
+def _body(found: tuple[Path, RunRecord] | None, event: Event) -> str:
+    if found is None:
+        footer = " · ".join(_origin(None, event))
+        return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
+    directory, record = found
     if record.decision is not None:
         text = decision_markdown(
             record.decision, suites=record.suites, suggestions=record.suggestions
@@ -131,18 +151,19 @@ def _body(record: RunRecord, directory: Path, event: Event) -> str:
 def _alerts(record: RunRecord, event: Event) -> Iterator[str]:
     """Where GitHub and the run record differ. A fork writes its record, but not the event."""
     if event.conclusion not in {"", "success"} and _is_green(record):
-        log = f" See the [log]({event.run_url})." if event.run_url else ""
-        conclusion = escape_markdown(event.conclusion)
-        yield (
-            f"### ❌ GitHub reports that the workflow run failed: {conclusion}\n\n"
-            f"The run record below does not show a failure.{log}"
-        )
+        yield f"{_failed(event)}\n\nThe run record below does not show a failure."
     decision = record.decision
     if decision is not None and event.base_ref:
         compared = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
         if decision.ref not in compared:
             ref, base = escape_markdown(decision.ref), escape_markdown(event.base_ref)
             yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
+
+
+def _failed(event: Event) -> str:
+    conclusion = escape_markdown(event.conclusion)
+    log = f"\n\nSee the [log]({event.run_url})." if event.run_url else ""
+    return f"### ❌ GitHub reports that the workflow run failed: {conclusion}{log}"
 
 
 def _is_green(record: RunRecord) -> bool:
@@ -152,12 +173,12 @@ def _is_green(record: RunRecord) -> bool:
     return not any(suite.failed or suite.unmeasured for suite in record.suites)
 
 
-def _origin(record: RunRecord, event: Event) -> list[str]:
+def _origin(record: RunRecord | None, event: Event) -> list[str]:
     """The run, its commit and its base, as GitHub states them, and its log."""
-    parts = [f"run {escape_markdown(record.id)}"]
+    parts = [f"run {escape_markdown(record.id)}"] if record is not None else []
     if event.head_sha:
         parts.append(f"commit {escape_markdown(event.head_sha[:_SHORT_HASH])}")
-    elif record.git is not None:
+    elif record is not None and record.git is not None:
         dirty = "+" if record.git.dirty else ""
         parts.append(f"commit {escape_markdown(record.git.commit[:_SHORT_HASH])}{dirty}")
     if event.base_ref:
@@ -177,14 +198,14 @@ def _url_of_this_run() -> str:
     return f"{server}/{repo}/actions/runs/{run}" if server and repo and run.isdigit() else ""
 
 
-def _made_at(record: RunRecord) -> str:
+def _made_at(started_at: str, run: str = "") -> str:
     """When the run began; a record from elsewhere cannot claim to be of the future."""
     now = datetime.now(UTC)
     try:
-        began = datetime.fromisoformat(record.started_at)
+        began = datetime.fromisoformat(started_at) if started_at or run else now
     except ValueError as error:
         raise UsageError(
-            f"run {record.id!r} does not say when it began: {record.started_at!r}\n"
+            f"run {run!r} does not say when it began: {started_at!r}\n"
             "  fix: name a run that regauge wrote"
         ) from error
     if began.tzinfo is None:

@@ -28,6 +28,7 @@ class Event:
         head_branch: Of a `workflow_run` whose pull request GitHub leaves out, as for all forks.
         head_sha: The commit that the run was for.
         conclusion: Of a `workflow_run`, such as `success` or `failure`; empty for other events.
+        started_at: When that run began, as ISO 8601.
         run_url: Of a `workflow_run`, the page of the run that it is about.
     """
 
@@ -39,6 +40,7 @@ class Event:
     head_branch: str = ""
     head_sha: str = ""
     conclusion: str = ""
+    started_at: str = ""
     run_url: str = ""
 
 
@@ -105,6 +107,7 @@ def _event(document: Mapping[str, Any]) -> Event:
         head_branch=_text(run, "head_branch"),
         head_sha=_text(run, "head_sha"),
         conclusion=_text(run, "conclusion"),
+        started_at=_text(run, "run_started_at") or _text(run, "created_at"),
         run_url=_text(run, "html_url"),
     )
 
