@@ -26,11 +26,11 @@ def cannot_open(
     error: Exception, *, where: str, environ: Mapping[str, str] = os.environ
 ) -> AttemptError:
     """The failure of a client that could not be set up, before any request."""
-    named = [name for name in _CERTIFICATES if environ.get(name)]
-    if named and isinstance(error, OSError):
-        values = ", ".join(f"{name} ({environ[name]})" for name in named)
-        what = f"the certificates of {values} cannot be read: {_words(error)}"
-        fix = f"correct {' or '.join(named)}, or unset it to use the default certificates"
+    # The file is read first; a directory is only looked into when a certificate is checked.
+    name = next((name for name in _CERTIFICATES if environ.get(name)), None)
+    if name is not None and isinstance(error, OSError):
+        what = f"the certificates of {name} ({environ[name]}) cannot be read: {_words(error)}"
+        fix = f"correct {name}, or unset it to use the default certificates"
     else:
         what = f"the client cannot be set up: {_words(error)}"
         fix = "check base_url and the proxy variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
@@ -49,9 +49,9 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
     cause = chain[-1]
     said = f"{where} cannot be reached: {_words(cause)}"
     base_url = f"base_url of provider {provider!r}"
-    for step in chain:
-        if isinstance(step, ssl.SSLCertVerificationError):
-            return _failure(said, _certificate_fix(step.verify_code, base_url), transient=False)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        fix = _certificate_fix(cause.verify_code, base_url)
+        return _failure(said, fix, transient=False)
     if isinstance(cause, ssl.SSLError):
         fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
         return _failure(said, fix, transient=False)

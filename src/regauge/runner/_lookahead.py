@@ -62,6 +62,8 @@ class Lookahead(Generic[Landed]):
         self._futures: dict[tuple[int, int], Future[Landed]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken = 0
+        self._landed = 0
+        self._held_up = False
         self._lock = threading.Lock()
         self._switch_interval_s = sys.getswitchinterval()
         self._turns = Turns()
@@ -105,12 +107,16 @@ class Lookahead(Generic[Landed]):
             while not future.done():
                 wait([future], timeout=every_s)
                 if not future.done():
+                    self._held_up = True
+                    self._loop.call_soon_threadsafe(self._window.moved.set)
                     waiting()
+            self._held_up = False
             self._turns.give_way(_GIVE_WAY_S)
             return future.result()
         finally:
             with self._lock:
-                self._futures.pop(draw.id, None)
+                if self._futures.pop(draw.id, None) is not None:
+                    self._landed -= 1
 
     def _future(self, draw: Draw) -> Future[Landed]:
         """The future of a draw; a draw that has none yet is started, out of its turn."""
@@ -144,7 +150,7 @@ class Lookahead(Generic[Landed]):
 
     async def _walk(self) -> None:
         for position, draw in enumerate(self._draws):
-            while position >= self._taken + self._window.size:
+            while position >= self._taken + self._window.reach(self._landed * self._held_up):
                 self._begun()
                 self._window.moved.clear()
                 await self._window.moved.wait()
@@ -177,3 +183,7 @@ class Lookahead(Generic[Landed]):
             future.set_exception(error)
         else:
             future.set_result(answer)
+        with self._lock:
+            self._landed += 1
+        if self._held_up:
+            self._window.moved.set()

@@ -13,6 +13,8 @@ __all__ = ["Window"]
 
 # So many windows more, so that what is held up for long does not have all the rest paid for.
 _ASIDE_MAX: Final = 2
+# What landed is kept, so that it is paid for once, whenever it is judged.
+_LANDED_MAX: Final = 4
 
 
 class Window:
@@ -39,6 +41,14 @@ class Window:
         """How many draws there is room for."""
         width = self._width()
         return width if self._fixed else width + min(len(self._aside), _ASIDE_MAX * width)
+
+    def reach(self, landed: int) -> int:
+        """How far ahead draws may start while one of them is held up, such as by a rate limit.
+
+        Args:
+            landed: Draws behind it that are done and wait to be judged.
+        """
+        return self.size if self._fixed else self.size + min(landed, _LANDED_MAX * self._width())
 
     @contextmanager
     def aside(self, draw: tuple[int, int]) -> Generator[None]:
