@@ -16,7 +16,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Its permissions stay, and where the path is a link, so does the link.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: It cannot be written; `filename` is that of the file.
     """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -29,9 +29,11 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(FileNotFoundError):
             draft.chmod(target.stat().st_mode & 0o777)
         draft.replace(target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             draft.unlink()
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(target), None  # not that of the draft
         raise
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:

@@ -6,6 +6,7 @@ Facts are attributes, so nobody has to parse a message.
 
 from __future__ import annotations
 
+import errno
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ __all__ = [
     "GitHubError",
     "JudgeError",
     "LockError",
+    "MachineError",
     "MissingRecordingError",
     "PromptError",
     "ProviderError",
@@ -33,6 +35,7 @@ __all__ = [
     "StoreError",
     "UnmeasuredError",
     "UsageError",
+    "explain_os_error",
 ]
 
 
@@ -108,6 +111,36 @@ class LockError(FaultyFileError):
 
 class DatasetError(FaultyFileError):
     """A golden dataset that cannot be used."""
+
+
+class MachineError(RegaugeError):
+    """The machine has no room on its disk or no file descriptors left, or denies access."""
+
+    @classmethod
+    def explaining(cls, error: OSError, path: Path | None = None) -> MachineError:
+        """The sentence for an error of the system.
+
+        Args:
+            error: The error.
+            path: The file, where the error does not name it.
+        """
+        what, fix = explain_os_error(error)
+        place = path or error.filename
+        return cls((f"{place}: " if place else "") + what + (f"\n  fix: {fix}" if fix else ""))
+
+
+def explain_os_error(error: OSError) -> tuple[str, str]:
+    """What an error of the system means, and what to do about it; empty where that is plain."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        fix = "make room, then run the same command again: it continues with what is kept"
+        return "no space is left on the disk", fix
+    if error.errno == errno.EFBIG:
+        fix = "raise the limit (ulimit -f), then run the same command again"
+        return "the file is larger than this process may write", fix
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        fix = "raise the limit, as with ulimit -n 1024, or lower --concurrency"
+        return "too many files and connections are open", fix
+    return error.strerror or str(error), ""
 
 
 class GitError(RegaugeError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,21 +96,22 @@ class PytestEnd:
         """Publish recordings and close the run record, as `PytestRun.finish` says."""
         interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED or bool(session.shouldstop)
         complete = not (interrupted or session.shouldfail)
-        try:
-            self._end = self._ended(workers, complete=complete)
-        except RegaugeError as error:
-            self._trouble.append(str(error))
-            session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
+        self._end = self._ended(workers, complete=complete)
         self.writer.close()
         if self.worker:
-            return self._end.to_text()
-        self.writer.gather()
+            # The controller tries to write these rows, and says so where it cannot.
+            return replace(self._end, unwritten=self.writer.unwritten).to_text()
+        self._trouble += self._end.trouble
+        self.writer.gather(self._end.unwritten)
         if not interrupted:
             self._look_for_unmeasured(session)
         decision = self.gate.document if self.gate is not None else None
         if self.gate is not None and not self.gate.accepts:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         if self.writer.empty and decision is None:
+            with suppress(OSError):
+                self.writer.directory.rmdir()  # workers make it before their first row
+            self._judge_troubles(session)
             return None
         if self.suggesting is not None and complete:
             # `regauge gate` shows no item its result.
@@ -125,6 +127,8 @@ class PytestEnd:
             decision=decision,
             suggestions=self._suggestions,
         )
+        self._trouble += filter(None, [self.writer.trouble])
+        self._judge_troubles(session)
         self._tell(self._record)
         target = self.config.getoption("--report")
         if target:
@@ -134,6 +138,11 @@ class PytestEnd:
                 self._trouble.append(f"--report {target}: {error.strerror or error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
         return None
+
+    def _judge_troubles(self, session: pytest.Session) -> None:
+        """Make a run red whose recordings or record could not be written."""
+        if self._trouble:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
 
     def _tell(self, record: RunRecord) -> None:
         """Let others know of the record: a workflow's job, the team's history, and plugins."""
@@ -179,7 +188,10 @@ class PytestEnd:
             end = end.joined(RunEnd.from_text(text))
         if workers and complete and end.session is not None:
             answers.end_session(end.session)
-        published = self.evals.finish(complete=complete)
+        try:
+            published = self.evals.finish(complete=complete)
+        except RegaugeError as error:
+            return replace(end, trouble=[*end.trouble, str(error)])
         return end.with_written(
             {str(self.project.relative(path)): n for path, n in published.written.items()}
         )
@@ -259,7 +271,8 @@ class PytestEnd:
             terminal.ensure_newline()
             for command in self._annotations(terminal):
                 print_command(command, terminal_stream(self.config))
-        terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
+        if not self.writer.trouble:
+            terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
 
     def _write_unmeasured(self, terminal: pytest.TerminalReporter) -> None:
         for text in self._unmeasured:

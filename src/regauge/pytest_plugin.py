@@ -214,11 +214,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Draw answers ahead of the cases while they are judged one after the other."""
-    run = session.config.stash.get(_run_key, None)
-    stopped = session.testsfailed and not session.config.option.continue_on_collection_errors
-    if run is None or session.config.option.collectonly or stopped:
+    config = session.config
+    run = config.stash.get(_run_key, None)
+    stopped = session.testsfailed and not config.option.continue_on_collection_errors
+    if config.option.collectonly or stopped:
         return (yield)
-    with run.running():
+    if run is not None:
+        with run.running():
+            return (yield)
+    if not _controls_workers(config):
+        return (yield)
+    from regauge.stop_signals import stoppable
+
+    with stoppable(config.add_cleanup, ours=lambda: _workers_run_evals(config)):
         return (yield)
 
 
@@ -312,11 +320,17 @@ def _run_without_evals(session: pytest.Session) -> PytestRun | None:
 
 def _workers_left_rows(session: pytest.Session) -> bool:
     """Whether xdist workers that were cut off, and could say nothing, have judged evals."""
-    config = session.config
-    if session.exitstatus != pytest.ExitCode.INTERRUPTED or hasattr(config, "workerinput"):
-        return False
-    if getattr(config.option, "dist", "no") == "no":
-        return False
+    interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
+    return interrupted and _controls_workers(session.config) and _workers_run_evals(session.config)
+
+
+def _controls_workers(config: pytest.Config) -> bool:
+    """Whether this process has xdist's workers do the work."""
+    return not hasattr(config, "workerinput") and getattr(config.option, "dist", "no") != "no"
+
+
+def _workers_run_evals(config: pytest.Config) -> bool:
+    """Whether a worker has begun to write the record of this run."""
     from regauge.project import Project
 
     state_dir = Project.find(config.rootpath).state_dir

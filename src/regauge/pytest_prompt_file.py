@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
+from regauge.regular_file import read_regular
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -34,7 +36,10 @@ def is_prompt_file(path: Path) -> bool:
     """Whether a YAML file is a prompt: by its name, or by the keys it begins its lines with."""
     if re.search(r"[._-]prompt\.ya?ml$", path.name):
         return True
-    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = read_regular(path).decode("utf-8", "replace")
+    except OSError:
+        return False
     return all(key.search(text) for key in _KEYS)
 
 

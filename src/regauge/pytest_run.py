@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -41,9 +41,11 @@ from regauge.runner import (
     spec_of,
     unmeasured_trial,
 )
+from regauge.stop_signals import held, stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from regauge.gate import ReplayEvidence
@@ -187,16 +189,28 @@ class PytestRun:
         if not _inside_a_test():
             keep_for_good()
         if self._gate is not None:
-            self._gate.run(
-                self._nodes,
-                owed=self._owed,
-                narrowed=not self._command_line.asks_for_all(self._project.root / "evals"),
-                say=self._say,
-            )
+            with stoppable(self._config.add_cleanup):
+                self._gate.run(
+                    self._nodes,
+                    owed=self._owed,
+                    narrowed=not self._command_line.asks_for_all(self._project.root / "evals"),
+                    say=self._say,
+                )
             yield
             return
-        with loggers_may_appear(), self._session.running(meanwhile=_load_the_end):
+        with (
+            loggers_may_appear(),
+            self._session.running(meanwhile=_load_the_end),
+            self._stoppable(),
+        ):
             yield
+
+    def _stoppable(self) -> AbstractContextManager[None]:
+        """What lets signals end the run while models are called, with all that was answered."""
+        calls = self._session.options.record != "none" and bool(self._session.plan.asks)
+        if calls and self._worker_id is not None:
+            self._writer.directory.mkdir(parents=True, exist_ok=True)  # the controller looks for it
+        return stoppable(self._config.add_cleanup, calls=calls)
 
     def result(self, request: pytest.FixtureRequest) -> EvalResult:
         """The judged trials of one item, written to the run record.
@@ -359,7 +373,9 @@ class PytestRun:
             say=self._say,
         )
         try:
-            return self._end.finish(session, workers=workers)
+            # A search for suggestions takes long, and can be interrupted.
+            with held() if self._suggesting is None else nullcontext():
+                return self._end.finish(session, workers=workers)
         finally:
             if not _inside_a_test():
                 # pytest is about to look five times for what one look finds.

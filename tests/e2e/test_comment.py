@@ -150,13 +150,13 @@ def test_a_comment_posted_twice_is_one_comment_and_says_what_broke(workflow: Wor
     lines = body.splitlines()
     assert lines[:2] == [
         "<!-- regauge gate 2026-01-31T11:00:00+00:00 -->",
-        "### ❌ regauge gate: rejected against origin/main (1a2b3c4d5): 1 broken",
+        "### ❌ regauge gate: rejected against origin/main (1a2b3c&#8203;4d5): 1 broken",
     ]
     assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100% → 0% (0% to 79%) |" in lines
     assert "- alert/disk-full: failed 6 of 6 new trials." in lines
     assert "Decide again: `regauge gate origin/main`" in lines
     assert lines[-1] == (
-        "<sub>run 20260131-110000-bbbb · commit c0ffeec0f ·"
+        "<sub>run 202601&#8203;31-110000-bbbb · commit c0ffee&#8203;c0f ·"
         " [log](https://github.test/acme/prompts/actions/runs/42)</sub>"
     )
 
@@ -246,7 +246,7 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
     workflow.run(git={"commit": "c0ffee" * 6, "branch": None, "dirty": True})
     workflow.monkeypatch.delenv("GITHUB_TOKEN")
     done = workflow.comment("--dry-run")
-    assert "commit c0ffeec0f+" in done.output
+    assert "commit c0ffee&#8203;c0f+" in done.output
     assert done.exit_code == 0
     assert done.output.startswith("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\n### ❌")
     assert not workflow.server.asked

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -161,12 +162,146 @@ def test_a_worker_that_dies_does_not_take_the_run_with_it(live: EvalProject):
     result.stdout.fnmatch_lines(["*worker 'gw*' crashed*", "*= regauge =*"])
 
 
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n2")], ids=["alone", "two workers"])
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_a_terminated_run_ends_as_ctrl_c_ends_it(
+    live: EvalProject,
+    endpoint: Endpoint,
+    wait_until: Callable[..., None],
+    ending: signal.Signals,
+    workers: tuple[str, ...],
+):
+    live.golden(live.case(number) for number in range(100))
+    endpoint.latency_s = 0.1
+    run = live.start(*workers, "--concurrency=8")
+    wait_until(lambda: endpoint.answered.total() >= 24, process=run)
+    run.send_signal(ending)
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in said
+    assert "INTERNALERROR" not in said
+    assert "local:clerk" in said
+    (record,) = live.records()
+    assert record["status"] == "interrupted"
+    live.wait_for_end_of_workers(wait_until)
+    assert {row["case"] for row in live.rows()} <= {line["case"] for line in live.recordings()}
+    endpoint.latency_s = 0.0
+    live.run().assert_outcomes(passed=100)
+    assert len(live.recordings()) == 100
+    assert len(endpoint.twice) <= 16
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.02, 0.1])
+def test_ctrl_c_twice_loses_nothing(
+    live: EvalProject, endpoint: Endpoint, wait_until: Callable[..., None], pause_s: float
+):
+    live.golden(live.case(number) for number in range(100))
+    endpoint.latency_s = 0.1
+    run = live.start("--concurrency=8")
+    wait_until(lambda: endpoint.answered.total() >= 24, process=run)
+    run.send_signal(signal.SIGINT)
+    time.sleep(pause_s)
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=30)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "Traceback" not in said
+    (record,) = live.records()
+    assert record["status"] == "interrupted"
+    assert {row["case"] for row in live.rows()} <= {line["case"] for line in live.recordings()}
+
+
+_ASKS_SIGNALS = """\
+import signal
+from pathlib import Path
+from regauge import golden
+from regauge.judges import min_chars
+
+def own(number, frame):
+    Path("own").touch()
+
+{before}
+
+@golden('triage', judges=[min_chars(1)])
+def test_triage(result):
+    Path("during").write_text(str([signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP)]))
+    result.check()
+"""
+_AFTER = """\
+import signal
+from pathlib import Path
+
+def pytest_unconfigure():
+    Path("after").write_text(str([signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        ("signal.signal(signal.SIGTERM, own)", "<function own"),
+        ("signal.signal(signal.SIGHUP, signal.SIG_IGN)", "SIG_IGN"),
+    ],
+)
+def test_handlers_of_a_user_and_ignored_signals_stay(live: EvalProject, before: str, kept: str):
+    live.eval(_ASKS_SIGNALS.format(before=before))
+    live.run().assert_outcomes(passed=5)
+    assert kept in (live.root / "during").read_text()
+
+
+def test_handlers_stand_while_models_are_called_and_are_put_back(live: EvalProject):
+    live.eval(_ASKS_SIGNALS.format(before=""))
+    live.write("conftest.py", _AFTER)
+    live.run().assert_outcomes(passed=5)
+    assert "SIG_DFL" not in (live.root / "during").read_text()
+    assert (live.root / "after").read_text().count("SIG_DFL") == 2
+    live.run("--record=none").assert_outcomes(passed=5)
+    assert (live.root / "during").read_text().count("SIG_DFL") == 2
+
+
 _COMMAND = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from regauge.cli import main
 main()
 """
+
+
+@pytest.mark.parametrize("command", [("record",), ("baseline", "update", "triage"), ("gate",)])
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)],
+    ids=["SIGTERM", "SIGHUP", "SIGINT twice"],
+)
+def test_a_signal_ends_a_command_with_one_sentence(
+    live: EvalProject,
+    endpoint: Endpoint,
+    wait_until: Callable[..., None],
+    command: tuple[str, ...],
+    signals: tuple[signal.Signals, ...],
+):
+    live.golden(live.case(number) for number in range(60))
+    if command == ("gate",):
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
+        live.prompt(system="Answer in JSON.", version="1.0.1")
+        assert live.command("bump", "triage").returncode == 0
+        command = ("gate", "HEAD")
+    endpoint.latency_s = 0.1
+    process = subprocess.Popen(
+        [sys.executable, "-c", _COMMAND, *command, "--concurrency=4"],
+        cwd=live.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wait_until(lambda: endpoint.answered.total() >= 8, process=process)
+    for number in signals:
+        process.send_signal(number)
+        time.sleep(0.05)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.rstrip().splitlines()[-1].startswith("interrupted: ")
 
 
 def test_ctrl_c_on_a_terminal_leaves_one_line_and_what_was_answered(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
 
 
 def _broken_recording(project: EvalProject) -> None:
@@ -295,3 +298,66 @@ def test_recordings_that_cannot_be_read_leave_everything_unmeasured(project: Eva
     assert "fixtures/recordings" in said
     (project.root / "fixtures" / "recordings").unlink()
     project.run("--record=missing").assert_outcomes(passed=5)
+
+
+def _at_most(file_bytes: int) -> str:
+    """A program that runs pytest, and may write files of this size only."""
+    return (
+        "import resource, sys, pytest\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({file_bytes}, {file_bytes}))\n"
+        "sys.exit(pytest.main())\n"
+    )
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n2")], ids=["alone", "two workers"])
+def test_a_full_disk_ends_in_one_sentence_and_the_same_command_continues(
+    live: EvalProject, endpoint: Endpoint, workers: tuple[str, ...]
+):
+    live.golden(live.case(number) for number in range(60))
+    endpoint.answer = _long_answer
+    command = [sys.executable, "-c", _at_most(150_000), "evals", *workers]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1, said
+    assert "Traceback" not in said
+    assert "INTERNALERROR" not in said
+    assert "Error: [Errno" not in said
+    assert ".regauge/store.sqlite3" in said
+    assert "fix: make room" in said
+    assert "local:clerk" in said
+    assert all(line.endswith("}") for line in _lines(live, ".regauge/runs/*/trials.jsonl"))
+    asked = endpoint.total
+    assert asked < 60
+    live.run("--record=missing").assert_outcomes(passed=60)
+    assert len(live.recordings()) == 60
+    assert len(endpoint.twice) <= 32
+
+
+def test_a_record_that_the_disk_does_not_take_leaves_the_table_and_whole_lines(
+    live: EvalProject, endpoint: Endpoint
+):
+    live.golden(live.case(number) for number in range(60))
+    endpoint.answer = _long_answer
+    live.run().assert_outcomes(passed=60)
+    command = [sys.executable, "-c", _at_most(100_000), "evals", "--record=none"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.INTERNAL_ERROR
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "the record of this run is incomplete: " in done.stdout
+    assert "trials.jsonl" in done.stdout
+    assert "60 passed" in done.stdout
+    *_, last = sorted(
+        live.root.glob(".regauge/runs/*/trials.jsonl"), key=lambda p: p.stat().st_mtime
+    )
+    rows = last.read_text(encoding="utf-8")
+    assert rows.endswith("}\n")
+    assert 0 < rows.count("\n") < 60
+
+
+def _lines(project: EvalProject, pattern: str) -> list[str]:
+    found = project.root.glob(pattern)
+    return [line for path in found for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _long_answer(text: str) -> str:
+    return f"{text} {'x' * 4000}"

@@ -6,14 +6,16 @@ import importlib
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
 from regauge.cli._group import Group
-from regauge.errors import RegaugeError
+from regauge.errors import MachineError, RegaugeError
 from regauge.printable import printable
+from regauge.stop_signals import as_ctrl_c, hold_to_the_end
 from regauge.workflow_commands import GuardedOutput, in_github_actions
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class _LazyGroup(Group):
             return super().invoke(ctx)
         # click would exit with 1, which says that something was found; a question raises Abort.
         except (KeyboardInterrupt, click.Abort):
+            hold_to_the_end()
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
 
@@ -101,23 +104,32 @@ def group() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a regauge error is printed and becomes its exit code.
+    """Run the command line; an error of regauge or of the system becomes one message.
 
     Standard error holds no secrets, and in GitHub Actions neither stream holds commands of others.
     """
     output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_Redaction())
     try:
-        group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
+        with as_ctrl_c():
+            group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
     except RegaugeError as error:
-        # Paths as people write them: from where the command was called.
-        said = str(error).replace(f"{Path.cwd()}/", "")
-        click.echo(printable(f"error: {said}"), err=True)
-        sys.exit(error.exit_code)
+        _end_with(error)
+    except OSError as error:
+        _end_with(MachineError.explaining(error))
     except Exception:  # noqa: BLE001 - as Python ends; but a traceback may quote a key
         click.echo(traceback.format_exc(), nl=False, err=True)
         sys.exit(1)
     finally:
         output.restore()
+
+
+def _end_with(error: RegaugeError) -> NoReturn:
+    # Paths as people write them: from where the command was called.
+    words = str(error)
+    with suppress(OSError):
+        words = words.replace(f"{Path.cwd()}/", "")
+    click.echo(printable(f"error: {words}"), err=True)
+    sys.exit(error.exit_code)
 
 
 class _Redaction:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault
+from regauge.regular_file import read_regular
 from regauge.wording import closest
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def decode_lines(source: Source) -> str | None:
 
     Line ends stay as they are.
     """
-    data = source.path.read_bytes()
+    data = read_regular(source.path)
     if data.startswith(_MARKS_OF_UTF16):
         source.fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
         return None

@@ -6,12 +6,15 @@ import errno
 from pathlib import Path, PurePosixPath
 from typing import cast
 
+from regauge.regular_file import read_regular
 from regauge.wording import closest
 
 __all__ = ["Texts", "file_reference"]
 
 _LISTED_MAX = 500
 _SHOWN_MAX = 100
+# No model takes a text of this size: 64 MiB.
+_BYTES_MAX = 64 * 1024 * 1024
 
 
 def file_reference(value: object) -> str | None:
@@ -71,7 +74,7 @@ class Texts:
                 raise ValueError(
                     f"the file {reference!r} is a link that leaves the folder {self._shown!r}"
                 )
-            data = path.read_bytes()
+            data = read_regular(path, bytes_max=_BYTES_MAX)
         except FileNotFoundError:
             raise ValueError(self._missing(reference, inner)) from None
         except RuntimeError as error:

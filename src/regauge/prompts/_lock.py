@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.atomic import write_whole
 from regauge.errors import Fault, LockError
 from regauge.prompts._semver import Semver
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +61,7 @@ class PromptLock:
             LockError: Lines that are no entry, and versions that stand there twice.
         """
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path).decode("utf-8")
         except FileNotFoundError:
             return cls(path)
         except OSError as error:

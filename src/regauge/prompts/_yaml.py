@@ -9,6 +9,7 @@ import yaml
 from yaml.reader import ReaderError
 
 from regauge.errors import Fault, PromptError
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,15 +59,20 @@ def read_text(path: Path) -> str:
         PromptError: The file cannot be read, is larger than 1 MiB or is not UTF-8.
     """
     try:
-        data = path.read_bytes()
+        size = path.stat().st_size
+        data = read_regular(path) if size <= BYTES_MAX else b""
     except FileNotFoundError as error:
         raise _error(path, None, "there is no such prompt file") from error
     except OSError as error:
         raise PromptError([Fault.unreadable(path, error)]) from error
-    if len(data) > BYTES_MAX:
-        size = f"{len(data) / BYTES_MAX:.1f} MiB"
+    if size > BYTES_MAX:
         fix = "keep long inputs in fixtures and give them as inputs"
-        raise _error(path, None, f"{size} is more than a prompt file may have (1 MiB)", fix)
+        raise _error(
+            path,
+            None,
+            f"{size / BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)",
+            fix,
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, RecordingError
 from regauge.recordings._atomic import exclusive
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -22,7 +23,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
         RecordingError: The file cannot be read.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from regauge.recordings._database import explained, open_database
+from regauge.recordings._database import SCHEMA_VERSION, explained, open_database
 from regauge.recordings._owner import may_live, this_process
 from regauge.recordings._recording import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
@@ -210,6 +210,15 @@ class LocalStore:
         """Give a claim back without an answer; one that is not held is no matter."""
         with self._writing() as database:
             self._drop_claim(database, key)
+
+    def check_writable(self) -> None:
+        """Write a page, which changes nothing.
+
+        Raises:
+            RecordingError: It cannot be written.
+        """
+        with self._writing() as database:
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def export(self, keys: Iterable[RecordingKey]) -> list[Recording]:
         """The answers to those keys that have one, in the order of the keys."""

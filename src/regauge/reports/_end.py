@@ -30,6 +30,8 @@ class RunEnd:
         without_result: The items that had their turn and neither a result nor a failure.
         left_out: Why an item counts as unmeasured, by its node id, where no row says so.
         owed: What the run leaves out without a word of the user, each with its fix.
+        trouble: What could not be written, and why.
+        unwritten: Rows of the run record that are not on the disk.
     """
 
     collected: int = 0
@@ -42,6 +44,8 @@ class RunEnd:
     without_result: list[str] = field(default_factory=list[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     owed: list[str] = field(default_factory=list[str])
+    trouble: list[str] = field(default_factory=list[str])
+    unwritten: list[str] = field(default_factory=list[str])
 
     def joined(self, other: RunEnd) -> RunEnd:
         """Of two processes: all plan the same cases, each writes recordings of its own."""
@@ -56,6 +60,8 @@ class RunEnd:
             without_result=[*self.without_result, *other.without_result],
             left_out=self.left_out | other.left_out,
             owed=self.owed or other.owed,
+            trouble=[*dict.fromkeys([*self.trouble, *other.trouble])],
+            unwritten=[*self.unwritten, *other.unwritten],
         )
 
     def with_written(self, written: Mapping[str, int]) -> RunEnd:

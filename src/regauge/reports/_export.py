@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["trials_table", "write_csv", "write_parquet"]
+
+# Letters and symbols of Unicode that show as blanks: Hangul fillers and the empty Braille cell.
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def trials_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
@@ -54,11 +58,32 @@ def write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def _spreadsheet_safe(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula; model output is hostile.
+    r"""A cell that no spreadsheet takes for a formula; model output is hostile.
 
     >>> _spreadsheet_safe("=1+1"), _spreadsheet_safe("text"), _spreadsheet_safe(-1)
     ("'=1+1", 'text', -1)
+    >>> _spreadsheet_safe("\n \u200b\uff1d1+1").startswith("'")
+    True
     """
-    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
-        return f"'{value}"
-    return value if not isinstance(value, (dict, list)) else json.dumps(value)
+    if isinstance(value, str):
+        return f"'{value}" if _may_be_formula(value) else value
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
+
+
+def _may_be_formula(text: str) -> bool:
+    """Whether a text begins with tab, CR or a formula's sign, after what a spreadsheet may drop.
+
+    Full-width and other forms of the signs count, and so does a sign behind blanks, line feeds
+    and characters without a glyph.
+    """
+    if text[:1] in {"\t", "\r"}:
+        return True
+    seen = next((one for one in text if not _is_unseen(one)), "")
+    return seen == "\u2212" or unicodedata.normalize("NFKC", seen)[:1] in {"=", "+", "-", "@"}
+
+
+def _is_unseen(character: str) -> bool:
+    """Whether a character is a blank, a control, a format character or a mark without a base."""
+    return (
+        character.isspace() or unicodedata.category(character)[0] in "CMZ" or character in _FILLERS
+    )

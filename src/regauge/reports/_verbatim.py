@@ -14,9 +14,15 @@ __all__ = ["escape_markdown", "fenced", "inline_code", "shown_text"]
 
 # What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
 # rule begins a line, which a cell never does; a colon matters in an address alone.
-_SPECIAL = re.compile(r"[\\`*_\[\]#|<>@~&$]|:(?=//)|www(?=\.)", re.IGNORECASE)
-# Mentions and references are looked for after entities are read: a space without width parts them.
-_PARTED = frozenset("@#")
+_SPECIAL = re.compile(
+    r"(?P<sha>(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z]))|(?P<parted>[@#]|:(?=//)|www(?=\.)|GH(?=-\d))"
+    r"|[\\`*_\[\]|<>~&$]",
+    re.IGNORECASE,
+)
+# GitHub looks for mentions, references and commits after entities are read: a space without width
+# parts them. It takes 7 to 40 hexadecimal digits for a commit.
+_SPACE = "&#8203;"
+_SHA_PART = 6
 
 
 def escape_markdown(text: str) -> str:
@@ -24,6 +30,8 @@ def escape_markdown(text: str) -> str:
 
     >>> escape_markdown("a|b @c")
     'a&#124;b &#64;&#8203;c'
+    >>> escape_markdown("GH-7 as of deadbeef")
+    'GH&#8203;-7 as of deadbe&#8203;ef'
     >>> escape_markdown("1.0: fine (so far), well-known!")
     '1.0: fine (so far), well-known!'
     """
@@ -71,5 +79,11 @@ def _longest_run(lines: Sequence[str]) -> int:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    first, rest = match[0][0], match[0][1:]
-    return f"&#{ord(first)};{rest}" + ("&#8203;" if first in _PARTED else "")
+    text = match[0]
+    if match["sha"]:
+        return _SPACE.join(
+            text[start : start + _SHA_PART] for start in range(0, len(text), _SHA_PART)
+        )
+    if match["parted"]:
+        return (text if text.isalpha() else f"&#{ord(text)};") + _SPACE
+    return f"&#{ord(text)};"

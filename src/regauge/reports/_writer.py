@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 from datetime import UTC, datetime
@@ -11,13 +12,15 @@ from importlib.metadata import version
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from regauge.atomic import write_whole
+from regauge.errors import MachineError
 from regauge.recordings import map_texts
 from regauge.reports._rows import rows_of
 from regauge.reports._tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from io import TextIOWrapper
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from io import FileIO
     from pathlib import Path
 
     from regauge.reports._decision import DecisionDocument
@@ -43,6 +46,10 @@ class RunWriter:
         redact: Takes secrets out of a text before it is written.
         worker: The name of a worker process that shares the run with others; its rows go to a
             file of their own, which `gather` joins.
+
+    Attributes:
+        unwritten: Rows that the disk did not take, as lines; they count all the same.
+        trouble: What could not be written and why; empty where all was.
     """
 
     def __init__(
@@ -52,9 +59,11 @@ class RunWriter:
         self.tally = Tally()
         # Most texts of a row are those of the row before.
         self._redact = lru_cache(maxsize=_TEXTS_MAX)(redact)
+        self.unwritten: list[str] = []
+        self.trouble = ""
         self._shared = worker is not None
         self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
-        self._file: TextIOWrapper | None = None
+        self._file: FileIO | None = None
         self._waiting: list[tuple[EvalResult, str | None]] = []
         self._written_s = monotonic()
 
@@ -65,15 +74,6 @@ class RunWriter:
 
     def add(self, result: EvalResult, *, arm: str | None = None) -> None:
         """Write the trials of one case; in a run that gates, `arm` says whose they are."""
-        if self._file is None:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open(
-                "a",
-                # A worker that dies leaves whole lines to its controller.
-                buffering=1 if self._shared else -1,
-                encoding="utf-8",
-                errors="backslashreplace",
-            )
         if self._shared or not result.suite.judged_by_own_rules:
             # What others say may not be fit to be written; then it is this case that breaks.
             self._write(self._waiting)
@@ -83,22 +83,43 @@ class RunWriter:
         waited_s = monotonic() - self._written_s
         if len(self._waiting) == _WAIT_MAX or waited_s > _WAIT_MAX_S:
             self._write(self._waiting)
-            if waited_s > _WAIT_MAX_S:
-                self._file.flush()
 
     def _write(self, results: Sequence[tuple[EvalResult, str | None]]) -> None:
         """Write results, all that wait or one of its own; none is lost to who interrupts this."""
-        if self._file is None:
-            return
         rows = [row for result, arm in results for row in rows_of(result, arm=arm)]
         for row in rows:
             self._clean_row(row)
         lines = [f"{_ENCODE(row)}\n" for row in rows]
         self._waiting = []
         self._written_s = monotonic()
-        self._file.writelines(lines)
+        self._append(self._path, lines)
         for row in rows:
             self.tally.add(row)
+
+    def _append(self, path: Path, lines: Sequence[str]) -> None:
+        """Write as many whole lines as the disk takes; the others are `unwritten`."""
+        if not lines:
+            return
+        content = "".join(lines).encode("utf-8", "backslashreplace")
+        whole = written = 0
+        try:
+            if self.trouble:
+                return
+            if self._file is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = path.open("ab", buffering=0)
+            end = os.fstat(self._file.fileno()).st_size
+            try:
+                while written < len(content):
+                    written += self._file.write(content[written:])
+            finally:
+                whole = content.rfind(b"\n", 0, written) + 1
+                if whole < written:
+                    self._file.truncate(end + whole)
+        except OSError as error:
+            self._note(error, path)
+        finally:
+            self.unwritten += lines[content.count(b"\n", 0, whole) :]
 
     def _clean_row(self, row: dict[str, Any]) -> None:
         """Take secrets out of what models, judges and providers said; the rest is our own."""
@@ -110,28 +131,31 @@ class RunWriter:
                     verdict[name] = map_texts(verdict[name], self._redact)
 
     def close(self) -> None:
-        """Flush what was written."""
+        """Write what waits."""
         self._write(self._waiting)
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def gather(self) -> None:
-        """Join the rows of worker processes, in the order of their items, and count them."""
+    def gather(self, unwritten: Sequence[str] = ()) -> None:
+        """Join the rows of worker processes, in the order of their items, and count them.
+
+        Args:
+            unwritten: Rows that workers could not write.
+        """
         parts = sorted(self.directory.glob("trials.*.jsonl"))
-        if not parts:
+        if not parts and not unwritten:
             return
         keyed: list[tuple[str, int, str]] = []
-        for part in parts:
-            with part.open(encoding="utf-8") as lines:
-                for line in lines:
-                    row = json.loads(line)
-                    keyed.append((row["node"], row["trial"], line))
-                    self.tally.add(row)
-        with (self.directory / _ROWS).open("w", encoding="utf-8") as whole:
-            whole.writelines(line for _, _, line in sorted(keyed))
-        for part in parts:
-            part.unlink()
+        for lines in (*map(_lines_of, parts), unwritten):
+            for line in lines:
+                row = json.loads(line)
+                keyed.append((row["node"], row["trial"], line))
+                self.tally.add(row)
+        self._append(self.directory / _ROWS, [line for _, _, line in sorted(keyed)])
+        if not self.unwritten:
+            for part in parts:
+                part.unlink()
 
     def finish(
         self,
@@ -144,7 +168,10 @@ class RunWriter:
         decision: DecisionDocument | None = None,
         suggestions: Sequence[Suggestion] = (),
     ) -> RunRecord:
-        """Close the run with its record; `decision` is what a run that gates has come to."""
+        """Close the run with its record; `decision` is what a run that gates has come to.
+
+        Where it cannot be written, `trouble` says so.
+        """
         from regauge.reports._schema import RunRecord  # only now: pydantic takes its time for it
 
         self.close()
@@ -164,11 +191,24 @@ class RunWriter:
             suggestions=list(suggestions),
         )
         record = RunRecord.model_validate(map_texts(record.model_dump(mode="json"), self._redact))
-        self.directory.mkdir(parents=True, exist_ok=True)
         text = record.model_dump_json(indent=2)
-        (self.directory / "run.json").write_text(f"{text}\n", encoding="utf-8")
+        path = self.directory / "run.json"
+        try:
+            write_whole(path, f"{text}\n".encode())
+        except OSError as error:
+            self._note(error, path)
         return record
+
+    def _note(self, error: OSError, path: Path) -> None:
+        """Keep the first reason why the record of the run is not whole."""
+        what = MachineError.explaining(error, path)
+        self.trouble = self.trouble or f"the record of this run is incomplete: {what}"
 
     def export(self, target: Path) -> None:
         """Copy the run to a directory, for CI to keep."""
         shutil.copytree(self.directory, target, dirs_exist_ok=True)
+
+
+def _lines_of(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as lines:
+        yield from lines

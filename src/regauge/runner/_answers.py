@@ -221,6 +221,14 @@ class Answers:
         """Ask to be the only one who asks the model for this answer."""
         return self._local(question.trial).claim(question.key)
 
+    def check_writable(self, question: Question) -> None:
+        """Raise where the store takes no answer any more, such as on a full disk.
+
+        Raises:
+            RecordingError: It does not.
+        """
+        self._local(question.trial).check_writable()
+
     def release(self, question: Question) -> None:
         """Give a claim back without an answer."""
         self._local(question.trial).release(question.key)

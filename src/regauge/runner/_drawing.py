@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
-from regauge.errors import BudgetError, ProviderError
+from regauge.errors import BudgetError, ProviderError, RecordingError
 from regauge.providers import estimate_requests
 from regauge.runner._providers import Providers, price_for
 from regauge.runner._trial import SourcedCompletion
 from regauge.runner._writes import Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from regauge.project import Project
-    from regauge.providers import CompletionRequest
+    from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
     from regauge.runner._budget import Budget
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from regauge.runner._question import Question
 
 __all__ = ["Drawing"]
+
+Written = TypeVar("Written")
 
 _ASK_AGAIN_S = 0.05
 # Every look is a transaction that keeps other processes from writing.
@@ -58,6 +61,7 @@ class Drawing:
         )
         self.paid: set[RecordingKey] = set()
         self._writes = Writes(answers.together)
+        self._store_error: RecordingError | None = None
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
 
     def ahead(self) -> int:
@@ -92,36 +96,55 @@ class Drawing:
             task.exception()  # all who waited have it; maybe nobody does any more
 
     async def _ask(self, question: Question) -> SourcedCompletion:
+        if self._store_error is not None:
+            raise RecordingError(self._store_error.faults)
         key = question.key
         pause_s = _ASK_AGAIN_S
-        while (claim := await self._writes.do(lambda: self._answers.claim(question))) == "taken":
+        while (claim := await self._stored(lambda: self._answers.claim(question))) == "taken":
             await asyncio.sleep(pause_s)
+            if pause_s == _ASK_AGAIN_MAX_S:
+                # Where nothing can be written, whoever has the claim cannot give it back.
+                await self._stored(lambda: self._answers.check_writable(question))
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
             landed = self._answers.find(question.file, key, trial=question.trial)
             assert landed is not None
             return landed
         try:
-            request = question.request
-            provider = self._providers.of(request.provider)
-            expected_usd = self._expected_usd(request)
-            while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
-                await asyncio.sleep(_ASK_AGAIN_S)
-            with self._budget.charge(expected_usd, tokens=self._expected_tokens(request)) as charge:
-                completion = await provider.complete(request)
-                charge.actual_usd = completion.cost_usd
-                usage = completion.usage
-                charge.actual_tokens = usage.input_tokens + usage.output_tokens
+            completion = await self._completion(question)
+            self.paid.add(key)
+            # Judges see what a replay will show them, so that both come to the same verdicts.
+            kept = await self._stored(lambda: self._answers.keep(question, completion))
         except BaseException as error:
-            self._answers.release(question)
+            with suppress(RecordingError):
+                self._answers.release(question)
             if isinstance(error, ProviderError):
                 # Gateways repeat the key they refuse.
                 error.args = (self._answers.redact(str(error)),)
             raise
-        self.paid.add(key)
-        # Judges see what a replay will show them, so that both come to the same verdicts.
-        kept = await self._writes.do(lambda: self._answers.keep(question, completion))
         return SourcedCompletion(completion=kept, source="live")
+
+    async def _completion(self, question: Question) -> Completion:
+        """Call the model, within the budget."""
+        request = question.request
+        provider = self._providers.of(request.provider)
+        expected_usd = self._expected_usd(request)
+        while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
+            await asyncio.sleep(_ASK_AGAIN_S)
+        with self._budget.charge(expected_usd, tokens=self._expected_tokens(request)) as charge:
+            completion = await provider.complete(request)
+            charge.actual_usd = completion.cost_usd
+            usage = completion.usage
+            charge.actual_tokens = usage.input_tokens + usage.output_tokens
+        return completion
+
+    async def _stored(self, write: Callable[[], Written]) -> Written:
+        """Write to the local store; once it fails, nothing more is paid for that cannot be kept."""
+        try:
+            return await self._writes.do(write)
+        except RecordingError as error:
+            self._store_error = error
+            raise
 
     def _expected_tokens(self, request: CompletionRequest) -> int:
         """About how many tokens a call will use; 0 where nobody counts them."""

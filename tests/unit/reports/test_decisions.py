@@ -127,7 +127,7 @@ decide again: regauge gate origin/main\
 """)
     assert decision_markdown(document) == snapshot("""\
 <!-- regauge gate -->
-### ❌ regauge gate: rejected against origin/main (1a2b3c4d5): 1 broken
+### ❌ regauge gate: rejected against origin/main (1a2b3c&#8203;4d5): 1 broken
 
 
 | prompt | version | cases | broken | passed | pass rate |

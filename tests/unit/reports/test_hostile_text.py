@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from typing import Any
@@ -34,6 +35,37 @@ def test_no_cell_is_taken_for_a_formula(text: str):
     cell = str(_spreadsheet_safe(text))
     assert cell[:1] not in {"=", "+", "-", "@", "\t", "\r"} or cell == ""
     assert cell.removeprefix("'") == text.removeprefix("'")
+
+
+@given(
+    st.text("\n\r\t \x00\xa0\xad\u034f\u200b\u200e\u2060\u3000\u3164\ufe0f\ufeff", max_size=4),
+    st.sampled_from("=+-@＝＋－＠﹦﹢﹣﹫−"),  # noqa: RUF001 - other forms of these signs
+)
+def test_a_sign_behind_unseen_characters_is_no_formula(unseen: str, sign: str):
+    cell = f"{unseen}{sign}1+cmd"
+    assert _spreadsheet_safe(cell) == f"'{cell}"
+
+
+# As GitHub documents autolinked references: issues, pull requests, commits; then mentions, URLs.
+_REFERENCE = re.compile(r"\bGH-\d|#\d|@\w|\b[0-9a-f]{7,40}\b|://|www\.", re.IGNORECASE | re.ASCII)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["GH-77", "gh-1", "#12", "o/r#1", "@me", "a@b.c", "http://a.b", "www.a.b"]
+            ),
+            st.text("0123456789abcdefABCDEF", min_size=5, max_size=45),
+            st.text(" (),.:;/_-'x", min_size=1, max_size=3),
+        ),
+        max_size=8,
+    ).map("".join)
+)
+def test_nothing_becomes_a_reference(text: str):
+    read = html.unescape(escape_markdown(text))
+    assert not _REFERENCE.search(read)
+    assert read.replace("\u200b", "") == " ".join(text.split())
 
 
 def test_a_table_has_a_line_per_trial_and_columns_per_judge(made: Any, tmp_path: Any):

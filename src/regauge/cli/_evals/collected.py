@@ -13,10 +13,11 @@ import pytest
 
 from regauge.cli import INTERRUPTED
 from regauge.cli._terminal.meter import clear_line
-from regauge.errors import PromptError, RegaugeError, UsageError
+from regauge.errors import MachineError, PromptError, RegaugeError, UsageError
 from regauge.prompts import find_prompt
 from regauge.pytest_items import commanded_key
 from regauge.runner import Plan, spec_of
+from regauge.stop_signals import hold_to_the_end
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class _Driver:
                     self._act(self._evals)
             except RegaugeError as error:  # pytest would take it for a fault of its own
                 self.error = error
+            except OSError as error:
+                self.error = MachineError.explaining(error)
         return True
 
     @property
@@ -208,7 +211,8 @@ def option_words(given: Mapping[str, object]) -> list[str]:
 
 
 def end_interrupted(words: str = _THE_SAME_COMMAND) -> NoReturn:
-    """End a command that Ctrl-C stopped while it asked models."""
+    """End a command that Ctrl-C or another signal stopped while it called models."""
+    hold_to_the_end()
     clear_line()
     click.echo(f"interrupted: {words}", err=True)
     click.get_current_context().exit(INTERRUPTED)

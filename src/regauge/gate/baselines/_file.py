@@ -13,6 +13,7 @@ from regauge.atomic import write_whole
 from regauge.errors import Fault, FaultyFileError
 from regauge.gate.baselines._document import BaselineDocument
 from regauge.gate.baselines._text import SCHEMA_VERSION, baseline_text
+from regauge.regular_file import read_regular
 from regauge.strict_json import TwiceError, unique
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
         BaselineError: It cannot be read; every fault is listed with its line.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:

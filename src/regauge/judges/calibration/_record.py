@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.judges.calibration._labels import file_stem
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,7 +174,7 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         FaultyFileError: It cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
         return CalibrationFile.model_validate_json(text)
     except FileNotFoundError:
         return None

@@ -16,6 +16,7 @@ from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges.rules._formats import format_checker
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer
@@ -78,7 +79,7 @@ def _schema(schema: Schema) -> JSON:
         return schema
     path = Path(schema)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"json_matches_schema: cannot read {schema!s}: {error}\n"

@@ -42,6 +42,7 @@ from regauge.refine.trail import (
 )
 from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
 from regauge.runner import price_for
+from regauge.stop_signals import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -268,7 +269,8 @@ class Refinement:
             if trail.state.stop is not None:  # it was over already
                 return trail.state
             told = Interrupted(reason="interrupted", text="stopped by Ctrl-C")
-            trail.add(told, advance(self.setting, trail.state, told))
+            with held():
+                trail.add(told, advance(self.setting, trail.state, told))
             return trail.state
 
     async def _driven(self, state: State, trail: Trail) -> State:

@@ -1,0 +1,54 @@
+"""Reading a file that is one: a pipe or a device in its place is refused and never waited for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["BYTES_MAX", "read_regular"]
+
+BYTES_MAX: Final = 1024 * 1024 * 1024
+"""The size of a file above which it is refused: 1 GiB."""
+
+_KINDS: Final = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_MIB: Final = 1024 * 1024
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def read_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: The file.
+        bytes_max: A larger file is refused before it is read.
+
+    Raises:
+        OSError: It cannot be read, is too large, or is no regular file; a pipe is not opened.
+    """
+    _check(path.stat(), path, bytes_max)
+    # It may have become a pipe since, which this would wait for.
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    with os.fdopen(descriptor, "rb") as file:
+        _check(os.fstat(descriptor), path, bytes_max)
+        return file.read()
+
+
+def _check(status: os.stat_result, path: Path, bytes_max: int) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((words for holds, words in _KINDS if holds(status.st_mode)), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+    if status.st_size > bytes_max:
+        words = f"it has {status.st_size // _MIB:,} MiB, and {bytes_max // _MIB:,} MiB is the limit"
+        raise OSError(errno.EINVAL, words, str(path))
