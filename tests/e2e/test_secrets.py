@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KEY = "keyvalue-abcdef-777"
 # In the forms in which a key could be written; what any of them holds is a leak.
-FORMS = (KEY, KEY, KEY)
+FORMS = (KEY, KEY.replace("-", "%2D"), KEY.replace("-", "\\u002d"))
 PROVIDER = 'api_key_env = "ACME_LLM"\n'
 EVAL = """\
 import os

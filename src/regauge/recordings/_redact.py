@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import unquote
 
 from regauge.providers import Completion
+from regauge.recordings._find_secrets import decoded_texts, find_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from regauge.digests import JSON
     from regauge.project import Settings
@@ -18,35 +21,31 @@ if TYPE_CHECKING:
 __all__ = ["REDACTED", "Redactor", "map_texts", "redactor_for"]
 
 REDACTED: Final = "[redacted by regauge]"
+_SHORTEST: Final = 4
 
-# Forms that are keys and nothing else; a form that may also be prose would damage answers. Before
-# each stands what a text must hold to match it: to look for that first takes a hundredth of the
-# time, and hardly any text holds it.
-_FORMS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    (("sk-",), r"\bsk-(?:proj-|svcacct-|admin-|ant-|or-)?[A-Za-z0-9_-]{20,}"),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
-    (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{40,}"),
-    (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    (("AIza",), r"\bAIza[A-Za-z0-9_-]{35}"),
-    (("xox",), r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
-    (("hf_",), r"\bhf_[A-Za-z0-9]{30,}"),
-    (
-        ("PRIVATE KEY-----",),
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    ),
+# Names of variables that hold secrets; `PWD` alone is a directory.
+_SECRET_NAME: Final = re.compile(
+    r"(?:\A|_|-)(?:API_?KEY|KEY|TOKEN|SECRET|PAT|AUTH|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?"
+    r"|CONNECTION_?STRING|CONN_?STR|WEBHOOK|WEBHOOK_URL|COOKIE|JWT|SIGNATURE|PRIVATE_KEY)S?\Z"
+    r"|_PWD\Z|(?:KEY|TOKEN|SECRET|PASSWORD)\Z",
+    re.IGNORECASE,
 )
-_SECRET_NAME: Final = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
-# Shorter values of variables that only look like secrets are words that answers may hold.
-_GUESSED_MIN: Final = 16
+_URL_NAME: Final = re.compile(r"(?:URL|URI|DSN|CONNECTION|PROXY)\Z", re.IGNORECASE)
+_URL_PASSWORD: Final = re.compile(r"\A[\w.+-]+://[^\s/@]*:(?P<password>[^\s/@]+)@")
+# Shorter values of variables that only look like secrets are words that outputs may hold.
+_GUESSED_MIN: Final = 8
+_LONG_MIN: Final = 16
 _NAMED_MIN: Final = 6
+_PATH: Final = re.compile(r"\A(?:[A-Za-z]:\\|~?/|\./|https?://[^\s@]*\Z)")
 
 
 class Redactor:
     """Replaces secrets by `[redacted by regauge]`.
 
-    Secrets are: what the patterns match; the values of the variables named; the values, from 16
-    characters with a digit among them, of variables whose names end in `API_KEY`, `TOKEN`,
-    `SECRET` or `PASSWORD`; and the well-known forms of keys.
+    Secrets are: what the patterns match; the values of the variables named; the values of variables
+    whose names say that they hold a secret, but for short ones and words; keys in the forms that
+    services give out; and values that are named as passwords and the like. Each is found in the
+    escapes of JSON, URLs and HTML, too, and values of variables in base64.
 
     Args:
         patterns: Regular expressions of further secrets.
@@ -61,26 +60,45 @@ class Redactor:
         *,
         names: Iterable[str] = (),
     ) -> None:
-        given = environ or {}
         named = set(names)
-        values = {value for name, value in given.items() if _is_secret(name, value, named)}
-        # Longest first: a key may begin with another one.
-        literals = sorted(values, key=lambda value: (-len(value), value))
+        values = [
+            secret
+            for name, value in (environ or {}).items()
+            for secret in _secrets_of(name, value, named)
+        ]
+        self._literals = sorted({form for value in values for form in _forms(value)})
         # Each pattern stands alone: numbered groups and flags of one may not meddle with others.
-        self._secrets = [_Secret((), re.compile(pattern)) for pattern in patterns]
-        self._secrets += [_Secret(marks, re.compile(f"(?s:{form})")) for marks, form in _FORMS]
-        if literals:
-            either = re.compile("|".join(map(re.escape, literals)))
-            self._secrets.insert(0, _Secret(tuple(literals), either))
+        self._patterns = [re.compile(pattern) for pattern in patterns]
 
     def redact(self, text: str) -> str:
         """`text` without secrets. What was redacted before stays as it is."""
-        for secret in self._secrets:
-            if secret.occurs_in(text):
-                text = REDACTED.join(
-                    secret.pattern.sub(_replacement, part) for part in text.split(REDACTED)
-                )
-        return text
+        if len(text) < _SHORTEST:
+            return text
+        return REDACTED.join(map(self._redacted, text.split(REDACTED)))
+
+    def _redacted(self, text: str) -> str:
+        spans = self._spans(text)
+        for decoded, origin in decoded_texts(text):
+            spans += [(origin(start), origin(end)) for start, end in self._spans(decoded)]
+        if not spans:
+            return text
+        parts: list[str] = []
+        done = 0
+        for start, end in _merged(spans):
+            parts += (text[done:start], REDACTED)
+            done = end
+        return "".join([*parts, text[done:]])
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        spans = [(secret.start, secret.end) for secret in find_secrets(text)]
+        for literal in self._literals:
+            at = text.find(literal)
+            while at >= 0:
+                spans.append((at, at + len(literal)))
+                at = text.find(literal, at + len(literal))
+        for pattern in self._patterns:
+            spans += [match.span() for match in pattern.finditer(text) if match[0]]
+        return spans
 
     def recording(self, recording: Recording) -> Recording:
         """`recording` without secrets, in every field that comes from a provider, and the request.
@@ -125,29 +143,58 @@ def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Secret:
-    """A pattern, and words of which every text that matches it holds one; none: not known."""
-
-    marks: tuple[str, ...]
-    pattern: re.Pattern[str]
-
-    def occurs_in(self, text: str) -> bool:
-        for mark in self.marks:  # a loop: `any` takes thrice the time, for every line written
-            if mark in text:
-                break
-        else:
-            if self.marks:
-                return False
-        return self.pattern.search(text) is not None
+def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Spans that touch or overlap as one, in order."""
+    ordered = sorted(spans)
+    start, end = ordered[0]
+    for next_start, next_end in ordered[1:]:
+        if next_start > end:
+            yield start, end
+            start, end = next_start, next_end
+        end = max(end, next_end)
+    yield start, end
 
 
-def _replacement(match: re.Match[str]) -> str:
-    return REDACTED if match[0] else ""
-
-
-def _is_secret(name: str, value: str, named: set[str]) -> bool:
+def _secrets_of(name: str, value: str, named: set[str]) -> Iterator[str]:
+    """What of a variable's value is secret."""
+    value = value.strip()
     if name in named:
-        return len(value) >= _NAMED_MIN
-    guessed = _SECRET_NAME.search(name) is not None
-    return guessed and len(value) >= _GUESSED_MIN and any(c.isdigit() for c in value)
+        if len(value) >= _NAMED_MIN:
+            yield value
+        return
+    if _URL_NAME.search(name) is not None:
+        match = _URL_PASSWORD.match(value)
+        if match is not None:
+            yield value
+            if _is_guess(match["password"]):
+                yield match["password"]
+                yield unquote(match["password"])
+    elif _SECRET_NAME.search(name) is not None and _is_guess(value):
+        yield value
+
+
+def _is_guess(value: str) -> bool:
+    """Whether a value that may be a secret is neither short, nor a word, nor a path."""
+    if len(value) < _GUESSED_MIN or _PATH.match(value):
+        return False
+    digits = sum(char.isdigit() for char in value)
+    if 0 < digits < len(value):
+        return True
+    return len(value) >= _LONG_MIN and (digits > 0 or not _WORDS.fullmatch(value))
+
+
+# `production-like-word`, `main`; long runs of letters are no words.
+_WORDS: Final = re.compile(r"[A-Za-z]{1,15}(?:[-_ .][A-Za-z]{1,15})*")
+
+
+def _forms(value: str) -> set[str]:
+    """A value as it may be written: itself, and its base64 wherever it begins in a text."""
+    forms = {value}
+    raw = value.encode("utf-8", "surrogateescape")
+    for before in range(3):
+        # Characters at the edges hold bits of what is next to the value.
+        first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
+        core = base64.b64encode(bytes(before) + raw + bytes(2))[first:last].decode()
+        if len(core) >= _LONG_MIN:
+            forms |= {core, core.replace("+", "-").replace("/", "_")}
+    return forms
