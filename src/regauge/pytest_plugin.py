@@ -80,11 +80,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "unless the change is accepted, and every case reports what became of it",
     )
     group.addoption(
-        "--gate-more",
+        "--more-trials",
         type=int,
         default=0,
         metavar="N",
-        help="with --gate: N more trials for cases that stay undecided",
+        help="with --gate: continue an undecided comparison with up to N more trials of each "
+        "undecided case",
     )
     group.addoption(
         "--accept-judge-change",

@@ -106,7 +106,13 @@ class _Output:
 @click.option("--prompt", "prompts", multiple=True, metavar="NAME", help="Only evals of it.")
 @click.option("--model", metavar="ID", help="Compare main's model with provider:model.")
 @click.option("--dry-run", is_flag=True, help="Say what it would ask for and cost; ask nobody.")
-@click.option("--more", type=click.IntRange(min=0), default=0, help="N more trials of suspects.")
+@click.option(
+    "--more-trials",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Continue an undecided comparison: up to N more trials of each undecided case.",
+)
 @click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
@@ -150,7 +156,7 @@ def command(
     case_flips: Literal["block", "net", "warn"] | None,
     on_undecided: BlockOrWarn | None,
     on_drifted: BlockOrWarn | None,
-    more: int,
+    more_trials: int,
     accept_judge_change: str | None,
     suggest: bool,
     as_json: bool,
@@ -168,12 +174,13 @@ def command(
     project = Project.find()
     _check_directory(markdown)
     policy = PolicyOptions(
-        case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted, more=more
+        case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted
     )
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:
         options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)
+        options["more-trials"] = more_trials or None
         _refuse_with_from(ref, dry_run=dry_run, prompts=prompts, options=options)
         decided = _again(project, run, policy, stored)
     else:
@@ -182,6 +189,7 @@ def command(
             ref=ref or project.settings.gate.ref,
             options=policy,
             baseline=stored,
+            more_trials=more_trials,
             accept_judge_change=_reason(accept_judge_change),
             narrowed=bool(prompts),
             dry_run=dry_run,

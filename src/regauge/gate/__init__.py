@@ -11,6 +11,7 @@ from __future__ import annotations
 from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case, final_decision
+from regauge.gate._decision_log import Change
 from regauge.gate._estimate import Bill, GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import (
@@ -77,6 +78,7 @@ __all__ = [
     "Bill",
     "CaseReport",
     "CaseTier",
+    "Change",
     "CheckReport",
     "Compared",
     "Comparison",

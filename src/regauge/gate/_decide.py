@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 from regauge.errors import Fault, UsageError
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
+from regauge.gate._decision_log import (
+    DecisionLog,
+    LoggedDecision,
+    candidate_of,
+    key_of_comparison,
+)
 from regauge.gate._numbers import check_trials
 from regauge.gate._run import GateRun
+from regauge.gate._settings import with_more_trials
 from regauge.gate.base import (
     check_locks,
     compare_with_base,
@@ -19,11 +26,13 @@ from regauge.gate.base import (
     moved_files,
     moved_settings,
 )
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from regauge.gate._compared import Compared
+    from regauge.gate._decision_log import Change
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
     from regauge.gate.base import BaseCommit, MovedBar, RuleBreach
@@ -31,6 +40,8 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = ["Comparison", "compare", "decide"]
+
+_LOG = "gate/decisions.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,6 +165,8 @@ def decide(
     *,
     waiting: Callable[[GateProgress], None],
     copied: int = 1,
+    more: int = 0,
+    change: Change | None = None,
 ) -> Decided:
     """Draw what it takes, and decide; nothing is drawn for a change that is rejected anyway.
 
@@ -164,18 +177,37 @@ def decide(
         waiting: Called every second while models answer.
         copied: How many trials of each case are kept as trials of the evals, too, where these
             have none.
+        more: Further trials of each suspect, for a comparison that was undecided. An accepted or
+            rejected one stays what it is.
+        change: The pull request or branch; its earlier decisions are counted.
 
     Raises:
         UsageError: The policy wants more trials than a candidate may have.
     """
-    check_trials(policy.case.cap, what="the gate")
     compared = compared_cases(comparison.suites)
     run_cases = compared
     if comparison.errors or any(_removed(one) for one in compared):
         run_cases = [one for one in compared if one.case.state in {"unchanged", "removed"}]
+    log = DecisionLog(session.project.state_dir / _LOG)
+    key, candidate = key_of_comparison(compared, policy), candidate_of(compared)
+    notes = [*comparison.notes]
+    known = log.find(key)
+    steps = [*(known.more if known is not None else ())]
+    if more and known is not None and known.final:
+        notes.append(f"decided before ({known.decision}), so --more-trials was not used")
+    elif more:
+        steps.append(more)
+    for step in steps:
+        policy = with_more_trials(policy, step)
+    check_trials(policy.case.cap, what="the gate")
     run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
     outcome = run.decide()
-    return Decided(
+    rejected_before = log.rejected_before(change, candidate) if change is not None else 0
+    if change is not None and rejected_before:
+        were = "was" if rejected_before == 1 else "were"
+        versions = plural(rejected_before, "version")
+        notes.append(f"{versions} of this {change.noun} {were} rejected before")
+    decided = Decided(
         at=comparison.at,
         suites=comparison.suites,
         compared=run.compared,
@@ -186,8 +218,21 @@ def decide(
         unmeasured=comparison.unmeasured,
         judge_change_accepted=comparison.judge_change_accepted,
         moved_bars=comparison.moved_bars,
-        notes=comparison.notes,
+        rejected_before=rejected_before,
+        notes=notes,
     )
+    keeps = session.options.record != "none" and not decided.not_run
+    if keeps and decided.decision != "unmeasured":
+        log.add(
+            LoggedDecision(
+                key=key,
+                change=str(change or ""),
+                candidate=candidate,
+                decision=decided.decision,
+                more=tuple(steps),
+            )
+        )
+    return decided
 
 
 def _removed(one: Compared) -> bool:

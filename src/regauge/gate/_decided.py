@@ -41,6 +41,7 @@ class Decided:
         unmeasured: What the run left out and nobody selected so.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decided.
+        rejected_before: How many other versions of the pull request or branch were rejected.
         notes: What a reader should know.
     """
 
@@ -54,6 +55,7 @@ class Decided:
     unmeasured: Sequence[Fault] = ()
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
+    rejected_before: int = 0
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
 
     @property

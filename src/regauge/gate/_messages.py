@@ -148,7 +148,8 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
         return f"passed {new} where main passed {main}{split}. {_repeated(report)}"
     return (
         f"passed {new} where main passed {main}{split}. Probably worse, not certain among"
-        f" {context.cells} cells. Add trials (--more {context.cap}) or mark the case critical."
+        f" {context.cells} cells. Add trials (--more-trials {context.cap}) or mark the case"
+        " critical."
     )
 
 

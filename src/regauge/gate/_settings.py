@@ -20,20 +20,15 @@ _LOOSER = ("block", "net", "warn")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
-    """Options of a command that replace settings of the base; None keeps the setting.
-
-    Attributes:
-        more: Trials that a suspect may have beyond the last look.
-    """
+    """Options of a command that replace settings of the base; None keeps the setting."""
 
     case_flips: CaseFlips | None = None
     on_undecided: BlockOrWarn | None = None
     on_drifted: BlockOrWarn | None = None
-    more: int = 0
 
     def applied(self, policy: GatePolicy) -> GatePolicy:
         """The policy with these options."""
-        return with_more_trials(replace(policy, **self._given()), self.more)
+        return replace(policy, **self._given())
 
     def loosened(self, policy: GatePolicy) -> tuple[str, ...]:
         """The options that are looser than the policy, as they are typed.

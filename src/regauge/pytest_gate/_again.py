@@ -28,8 +28,8 @@ def go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[
         case _:
             if decided.decision != "undecided":
                 return []
-            option = "--more" if again[:2] == ["regauge", "gate"] else "--gate-more"
-            return [*again, f"{option}={decided.outcome.policy.case.cap}"]
+            more = f"--more-trials={decided.outcome.policy.case.cap}"
+            return [*_without(again, "--more-trials"), more]
 
 
 def _without(words: Sequence[str], option: str) -> list[str]:

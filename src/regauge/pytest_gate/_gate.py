@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from typing import TYPE_CHECKING, TypeGuard
@@ -11,7 +12,7 @@ import pytest
 from regauge.errors import RegaugeError
 from regauge.gate import (
     EVALS_COPIES,
-    PolicyOptions,
+    Change,
     compare,
     decide,
     operating_line_of,
@@ -78,7 +79,7 @@ class PytestGate:
         self._session = session
         self._request = config.stash.get(request_key, None) or GateRequest(
             ref=str(config.getoption("--gate")),
-            options=PolicyOptions(more=config.getoption("--gate-more") or 0),
+            more_trials=config.getoption("--more-trials") or 0,
             accept_judge_change=" ".join((config.getoption("--accept-judge-change") or "").split()),
         )
         self._writer = writer
@@ -131,6 +132,8 @@ class PytestGate:
                 waiting=self._waiting(self._request.say or say),
                 # A refinement begins with the trials that failed.
                 copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
+                more=self._request.more_trials,
+                change=Change.current(self._session.project.root, os.environ),
             )
         except RegaugeError as error:
             words = self._session.answers.redact(str(error))

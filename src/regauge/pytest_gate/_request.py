@@ -24,6 +24,7 @@ class GateRequest:
     Attributes:
         ref: What to compare with.
         options: What replaces the base's policy.
+        more_trials: Further trials of each undecided case, for a comparison that is continued.
         baseline: Taken in place of the one that is committed.
         accept_judge_change: Why judges may change, where no prompt does.
         narrowed: Whether only some of the evals were asked for, beside what pytest was told.
@@ -34,6 +35,7 @@ class GateRequest:
 
     ref: str
     options: PolicyOptions = field(default_factory=PolicyOptions)
+    more_trials: int = 0
     baseline: Baseline | None = None
     accept_judge_change: str = ""
     narrowed: bool = False

@@ -267,6 +267,7 @@ class DecisionDocument(_Document):
         reasons: Why, the weightiest first; in plain counts.
         not_run: How many cases were not run, because the change is rejected whatever they show.
         notes: What a reader should know of how the comparison was made.
+        rejected_before: How many other versions of the pull request or branch were rejected.
         judge_change_accepted: Why judges may differ from main's, as the command said; empty where
             none does.
         moved_bars: Parts of the bar that the change lowers, such as the tier of a case; the base's
@@ -291,6 +292,7 @@ class DecisionDocument(_Document):
     reasons: list[str]
     not_run: int = 0
     notes: list[str] = []
+    rejected_before: int = 0
     judge_change_accepted: str = ""
     moved_bars: list[str] = []
     loosened: list[str] = []

@@ -87,6 +87,7 @@ def decision_document(
         reasons=reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
         not_run=decided.not_run,
         notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
+        rejected_before=decided.rejected_before,
         judge_change_accepted=decided.judge_change_accepted,
         moved_bars=[*decided.moved_bars],
         loosened=[*loosened],

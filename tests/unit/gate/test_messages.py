@@ -108,7 +108,7 @@ def report(
             report("undecided", count(16, 24), count(12, 12), count(23, 23)),
             (
                 "passed 16 of 24 where main passed 35 of 35 (12 stored + 23 today). Probably worse,"
-                " not certain among 100 cells. Add trials (--more 24) or mark the case critical."
+                " not certain among 100 cells. Add trials (--more-trials 24) or mark the case critical."
             ),
         ),
         (

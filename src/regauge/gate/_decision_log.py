@@ -1,0 +1,172 @@
+"""Decisions of this change so far: a repeated gate continues one, and does not begin another."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.digests import digest_of
+from regauge.errors import GitError
+from regauge.gate._record import case_to_json, policy_to_json
+from regauge.git import run_git
+from regauge.recordings import utc_now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.gate._compared import Compared
+    from regauge.gate._outcome import Decision
+    from regauge.gate._policy import GatePolicy
+
+__all__ = ["Change", "DecisionLog", "LoggedDecision", "candidate_of", "key_of_comparison"]
+
+_FINAL: Final = frozenset({"accept", "reject"})
+_PULL: Final = re.compile(r"refs/pull/(\d+)/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The pull request or branch that is gated.
+
+    Attributes:
+        noun: `pull request`, `merge request` or `branch`.
+        name: Its number or name; empty where git is on no branch.
+    """
+
+    noun: str
+    name: str
+
+    @classmethod
+    def current(cls, root: Path, environ: Mapping[str, str]) -> Change:
+        """The change that a CI job is for, or the branch that is checked out."""
+        pull = _PULL.match(environ.get("GITHUB_REF", ""))
+        if pull is not None:
+            return cls(noun="pull request", name=pull[1])
+        if environ.get("CI_MERGE_REQUEST_IID"):
+            return cls(noun="merge request", name=environ["CI_MERGE_REQUEST_IID"])
+        try:
+            done = run_git(root, "symbolic-ref", "--short", "HEAD")
+        except GitError:
+            return cls(noun="branch", name="")
+        name = done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+        return cls(noun="branch", name=name)
+
+    def __str__(self) -> str:
+        return f"{self.noun} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedDecision:
+    """One decision.
+
+    Attributes:
+        key: What was compared, and how; see `key_of_comparison`.
+        change: The pull request or branch.
+        candidate: Its prompts; see `candidate_of`.
+        more: The further trials that were asked for, run by run.
+        at: When, as recordings write times.
+    """
+
+    key: str
+    change: str
+    candidate: str
+    decision: Decision
+    more: tuple[int, ...] = ()
+    at: str = ""
+
+    @property
+    def final(self) -> bool:
+        """Whether further trials change nothing."""
+        return self.decision in _FINAL
+
+
+class DecisionLog:
+    """The decisions in one file, oldest first.
+
+    Args:
+        path: The file; lines that a killed job left incomplete are passed over.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self, key: str) -> LoggedDecision | None:
+        """The latest decision of a comparison."""
+        return next((one for one in reversed([*self._read()]) if one.key == key), None)
+
+    def rejected_before(self, change: Change, candidate: str) -> int:
+        """How many other versions of a change were rejected."""
+        rejected = {
+            one.candidate
+            for one in self._read()
+            if one.change == str(change) and one.decision == "reject"
+        }
+        return len(rejected - {candidate})
+
+    def add(self, decision: LoggedDecision) -> None:
+        """Append a decision, unless it is the latest of its key already."""
+        known = self.find(decision.key)
+        if known is not None and asdict(known) | {"at": ""} == asdict(decision) | {"at": ""}:
+            return
+        document = {**asdict(decision), "at": utc_now()}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(document) + "\n")
+
+    def _read(self) -> Iterator[LoggedDecision]:
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            try:
+                document: dict[str, Any] = json.loads(line)
+                yield LoggedDecision(**{**document, "more": tuple(document["more"])})
+            except (ValueError, TypeError, KeyError):
+                continue
+
+
+def key_of_comparison(compared: Sequence[Compared], policy: GatePolicy) -> str:
+    """The digest of all that a decision depends on, apart from the trials themselves.
+
+    Requests and judges of both sides, the base's history, tiers and policy are in it; a commit is
+    not: the same comparison after a rebase is the same.
+    """
+    return digest_of(
+        [
+            policy_to_json(policy),
+            [
+                [
+                    case_to_json(one.case),
+                    one.candidate.digest if one.candidate is not None else "",
+                    one.main.suite.prompt.digest if one.main is not None else "",
+                ]
+                for one in compared
+            ],
+            sorted(
+                f"{name} {digest}"
+                for name, digest in {
+                    (judge.name, judge.digest)
+                    for suite in {
+                        id(one.candidate.suite): one.candidate.suite
+                        for one in compared
+                        if one.candidate is not None
+                    }.values()
+                    for judge in suite.judges
+                }
+            ),
+        ]
+    )
+
+
+def candidate_of(compared: Sequence[Compared]) -> str:
+    """The digest of the prompts that changed."""
+    prompts = {
+        f"{one.candidate.suite.prompt.name} {one.candidate.suite.prompt.digest}"
+        for one in compared
+        if one.candidate is not None and one.case.state == "changed"
+    }
+    return digest_of(sorted(prompts))
