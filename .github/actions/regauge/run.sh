@@ -25,6 +25,8 @@ model="$(word INPUT_MODEL)"
 named="$(word INPUT_PROMPT)"
 redraw="$(word INPUT_REDRAW)"
 feedback_pr="$(word INPUT_FEEDBACK_PR)"
+more_trials="$(word INPUT_MORE_TRIALS)"
+[[ "$more_trials" =~ ^[0-9]*$ ]] || refuse "the input MORE_TRIALS is a number"
 # What people wrote, on one line; it follows a `=`, so it may begin as it likes.
 reason="${INPUT_JUDGE_CHANGE_ACCEPTED:-}"
 reason="${reason//[$'\n\r\t']/ }"
@@ -49,6 +51,7 @@ evals | gate)
     words=("-m" pytest evals "--record=$INPUT_RECORD" "--report=$report")
     if [[ "$INPUT_COMMAND" == gate ]]; then
         words+=("--gate=${base:-origin/main}")
+        [[ -z "$more_trials" ]] || words+=("--more-trials=$more_trials")
         [[ -z "$reason" ]] || words+=("--accept-judge-change=$reason")
     fi
     if ((${#prompts[@]})); then

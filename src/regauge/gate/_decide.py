@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, UsageError
+from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
 from regauge.gate._decision_log import (
@@ -31,6 +32,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from regauge.gate._audit import AuditReport
     from regauge.gate._compared import Compared
     from regauge.gate._decision_log import Change
     from regauge.gate._policy import GatePolicy
@@ -202,6 +204,7 @@ def decide(
     check_trials(policy.case.cap, what="the gate")
     run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
     outcome = run.decide()
+    audit = None if session.options.record == "none" else _audited(session, run, policy)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
         were = "was" if rejected_before == 1 else "were"
@@ -213,6 +216,7 @@ def decide(
         compared=run.compared,
         outcome=outcome,
         trials=run.trials,
+        audit=audit,
         not_run=len(compared) - len(run_cases),
         locks=comparison.locks,
         unmeasured=comparison.unmeasured,
@@ -233,6 +237,31 @@ def decide(
             )
         )
     return decided
+
+
+def _audited(session: EvalSession, run: GateRun, policy: GatePolicy) -> AuditReport | None:
+    """Compare the candidate's committed completions with its first trials; no further call.
+
+    Only where they disagree main is run again: it may be below its own record today.
+    """
+    candidates = [
+        (one.case.prompt, one.candidate, one.case.checks)
+        for one in run.compared
+        if one.candidate is not None and run.trials.get((*one.case.key, "candidate"))
+    ]
+    if not candidates:
+        return None
+    reader = session.reading()
+    try:
+        recorded = recorded_outcomes(reader, candidates, numbers=policy.first_draws)
+    finally:
+        reader.close()
+    report = audit_fresh(recorded, run.first_outcomes())
+    if report is None or report.result == "agree":
+        return report
+    counts = run.base_today(policy.first_draws)
+    worse = today_is_worse([before for before, _ in counts], [today for _, today in counts])
+    return replace(report, result="base-worse") if worse else report
 
 
 def _removed(one: Compared) -> bool:

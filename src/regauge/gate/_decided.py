@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.errors import Fault, UnmeasuredError
+    from regauge.gate._audit import AuditReport
     from regauge.gate._compared import Compared, SuiteBase
     from regauge.gate._outcome import Decision, GateOutcome
     from regauge.gate._types import Arm
@@ -36,6 +37,8 @@ class Decided:
         suites: The suites, changed or not.
         compared: The cases, in the order of the outcome's.
         trials: What was made, by suite, case and arm.
+        audit: The candidate's committed completions next to its first trials; None where none
+            could be compared.
         not_run: How many cases were not run, because the change is rejected whatever they show.
         locks: What `prompts.lock` lost against the base version.
         unmeasured: What the run left out and nobody selected so.
@@ -50,6 +53,7 @@ class Decided:
     compared: Sequence[Compared]
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
+    audit: AuditReport | None = None
     not_run: int = 0
     locks: Sequence[RuleBreach] = ()
     unmeasured: Sequence[Fault] = ()
@@ -60,10 +64,16 @@ class Decided:
 
     @property
     def decision(self) -> Decision:
-        """The engine's, unless the change breaks a rule or is not measured whole."""
+        """The engine's, unless the change breaks a rule or is not measured whole.
+
+        Recordings that were selected reject it, too.
+        """
         broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
+        selected = self.audit is not None and self.audit.result == "better"
         return final_decision(
-            self.outcome.decision, broken=bool(broken), unmeasured=bool(self.unmeasured)
+            self.outcome.decision,
+            broken=bool(broken) or selected,
+            unmeasured=bool(self.unmeasured),
         )
 
     @property

@@ -13,6 +13,7 @@ from regauge.errors import MissingRecordingError
 from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST
 from regauge.gate._record import facts_of_trial
 from regauge.gate._stored_numbers import StoredNumbers
+from regauge.gate._types import Count, TrialFacts
 from regauge.gate.engine import Gate
 from regauge.runner import Draw
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from regauge.gate._compared import Compared
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm, NotRecorded, TrialFacts
+    from regauge.gate._types import Arm, NotRecorded
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
 __all__ = ["GateProgress", "GateRun"]
@@ -110,6 +111,43 @@ class GateRun:
         """
         asyncio.run(self._decide())
         return self.gate.outcome()
+
+    def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
+        """Whether the candidate's first trials passed, by suite and case; None where unmeasured."""
+        found: dict[tuple[str, str], list[bool | None]] = {}
+        for one in self.compared:
+            made = self._trials.get((*one.case.key, "candidate"), [])[: self._first_draws]
+            facts = [self._facts(*one.case.key, trial) for trial in made]
+            found[one.case.key] = [x.passed if isinstance(x, TrialFacts) else None for x in facts]
+        return found
+
+    def base_today(self, trials: int) -> list[tuple[Count, Count]]:
+        """Further trials of main: for each case with a history, what that says and what they do.
+
+        Args:
+            trials: How many of each case.
+        """
+        return asyncio.run(self._base_today(trials))
+
+    async def _base_today(self, trials: int) -> list[tuple[Count, Count]]:
+        known = [
+            (one, one.main, one.case.history.whole)
+            for one in self.compared
+            if one.main is not None and one.case.history is not None
+        ]
+        found: list[tuple[Count, Count]] = []
+        async with self._session.making() as making:
+            for one, planned, before in known:
+                made = self._trials[(*one.case.key, "main")]
+                numbers = range(len(made), len(made) + trials)
+                draws = [Draw(planned, self._numbers.of_main(planned, nth)) for nth in numbers]
+                drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
+                made.extend(drawn)
+                facts = [self._facts(*one.case.key, trial) for trial in drawn]
+                passed = [one.passed for one in facts if isinstance(one, TrialFacts)]
+                judged = [outcome for outcome in passed if outcome is not None]
+                found.append((before, Count(passed=sum(judged), trials=len(judged))))
+        return found
 
     async def _decide(self) -> None:
         ticker = asyncio.ensure_future(self._tick())

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 __all__ = [
     "AnswerDocument",
+    "AuditDocument",
     "CallsDocument",
     "CaseDocument",
     "CheckDocument",
@@ -235,6 +236,28 @@ class PromptDocument(_Document):
     rules: list[RuleDocument] = []
 
 
+class AuditDocument(_Document):
+    """The candidate's committed completions next to fresh trials of the same requests.
+
+    Attributes:
+        trials: How many were compared.
+        better: Those whose recorded trial passed and whose fresh one failed.
+        worse: The reverse.
+        p_value: How likely so many of the first kind are where nobody selected.
+        level: Up to this p-value the recordings count as better than fresh trials.
+        result: `agree`, `better`, or `base-worse`: better, but the base is below its record today,
+            too.
+    """
+
+    trials: int
+    better: int
+    worse: int
+    p_value: float
+    level: float
+    result: Literal["agree", "base-worse", "better"]
+    message: str
+
+
 class CallsDocument(_Document):
     """What the gate asked for.
 
@@ -265,6 +288,7 @@ class DecisionDocument(_Document):
         ref: What the change was compared with, as it was named.
         base_commit: The commit that was compared with.
         reasons: Why, the weightiest first; in plain counts.
+        audit: The candidate's recordings next to its fresh trials; null where none were compared.
         not_run: How many cases were not run, because the change is rejected whatever they show.
         notes: What a reader should know of how the comparison was made.
         rejected_before: How many other versions of the pull request or branch were rejected.
@@ -290,6 +314,7 @@ class DecisionDocument(_Document):
     ref: str
     base_commit: str
     reasons: list[str]
+    audit: AuditDocument | None = None
     not_run: int = 0
     notes: list[str] = []
     rejected_before: int = 0

@@ -69,7 +69,8 @@ def decide_again(
         case.key: frozenset(c["graded"]) for case, c in zip(cases, document.cells, strict=True)
     }
     outcome = _outcome(cases, policy, graded, known)
-    rules = any(prompt.rules for prompt in document.prompts)
+    selected = document.audit is not None and document.audit.result == "better"
+    rules = selected or any(prompt.rules for prompt in document.prompts)
     decision = final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured))
     prompts = [
         prompt.model_copy(
@@ -85,7 +86,10 @@ def decide_again(
         update={
             "decision": decision,
             "exit_code": EXIT_CODES[decision],
-            "reasons": reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
+            "reasons": [
+                *([document.audit.message] if selected and document.audit is not None else []),
+                *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
+            ],
             "prompts": prompts,
             "cases": list(_cases(outcome, cases, document, known)),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),

@@ -15,6 +15,7 @@ from regauge.gate import (
 )
 from regauge.reports._decision import (
     AnswerDocument,
+    AuditDocument,
     CaseDocument,
     CheckDocument,
     CountDocument,
@@ -84,9 +85,13 @@ def decision_document(
         provisional=decided.provisional,
         ref=decided.at.ref,
         base_commit=decided.at.commit,
-        reasons=reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
+        reasons=[
+            *_audit_reasons(decided),
+            *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
+        ],
+        audit=_audit(decided),
         not_run=decided.not_run,
-        notes=[*decided.notes, *filter(None, [critical_note(outcome)])],
+        notes=[*decided.notes, *_audit_notes(decided), *filter(None, [critical_note(outcome)])],
         rejected_before=decided.rejected_before,
         judge_change_accepted=decided.judge_change_accepted,
         moved_bars=[*decided.moved_bars],
@@ -198,6 +203,32 @@ def case_document(
         passing=passing,
         failing=failing,
     )
+
+
+def _audit(decided: Decided) -> AuditDocument | None:
+    audit = decided.audit
+    if audit is None:
+        return None
+    return AuditDocument(
+        trials=audit.trials,
+        better=audit.better,
+        worse=audit.worse,
+        p_value=audit.p_value,
+        level=audit.level,
+        result=audit.result,
+        message=audit.message,
+    )
+
+
+def _audit_notes(decided: Decided) -> Iterator[str]:
+    if decided.audit is not None and decided.audit.result == "base-worse":
+        yield decided.audit.message
+
+
+def _audit_reasons(decided: Decided) -> Iterator[str]:
+    audit = decided.audit
+    if audit is not None and audit.result == "better":
+        yield f"{audit.message}; fix: {audit.fix}"
 
 
 def _cell(compared: Compared) -> dict[str, Any]:

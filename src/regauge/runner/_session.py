@@ -258,6 +258,11 @@ class EvalSession:
         asyncio.run(judge_all())
         return trials.used(prompt)
 
+    def reading(self) -> EvalSession:
+        """Another session of the same project that reads what is committed and calls no model."""
+        options = replace(self.options, record="none")
+        return EvalSession(self.project, options, environ=self._environ)
+
     def replay(self, draws: Sequence[Draw]) -> list[Trial]:
         """The judged trials of recorded draws; no model is called."""
         trials = self._made_by(None)

@@ -20,6 +20,7 @@ from regauge.stats._agreement import (
     position_flips,
     spearman,
 )
+from regauge.stats._audit import AUDIT_STEPS, FULL_AUDIT, AuditStep, audit_p_value
 from regauge.stats._bootstrap import bootstrap_interval
 from regauge.stats._counts import Direction
 from regauge.stats._discoveries import EBound, benjamini_hochberg, e_bh
@@ -52,9 +53,12 @@ from regauge.stats._spread import (
 from regauge.stats._suite import expected_failures, failure_weight, suite_p_value
 
 __all__ = [
+    "AUDIT_STEPS",
     "CANDIDATE_MIXTURE",
+    "FULL_AUDIT",
     "MAIN_MIXTURE",
     "Arms",
+    "AuditStep",
     "BetaComponent",
     "CasePolicy",
     "ConfusionMatrix",
@@ -66,6 +70,7 @@ __all__ = [
     "SuitePolicy",
     "VarianceFall",
     "accuracy",
+    "audit_p_value",
     "benjamini_hochberg",
     "bootstrap_interval",
     "clopper_pearson",
