@@ -1,0 +1,250 @@
+"""Whose trials decide: the gate's own, kept for the next run, and never the author's choice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
+
+REWORDED = "{{text}} (reworded)"
+CASES = 24
+
+
+class Model:
+    """Answers `yes` or `no` with a chance by request, and always in the same order."""
+
+    def __init__(self) -> None:
+        self.passes = 1.0
+        self.reworded = 1.0
+        self.worse: frozenset[str] = frozenset()
+        self._asked: Counter[str] = Counter()
+
+    def __call__(self, text: str) -> str:
+        self._asked[text] += 1
+        case = text.split(":", maxsplit=1)[0]
+        chance = self.passes
+        if text.endswith("(reworded)") and (not self.worse or case in self.worse):
+            chance = self.reworded
+        digest = hashlib.sha256(f"{text} {self._asked[text]}".encode()).digest()
+        return "yes" if int.from_bytes(digest[:4], "big") / 2**32 < chance else "no"
+
+
+class Repository:
+    """A project in git whose model is served on 127.0.0.1, with a baseline on `main`."""
+
+    def __init__(self, project: EvalProject, endpoint: Endpoint, model: Model) -> None:
+        self.project = project
+        self.endpoint = endpoint
+        endpoint.answer = model
+        project.write(".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\nrunpytest-*/\n")
+        project.golden(
+            [{"id": f"c{n:02}", "inputs": {"text": f"c{n:02}: is it?"}} for n in range(CASES)]
+        )
+        project.judged_by("equals('yes')")
+        project.command("bump", "triage")
+        self.git("init", "-q", "-b", "main")
+        self.git("config", "user.email", "dev@example.org")
+        self.git("config", "user.name", "Dev")
+        self.commit("main")
+        done = project.command("baseline", "update", "--trials", "12")
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.commit("baseline")
+        self.git("checkout", "-q", "-b", "reword")
+        self.reword(REWORDED)
+
+    def reword(self, user: str) -> None:
+        """Change the prompt, give it its next version, and commit."""
+        version = next(
+            line.split()[1]
+            for line in (self.project.root / "prompts/triage.prompt.yml").read_text().splitlines()
+            if line.startswith("version:")
+        )
+        self.project.prompt(user=user, version=version)
+        self.project.command("bump", "triage", "minor", "-m", "Reword")
+        self.commit("reword")
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", *words], cwd=self.project.root, check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+
+    def record_until_green(self) -> None:
+        """What many do after a red run: record what failed again, until it passes."""
+        self.project.run("--record=missing")
+        for _ in range(20):
+            if self.project.run("--lf", "--record=all").ret == 0:
+                break
+        self.commit("recordings")
+
+    def gate(self, *words: str, code: int | None = None) -> dict[str, Any]:
+        """The decision of `regauge gate main`, with what it printed as `printed`."""
+        done = self.project.command("gate", "main", *words)
+        printed = done.stdout + done.stderr
+        assert code is None or done.returncode == code, printed
+        decision: dict[str, Any] = self.project.records()[-1]["decision"]
+        return {**decision, "printed": printed, "returncode": done.returncode}
+
+    def fresh_runner(self, cache: Path | None = None) -> None:
+        """Forget what is not committed, as another machine does; `cache` is what CI carries."""
+        shutil.rmtree(self.project.root / ".regauge")
+        if cache is not None:
+            shutil.copytree(cache, self.project.root / ".regauge" / "gate")
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+def test_recording_again_until_green_changes_no_decision(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(10)), 0.3
+    repo.record_until_green()
+    fork = repo.gate("--record=none", code=0)
+    assert fork["provisional"]
+    assert "provisional, by answers that the author of the change recorded" in fork["printed"]
+    assert fork["calls"]["live"] == 0
+
+    repo.fresh_runner()
+    keyed = repo.gate(code=1)
+    assert not keyed["provisional"]
+    assert keyed["calls"]["live"] >= CASES
+    assert "wrote" in keyed["printed"] or "recorded: " in keyed["printed"]
+    assert keyed["audit"]["better"] > keyed["audit"]["worse"]
+    recorded = {row["trial"] for row in live.recordings() if row["version"] == "1.1.0"}
+    assert {0, 3000} <= recorded
+
+
+def test_a_repeated_gate_makes_the_same_trials_again_without_a_call(
+    live: EvalProject, endpoint: Endpoint, model: Model, tmp_path: Path
+):
+    repo = Repository(live, endpoint, model)
+    model.worse, model.reworded = frozenset({"c03", "c04"}), 0.5
+    first = repo.gate()
+    cache = tmp_path / "cache"
+    shutil.copytree(live.root / ".regauge" / "gate", cache)
+    repo.git("checkout", "-q", "--", ".")
+    repo.git("clean", "-fdq")
+    endpoint.forget()
+
+    def same_again(*words: str) -> None:
+        again = repo.gate(*words, code=first["returncode"])
+        assert endpoint.total == 0
+        counts = ["decision", "rejected_before"]
+        assert [again[key] for key in counts] == [first[key] for key in counts]
+        assert [case["candidate"] for case in again["cases"]] == [
+            case["candidate"] for case in first["cases"]
+        ]
+        repo.git("checkout", "-q", "--", ".")
+        repo.git("clean", "-fdq")
+
+    repo.fresh_runner(cache)
+    same_again()
+    repo.commit("an empty commit")
+    repo.fresh_runner(cache)
+    same_again()
+    repo.git("checkout", "-q", "main")
+    live.write("README.md", "Main has moved on.\n")
+    repo.commit("move on")
+    repo.git("checkout", "-q", "reword")
+    repo.git("rebase", "-q", "main")
+    repo.fresh_runner(cache)
+    same_again()
+    same_again("--record=all")
+
+    repo.fresh_runner()
+    repo.gate()
+    assert endpoint.total >= CASES
+
+
+def test_a_rejected_version_stays_rejected_and_is_counted(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(8)), 0.0
+    assert repo.gate(code=1)["rejected_before"] == 0
+    endpoint.forget()
+    again = repo.gate("--more-trials=24", code=1)
+    assert endpoint.total == 0
+    assert "decided before (reject), so --more-trials was not used" in again["printed"]
+    assert again["rejected_before"] == 0
+    repo.reword("{{text}}  (reworded)")
+    second = repo.gate(code=1)
+    assert second["rejected_before"] == 1
+    assert "1 version of this branch was rejected before" in second["printed"]
+    assert (
+        "1 version of this branch was rejected before"
+        in live.command("comment", "--dry-run").stdout
+    )
+
+
+def test_recordings_that_somebody_edited_are_not_the_gates_trials(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(10)), 0.0
+    repo.gate(code=1)
+    path = live.root / "fixtures/recordings/triage.jsonl"
+    path.write_text(path.read_text().replace('"text":"no"', '"text":"yes"'))
+    repo.commit("recordings")
+    repo.fresh_runner()
+    assert repo.gate("--record=none", code=0)["provisional"]
+    repo.fresh_runner()
+    assert repo.gate(code=1)["audit"]["result"] == "better"
+
+
+def test_selected_recordings_of_an_equal_prompt_are_found_and_honest_ones_are_not(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    model.passes = model.reworded = 0.5
+    repo = Repository(live, endpoint, model)
+    live.run("--record=missing")
+    repo.commit("honest recordings")
+    repo.fresh_runner()
+    honest = repo.gate()
+    assert honest["audit"]["result"] == "agree"
+    assert "better than fresh trials" not in honest["printed"]
+
+    repo.git("checkout", "-q", "--", ".")
+    repo.record_until_green()
+    repo.fresh_runner()
+    assert repo.gate("--record=none")["provisional"]
+    repo.fresh_runner()
+    found = repo.gate(code=1)
+    assert found["audit"]["result"] == "better"
+    assert "recordings of triage are better than fresh trials" in found["printed"]
+    assert "fix: regauge record --all triage" in found["printed"]
+    again = live.command("gate", "--from", "latest", "--json")
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["audit"] == found["audit"]
+
+
+def test_a_provider_that_fell_explains_recordings_that_are_better(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    live.run("--record=missing")
+    repo.commit("recordings")
+    repo.fresh_runner()
+    model.passes = model.reworded = 0.4
+    audit = repo.gate()["audit"]
+    assert audit["result"] == "base-worse"
+    assert "recorded again, or the provider changed" in audit["message"]
