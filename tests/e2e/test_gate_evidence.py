@@ -87,9 +87,12 @@ class Repository:
     def record_until_green(self) -> None:
         """What many do after a red run: record what failed again, until it passes."""
         self.project.run("--record=missing")
-        for _ in range(20):
-            if self.project.run("--lf", "--record=all").ret == 0:
-                break
+        while failed := [
+            row["case"]
+            for row in self.project.recordings()
+            if row["version"] != "1.0.0" and row["completion"]["text"] == "no"
+        ]:
+            self.project.run("-k", " or ".join(failed), "--record=all")
         self.commit("recordings")
 
     def gate(self, *words: str, code: int | None = None) -> dict[str, Any]:

@@ -173,9 +173,7 @@ def command(
     """
     project = Project.find()
     _check_directory(markdown)
-    policy = PolicyOptions(
-        case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted
-    )
+    policy = PolicyOptions(case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted)
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:

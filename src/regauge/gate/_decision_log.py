@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.digests import digest_of
@@ -124,7 +124,7 @@ class DecisionLog:
         for line in lines:
             try:
                 document: dict[str, Any] = json.loads(line)
-                yield LoggedDecision(**{**document, "more": tuple(document["more"])})
+                yield replace(LoggedDecision(**document), more=tuple(document["more"]))
             except (ValueError, TypeError, KeyError):
                 continue
 
