@@ -361,3 +361,16 @@ def _lines(project: EvalProject, pattern: str) -> list[str]:
 
 def _long_answer(text: str) -> str:
     return f"{text} {'x' * 4000}"
+
+
+def test_few_file_descriptors_lower_the_concurrency(live: EvalProject):
+    live.golden(live.case(number) for number in range(60))
+    program = (
+        "import resource, sys, pytest\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "sys.exit(pytest.main())\n"
+    )
+    command = [sys.executable, "-c", program, "evals", "--concurrency=256"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "60 passed" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
@@ -23,6 +24,9 @@ SIMULATED = "sim"
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
 _OPENAI = EndpointSettings(api_key_env="OPENAI_API_KEY")
 _AUTO_WIDTH = 64
+_CONNECTIONS_MAX = 1024
+# Left for the local store, recordings, event loops and what modules open while they load.
+_SPARE_FILES = 24
 
 
 class Providers:
@@ -48,6 +52,10 @@ class Providers:
         self._concurrency: int | Literal["auto"] = (
             concurrency if concurrency == "auto" else math.ceil(concurrency / workers)
         )
+        # A connection needs a file descriptor, and a request that gets none fails.
+        connections_max = _connections_max()
+        if self.width > connections_max:
+            self._concurrency = connections_max
         self._open: dict[str, Provider] = {}
 
     @property
@@ -87,6 +95,20 @@ class Providers:
             concurrency=self._concurrency,
             timeout_s=self._settings.timeout_s,
         )
+
+
+def _connections_max() -> int:
+    """How many connections the limit of open files (`ulimit -n`) leaves room for, at least 1."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        count = sum(1 for _ in Path("/dev/fd").iterdir())
+    except (ImportError, OSError):  # pragma: no cover - not on the systems tests run on
+        return _CONNECTIONS_MAX
+    if limit == resource.RLIM_INFINITY:
+        return _CONNECTIONS_MAX
+    return max(1, min(limit - count - _SPARE_FILES, _CONNECTIONS_MAX))
 
 
 def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:

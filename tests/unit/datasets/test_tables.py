@@ -6,8 +6,12 @@ import csv
 import datetime as dt
 import decimal
 import io
+import os
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -268,3 +272,24 @@ fixtures/golden/demo.parquet: unknown column 'name'
 fixtures/golden/demo.parquet: there is no column `id`
   fix: columns found: name, inputs.x\
 """)
+
+
+def test_a_small_file_of_many_rows_is_refused(tmp_path):
+    path = tmp_path / "fixtures" / "golden" / "demo.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"id": pa.array(np.zeros(1_000_001, dtype="int8"))}), path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DatasetError, match="1,000,001 rows, and a dataset has at most"):
+        load_dataset(path, fixtures_dir=tmp_path / "fixtures")
+
+
+def test_a_pipe_or_a_device_in_place_of_a_file_is_refused(tmp_path):
+    golden = tmp_path / "fixtures" / "golden"
+    golden.mkdir(parents=True)
+    os.mkfifo(golden / "demo.jsonl")
+    (golden / "other.jsonl").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "fixtures" / "long")
+    (golden / "text.jsonl").write_text('{"id": "a", "inputs": {"x": {"file": "long"}}}')
+    for name, words in (("demo", "named pipe"), ("other", "device"), ("text", "named pipe")):
+        with pytest.raises(DatasetError, match=f"it is a {words}, not a file"):
+            load_dataset(golden / f"{name}.jsonl", fixtures_dir=tmp_path / "fixtures")
