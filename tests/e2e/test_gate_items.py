@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -220,3 +223,144 @@ def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
     ]
     again = gated.command("gate", "--from", "latest", "--json")
     assert json.loads(again.stdout)["cases"] == decision["cases"]
+
+
+PLAIN = "def test_plain():\n    pass\n"
+ACTION = Path(__file__).parents[2] / ".github" / "actions" / "regauge" / "run.sh"
+
+
+def ran_action(project: EvalProject, **inputs: str) -> tuple[int, dict[str, str]]:
+    """The exit code of the action with the command `gate`, and its outputs."""
+    outputs = project.root / "outputs"
+    environ = {
+        "INPUT_COMMAND": "gate",
+        "INPUT_BASE": "main",
+        "INPUT_PYTHON": sys.executable,
+        "INPUT_REPORT": "run-record",
+        "GITHUB_OUTPUT": str(outputs),
+    }
+    done = subprocess.run(
+        ["bash", str(ACTION)],
+        check=False,
+        cwd=project.root,
+        env={**os.environ, **environ, **inputs},
+        capture_output=True,
+        text=True,
+    )
+    sys.stdout.write(done.stdout + done.stderr)
+    said = outputs.read_text().splitlines()[-2:]
+    return done.returncode, dict(line.split("=", 1) for line in said)
+
+
+def renamed(project: EvalProject) -> None:
+    git(project, "mv", "evals/test_triage.py", "evals/triage.py")
+
+
+def deleted(project: EvalProject) -> None:
+    git(project, "rm", "-q", "evals/test_triage.py")
+
+
+def all_deselected(project: EvalProject) -> None:
+    project.settings(pytest="")
+    text = (project.root / "pyproject.toml").read_text()
+    project.write("pyproject.toml", text.replace('addopts = ["', 'addopts = ["-k", "plain", "'))
+
+
+def one_deselected(project: EvalProject) -> None:
+    project.write(
+        "pytest.ini",
+        "[pytest]\naddopts = -p regauge --import-mode=importlib -k 'not disk-001'\n",
+    )
+
+
+def pinned(project: EvalProject) -> None:
+    project.eval(BODY.replace("judges=", "version='1.0.0', judges="))
+
+
+def emptied_by_conftest(project: EvalProject) -> None:
+    project.write("conftest.py", "collect_ignore_glob = ['*/test_triage.py']\n")
+
+
+def dataset_renamed(project: EvalProject) -> None:
+    git(project, "mv", "fixtures/golden/triage.jsonl", "fixtures/golden/other.jsonl")
+    project.prompt(name="other")
+    renamed(project)
+
+
+def prompt_copied(project: EvalProject) -> None:
+    """The prompt that is used from now on has no eval."""
+    git(project, "checkout", "main", "--", "prompts")
+    project.prompt(name="triage-new", system="Say nothing.")
+
+
+LEFT_OUT = [
+    renamed,
+    deleted,
+    all_deselected,
+    one_deselected,
+    pinned,
+    emptied_by_conftest,
+    dataset_renamed,
+    prompt_copied,
+]
+
+
+@pytest.mark.parametrize("leave_out", LEFT_OUT)
+def test_a_change_that_leaves_its_evals_out_is_unmeasured(
+    gated: EvalProject, leave_out: Callable[[EvalProject], None]
+):
+    """Next to a test that passes, in pytest, in the command and in the action."""
+    gated.eval(PLAIN, name="test_plain")
+    reword(gated)
+    leave_out(gated)
+    git(gated, "add", "-A")
+    git(gated, "commit", "-q", "-m", "Change")
+    result = gated.run("--gate=main")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = result.stdout.str()
+    assert "gate: unmeasured against main" in text
+    assert "not measured: " in text
+    assert gated.records()[-1]["decision"]["decision"] == "unmeasured"
+    said = gated.command("gate", "main", "--json")
+    assert said.returncode == 3, said.stdout + said.stderr
+    decision = json.loads(said.stdout)
+    assert decision["unmeasured"][0]["fix"]
+    assert gated.command("gate", "--from", "latest").returncode == 3
+    code, outputs = ran_action(gated)
+    assert (code, outputs) == (3, {"exit-code": "3", "decision": "unmeasured"})
+
+
+def test_a_gate_without_evals_directory_is_unmeasured(gated: EvalProject):
+    git(gated, "rm", "-rq", "evals")
+    git(gated, "commit", "-q", "-m", "No evals")
+    shutil.rmtree(gated.root / "evals", ignore_errors=True)
+    said = gated.command("gate", "main")
+    assert said.returncode == 3
+    assert "there is no directory 'evals', so nothing is measured" in said.stderr
+    gated.write("run-record/run.json", '{"decision": {"decision": "accept"}}')
+    assert ran_action(gated) == (3, {"exit-code": "3", "decision": ""})
+
+
+def test_a_run_without_collected_tests_gates_as_well(gated: EvalProject):
+    """A bare `pytest` whose settings look elsewhere for tests."""
+    gated.write("tests/test_plain.py", PLAIN)
+    gated.settings(pytest='testpaths = ["tests"]')
+    result = gated.pytest("--gate=main")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "gate: unmeasured against main" in result.stdout.str()
+    assert gated.pytest().ret == 0
+
+
+def test_a_skipped_eval_fails_a_gate_that_accepts(gated: EvalProject):
+    gated.eval(
+        BODY.replace("@golden", "@pytest.mark.skip\n@golden").replace(
+            "from", "import pytest\nfrom", 1
+        )
+    )
+    git(gated, "commit", "-qam", "Skip")
+    git(gated, "branch", "-f", "main")
+    reword(gated)
+    result = gated.run("--gate=main")
+    assert "gate: accepted against main" in result.stdout.str()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "unmeasured: 3 cases skipped, so not measured" in result.stdout.str()

@@ -169,6 +169,22 @@ def test_a_skipped_case_says_why_and_how_to_mean_it(quick: EvalProject):
     assert suite["unmeasured"] == 2
 
 
+def test_reports_stay_json_whatever_a_judge_states(quick: EvalProject):
+    quick.eval(
+        eval_of(
+            above="NAN = float('nan')\n\ndef odd(output, case):\n"
+            "    return Verdict(outcome='fail', score=0.0, reason='', expected=NAN, actual=[NAN],"
+            " details={'n': {'x': float('inf')}})\n",
+            judges="odd",
+        )
+    )
+    quick.run().assert_outcomes(failed=2, passed=1)
+    shown = quick.command("report", "--format", "json").stdout
+    rows = json.loads(shown, parse_constant=pytest.fail)["rows"]
+    assert rows[0]["verdicts"][0]["actual"] == ["nan"]
+    assert rows[0]["verdicts"][0]["details"] == {"n": {"x": "inf"}}
+
+
 def test_a_tracked_case_and_an_expected_failure_stay_what_they_are(quick: EvalProject):
     quick.eval(eval_of(above="@pytest.mark.xfail", judges="never"))
     assert quick.run("--record=none").parseoutcomes() == {"passed": 1, "xfailed": 2}

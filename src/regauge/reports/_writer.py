@@ -9,8 +9,9 @@ import shutil
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
+from math import isfinite
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from regauge.atomic import write_whole
 from regauge.errors import MachineError
@@ -35,7 +36,7 @@ _TEXTS_MAX = 512
 # loses those that wait.
 _WAIT_MAX = 64
 _WAIT_MAX_S = 1.0
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class RunWriter:
@@ -89,7 +90,7 @@ class RunWriter:
         rows = [row for result, arm in results for row in rows_of(result, arm=arm)]
         for row in rows:
             self._clean_row(row)
-        lines = [f"{_ENCODE(row)}\n" for row in rows]
+        lines = [f"{_encoded(row)}\n" for row in rows]
         self._waiting = []
         self._written_s = monotonic()
         self._append(self._path, lines)
@@ -212,3 +213,29 @@ class RunWriter:
 def _lines_of(path: Path) -> Iterator[str]:
     with path.open(encoding="utf-8") as lines:
         yield from lines
+
+
+def _encoded(row: dict[str, Any]) -> str:
+    """A row as JSON, which has no word for NaN or infinity; judges and prices may state them."""
+    try:
+        return _ENCODE(row)
+    except ValueError:
+        for name in ("latency_s", "cost_usd"):
+            row[name] = row[name] if row[name] is None or isfinite(row[name]) else None
+        row["verdicts"] = [_finite(verdict) for verdict in row["verdicts"]]
+        return _ENCODE(row)
+
+
+def _finite(value: object) -> object:
+    """A value with numbers that JSON does not know as texts.
+
+    >>> _finite({"a": [1.5, float("nan")]})
+    {'a': [1.5, 'nan']}
+    """
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, list):
+        return [_finite(one) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in cast("dict[str, object]", value).items()}
+    return value
