@@ -151,7 +151,7 @@ def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
         source.fault(
             None, f"its rows need more than {limit} MiB of memory", "keep long texts in files"
         )
-    return rows <= _ROWS_MAX and size <= _TABLE_BYTES_MAX
+    return bool(rows <= _ROWS_MAX and size <= _TABLE_BYTES_MAX)
 
 
 def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:
