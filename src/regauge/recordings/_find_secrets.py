@@ -243,6 +243,8 @@ _CODE: Final = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z_][\w.]*\(.*|[a-z]+(?:_[a-z]+)+"
 )
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:\.\d+)+(?:\W|\Z)|v\d+\.")
+# How many characters of a value say what it is; text that is hostile may be long.
+_LOOKED_AT: Final = 128
 # Characters of AWS's secrets: of every kind, and of more entropy than names in camel case.
 _UPPER_MIN: Final = 6
 _MIXED_BITS: Final = 4.3
@@ -257,23 +259,31 @@ _NO_KEY_BEFORE: Final = re.compile(
 _CALLER: Final = re.compile(r"\b(?:curl|wget|http|https|xh|git|mysql|ftp|smbclient)\b")
 
 
+def _is_stand_in(value: str) -> bool:
+    """Whether a value stands for one that is not given: `<token>`, `$TOKEN`, `your-key`."""
+    return _STAND_IN.search(value[:_LOOKED_AT]) is not None
+
+
 def _is_slug(text: str) -> bool:
     """Whether a text is words with separators.
 
     >>> _is_slug("sk-learn-in-depth"), _is_slug("prod/db/main-v2"), _is_slug("sk-proj-a8Zk29xQ")
     (True, True, False)
     """
-    parts = [part for part in re.split(r"[-_./:]", text) if part]
+    parts = [part for part in re.split(r"[-_./:]", text[:_LOOKED_AT]) if part]
     return len(parts) > 1 and all(_WORD.fullmatch(part) for part in parts)
 
 
 def _is_random(value: str) -> bool:
     """Whether a value looks made by a machine: digits among other characters, hardly repeated."""
-    if _STAND_IN.search(value) or _CODE.fullmatch(value) or _is_slug(value) or " " in value:
+    if " " in value or _CODE.fullmatch(value):
         return False
-    digits = sum(char.isdigit() for char in value)
+    value = value[:_LOOKED_AT]
+    digits = sum(map(str.isdigit, value))
     least_bits = 3.0
-    return 0 < digits < len(value) and entropy(value) >= least_bits and not _DATE.match(value)
+    if not 0 < digits < len(value) or entropy(value) < least_bits or _DATE.match(value):
+        return False
+    return not _is_slug(value) and not _is_stand_in(value)
 
 
 def _anything(match: re.Match[str]) -> bool:
@@ -296,7 +306,7 @@ def _is_password(match: re.Match[str]) -> bool:
     value, quoted = match["value"], match["bare"] is None
     if quoted:
         value = value[1:-1]
-    if len(value) < _PASSWORD_MIN or _STAND_IN.search(value) or _CODE.fullmatch(value):
+    if len(value) < _PASSWORD_MIN or _is_stand_in(value) or _CODE.fullmatch(value):
         return False
     if value.lower().rstrip(".!") in _data().no_values or ("/" in value and _is_slug(value)):
         return False
@@ -310,7 +320,7 @@ def _is_password(match: re.Match[str]) -> bool:
 
 def _is_element(match: re.Match[str]) -> bool:
     value = match["value"]
-    return not _STAND_IN.search(value) and value.lower() not in _data().no_values
+    return not _is_stand_in(value) and value.lower() not in _data().no_values
 
 
 def _is_token(match: re.Match[str]) -> bool:
@@ -324,12 +334,12 @@ def _is_hex_key(match: re.Match[str]) -> bool:
 
 
 def _is_parameter(match: re.Match[str]) -> bool:
-    return not _STAND_IN.search(match["value"]) and not match["value"].isalpha()
+    return not _is_stand_in(match["value"]) and not match["value"].isalpha()
 
 
 def _is_credential(match: re.Match[str]) -> bool:
     value = match["value"]
-    if _STAND_IN.search(value) or value.lower() in _data().usual:
+    if _is_stand_in(value) or value.lower() in _data().usual:
         return False
     return not value.isdigit() or len(value) >= _TOKEN_MIN
 
@@ -351,7 +361,7 @@ def _is_basic(match: re.Match[str]) -> bool:
 
 def _is_header(match: re.Match[str]) -> bool:
     value = match["value"]
-    return not _STAND_IN.search(value) and not _CODE.fullmatch(value) and not value.isalpha()
+    return not _is_stand_in(value) and not _CODE.fullmatch(value) and not value.isalpha()
 
 
 def _is_random_value(match: re.Match[str]) -> bool:
