@@ -134,7 +134,7 @@ def test_errors_of_a_provider_and_of_files_are_no_commands(
     hostile: EvalProject, endpoint: Endpoint
 ):
     endpoint.object_to_each = 1
-    hostile.settings(provider="max_attempts = 1")
+    hostile.settings(provider="max_attempts = 1\ndeadline_s = 1")
     done = hostile.run("--record=missing")
     assert others(done.stdout.str() + done.stderr.str()) == []
     hostile.write("fixtures/golden/triage.jsonl", json.dumps({"id": HOSTILE}) + "\n")
