@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-__all__ = ["NoNumberError", "TwiceError", "no_constant", "unique"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["NoNumberError", "TooDeepError", "TwiceError", "no_constant", "read_json", "unique"]
 
 _Value = TypeVar("_Value")
 
@@ -32,6 +36,33 @@ class NoNumberError(ValueError):
     def __init__(self, word: str) -> None:
         self.word = word
         super().__init__(f"{word} is no JSON number")
+
+
+class TooDeepError(ValueError):
+    """A value is nested more deeply than Python can follow."""
+
+    def __init__(self) -> None:
+        super().__init__("nested too deeply")
+
+
+def read_json(
+    text: str | bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Any:
+    """The value of a JSON document that a file or a program brings: `json.loads`, with one error.
+
+    >>> read_json('{"a": [1]}')
+    {'a': [1]}
+    >>> read_json("[" * 200_000)
+    Traceback (most recent call last):
+    regauge.strict_json.TooDeepError: nested too deeply
+
+    Raises:
+        ValueError: It is not JSON, or it is nested too deeply.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=object_pairs_hook)
+    except RecursionError:
+        raise TooDeepError from None
 
 
 def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from regauge.cli import group
+from regauge.errors import FaultyFileError
 
 if TYPE_CHECKING:
     from tests.conftest import EvalProject
@@ -115,6 +116,25 @@ def test_what_a_model_writes_is_text_in_every_report(
     table = pd.read_csv(live.root / "trials.csv")
     assert table["answer"][0] == f"'{hostile}"
     assert table["reason.echo"][0] == f"'{hostile}"
+
+
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])
+@pytest.mark.parametrize("form", ["md", "html", "json", "csv"])
+def test_a_run_that_is_nested_too_deeply_is_one_sentence(
+    project: EvalProject, regauge, name: str, form: str
+):
+    project.run("-k", "disk-000")
+    (record,) = project.records()
+    path = project.root / ".regauge" / "runs" / record["id"] / name
+    path.write_text(DEEP if name == "run.json" else f"{DEEP}\n", encoding="utf-8")
+    done = regauge(project, "report", record["id"], "--format", form, "-o", "report.out")
+    if name == "run.json" or form != "md":
+        assert isinstance(done.exception, FaultyFileError)
+        (fault,) = str(done.exception).splitlines()
+        assert fault.endswith("nested too deeply")
 
 
 def test_a_run_of_another_schema_is_refused(project: EvalProject, regauge):

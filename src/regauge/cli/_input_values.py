@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.cli._terminal.text import unreadable
 from regauge.errors import UsageError
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,8 +33,8 @@ def input_values(given: Iterable[str], *, option: str) -> dict[str, JSON]:
             raise UsageError(f"{option} {item!r} has no value\n  fix: write NAME=VALUE")
         if name.endswith(":"):
             try:
-                inputs[name[:-1]] = json.loads(value)
-            except json.JSONDecodeError as error:
+                inputs[name[:-1]] = read_json(value)
+            except ValueError as error:
                 raise UsageError(f"{option} {item!r}: not JSON: {error}") from error
         elif value.startswith("@"):
             try:

@@ -18,6 +18,7 @@ from regauge.errors import DatasetError, GitError, UsageError
 from regauge.project import Project
 from regauge.prompts import Repository
 from regauge.reports import find_run, read_record, read_rows
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -175,7 +176,7 @@ def _answered(row: dict[str, Any], case: GoldenCase) -> JSON:
     if not isinstance(answer, str):
         raise UsageError(f"case {case.id!r} has no answer in that run\n  fix: name another --trial")
     try:
-        value: JSON = json.loads(_unfenced(answer))
+        value: JSON = read_json(_unfenced(answer))
     except ValueError:
         return answer
     expected = case.expected
@@ -214,7 +215,7 @@ def _edited(document: dict[str, JSON]) -> dict[str, JSON]:
     if text is None:
         raise UsageError("the case was not saved in the editor, so nothing was added")
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError as error:
         raise UsageError(f"what the editor left is no JSON: {error}") from error
     if not isinstance(value, dict):

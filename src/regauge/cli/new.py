@@ -27,6 +27,7 @@ from regauge.scaffold import (
     refuse_blocked,
     workflow,
 )
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,7 +179,7 @@ def case_command(
 
 def _value(text: str) -> JSON:
     try:
-        value: JSON = json.loads(text)
+        value: JSON = read_json(text)
     except ValueError:
         return text
     return value

@@ -7,7 +7,7 @@ import math
 from typing import cast
 
 from regauge.datasets._record import Record, Source, decode_lines
-from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
+from regauge.strict_json import NoNumberError, TwiceError, no_constant, read_json, unique
 
 __all__ = ["parse_json", "read_jsonl"]
 
@@ -91,7 +91,7 @@ def read_jsonl(source: Source) -> list[Record]:
             source.fault(number, str(error), error.fix or _whole_line(source))
             try:
                 # Python reads more than JSON has, so the rest of such a case can be checked too.
-                value = json.loads(line)
+                value = read_json(line)
             except (ValueError, RecursionError):
                 continue
         if isinstance(value, dict):

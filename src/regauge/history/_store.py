@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
@@ -18,6 +17,7 @@ from regauge.history._failure import damaged, explained
 from regauge.history._steps import STEPS
 from regauge.history._tables import RUNS, SCHEMA, SUITES, TRIALS
 from regauge.history._types import MeasuredSuite
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -117,20 +117,20 @@ class Store:
             .limit(limit)
         )
         with self._reading() as connection:
-            return [json.loads(text) for text in connection.scalars(query)]
+            return [read_json(text) for text in connection.scalars(query)]
 
     def document(self, run: str) -> dict[str, Any] | None:
         """The record of one run; None where there is no such run."""
         with self._reading() as connection:
             text = connection.scalar(select(RUNS.c.document).where(RUNS.c.id == run))
-        return None if text is None else dict(json.loads(text))
+        return None if text is None else dict(read_json(text))
 
     def rows(self, run: str) -> Iterator[dict[str, Any]]:
         """The rows of one run, in the shape of `TrialRow`."""
         query = select(TRIALS.c.row).where(TRIALS.c.run == run).order_by(TRIALS.c.number)
         with self._reading() as connection:
             texts = list(connection.scalars(query))
-        return (json.loads(text) for text in texts)
+        return (read_json(text) for text in texts)
 
     def suites(self, prompt: str) -> list[MeasuredSuite]:
         """How all runs measured a prompt, the oldest first."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._quota import quotas_in
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,7 @@ class Refusal:
 def read_refusal(body: str) -> Refusal:
     """Find the provider's own words in the body of an error response."""
     try:
-        document: Any = json.loads(body)
+        document: Any = read_json(body)
     except ValueError:
         return Refusal(message=_excerpt(re.sub(r"<[^>]*>", " ", body)))
     return refusal_in(document)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.errors import ProviderError
 from regauge.providers._failure import AttemptError, refusal_in
 from regauge.providers._types import TokenLogprob, ToolCall, Usage
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,7 +119,7 @@ def read_answer(content: bytes, *, where: str) -> Answer:
         AttemptError: It is not a chat completion: HTML, cut off, empty, or an error in disguise.
     """
     try:
-        document: Any = json.loads(content)
+        document: Any = read_json(content)
     except ValueError as error:
         raise _unreadable(content, where) from error
     if not isinstance(document, dict):

@@ -10,6 +10,7 @@ from regauge.errors import Fault, RecordingError
 from regauge.recordings._lines import lines_of, rewriting
 from regauge.recordings._recording import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -199,7 +200,7 @@ def _read(path: Path) -> dict[RecordingKey, _Line]:
     faults: list[Fault] = []
     for number, raw in lines_of(path):
         try:
-            line = _Line(raw, Recording.from_json(json.loads(raw)))
+            line = _Line(raw, Recording.from_json(read_json(raw)))
         except (ValueError, RecursionError) as error:
             faults.append(_broken(path, number, raw, error))
             continue

@@ -11,6 +11,7 @@ from regauge.atomic import write_whole
 from regauge.errors import Fault, RecordingError
 from regauge.recordings._lines import lines_of, rewriting
 from regauge.recordings._recording import RecordingKey
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -79,7 +80,7 @@ class MeasurementLine:
         Raises:
             ValueError: It is no such line.
         """
-        document: object = json.loads(raw)
+        document: object = read_json(raw)
         if not isinstance(document, dict):
             raise ValueError("a measurement is a JSON object")  # noqa: TRY004 - one kind for callers
         given = cast("dict[str, Any]", document)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -13,6 +12,7 @@ from regauge.recordings._database import SCHEMA_VERSION, explained, open_databas
 from regauge.recordings._owner import may_live, this_process
 from regauge.recordings._recording import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     import sqlite3
@@ -235,7 +235,7 @@ class LocalStore:
 
     def _get(self, database: sqlite3.Connection, key: RecordingKey) -> Recording | None:
         body = self._body(database, key)
-        return None if body is None else Recording.from_json(json.loads(body))
+        return None if body is None else Recording.from_json(read_json(body))
 
     def _body(self, database: sqlite3.Connection, key: RecordingKey) -> str | None:
         if self._fresh_only:

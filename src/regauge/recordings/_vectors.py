@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
@@ -13,6 +12,7 @@ from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
 from regauge.recordings._lines import lines_of, rewriting
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,7 @@ def _parsed(raw: bytes) -> tuple[str, tuple[float, ...]]:
     Raises:
         ValueError: It is no such line.
     """
-    document: Any = json.loads(raw)
+    document: Any = read_json(raw)
     try:
         key, packed = document["digest"], b64decode(document["float32"], validate=True)
     except (TypeError, KeyError) as error:

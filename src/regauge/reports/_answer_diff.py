@@ -8,6 +8,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from regauge.reports._decision import AnswerDocument, CaseDocument
@@ -60,7 +61,7 @@ def answer_lines(text: str) -> list[str]:
     """The lines of an answer; JSON with a line per value, so that a diff shows which differ."""
     if len(text) <= _ANSWER_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
         with suppress(ValueError, RecursionError):
-            text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+            text = json.dumps(read_json(text), ensure_ascii=False, indent=2)
     if len(text) > _ANSWER_CHARS_MAX:
         text = f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
     return printable(text).splitlines() or ["(empty)"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import UnmeasuredError
 from regauge.runner._failure import describe_failure, one_line
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -78,7 +78,7 @@ class EvalResult:
         Raises:
             ValueError: The answer is not JSON.
         """
-        parsed: JSON = json.loads(self.output)
+        parsed: JSON = read_json(self.output)
         return parsed
 
     @property

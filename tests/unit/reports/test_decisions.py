@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from pydantic import ValidationError
 
 from regauge.reports import (
     AnswerDocument,
@@ -48,6 +50,11 @@ def a_case(case: str = "disk-full", verdict: str = "regressed", **more: Any) -> 
         "candidate": count(0, 6),
     }
     return CaseDocument(**{**values, **more})
+
+
+def test_an_unknown_verdict_is_refused_where_a_record_is_read():
+    with pytest.raises(ValidationError):
+        a_case(verdict="nonsense")
 
 
 def a_prompt(**more: Any) -> PromptDocument:

@@ -28,6 +28,7 @@ from regauge.refine import (
     reject,
     roll_back,
 )
+from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _result(run: Run) -> dict[str, Any]:
             f"run {run.id} is not over\n  fix: regauge refine resume {run.id}, or see what it did:"
             f" {_show(run)} --trail"
         )
-    found: dict[str, Any] = json.loads(run.result.read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(run.result.read_text(encoding="utf-8"))
     return found
 
 

@@ -13,6 +13,7 @@ from regauge.judges._declared import Declared
 from regauge.judges.deepeval._fields import Fields
 from regauge.judges.deepeval._installed import NO_MODEL, metric_name
 from regauge.providers import parse_model_id
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,14 +182,12 @@ def _read(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     Raises:
         UsageError: The file cannot be read.
     """
-    import json
-
     dag = options.get("dag")
     if not isinstance(dag, (str, Path)):
         return dict(options)
     path = root / dag
     try:
-        content = cast("JSON", json.loads(path.read_text(encoding="utf-8")))
+        content = cast("JSON", read_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: the graph of a DAG metric cannot be read: {error}") from error
     return {**options, "dag": content}

@@ -14,8 +14,8 @@ from regauge.judges._json_text import JsonFault, parse_json
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._counts import bounds
-from regauge.judges.rules._json_values import schema_validator, schema_verdict
 from regauge.judges.rules._likeness import share
+from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.wording import plural
 
 if TYPE_CHECKING:

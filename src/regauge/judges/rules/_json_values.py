@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import JSON
-from regauge.errors import JudgeError, UsageError
-from regauge.judges._evidence import quote, shown, value_text
+from regauge.errors import UsageError
+from regauge.judges._evidence import shown, value_text
 from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
-from regauge.judges.rules._formats import format_checker
+from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.regular_file import read_regular
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from regauge.judges._answer import Answer
@@ -86,7 +86,7 @@ def _schema(schema: Schema) -> JSON:
             f"  a path is taken from the working directory, {Path.cwd()}"
         ) from error
     try:
-        loaded: JSON = json.loads(text)
+        loaded: JSON = read_json(text)
     except ValueError as error:
         raise UsageError(f"json_matches_schema: {path} is not JSON: {error}") from error
     return loaded
@@ -100,6 +100,9 @@ def json_matches_schema(
     field: str | None = None,
 ) -> Check:
     """The answer is JSON that satisfies a JSON Schema (draft 2020-12).
+
+    A schema that takes too long on an output, by a pattern or by references that multiply, ends in
+    a JudgeError: it is no verdict.
 
     Args:
         schema: The schema itself, or the path of a JSON file that holds it.
@@ -122,56 +125,6 @@ def json_matches_schema(
         return schema_verdict(validator, value)
 
     return on_answer(field, check)
-
-
-def schema_validator(schema: JSON, *, formats: bool, kind: str = "json_matches_schema") -> Any:
-    """A validator of a JSON Schema, draft 2020-12.
-
-    Raises:
-        UsageError: It is not a schema.
-    """
-    import jsonschema
-    import referencing
-    from jsonschema.exceptions import SchemaError
-
-    # The stubs of jsonschema know no schema that is read from a file.
-    draft: Any = jsonschema.Draft202012Validator
-    try:
-        draft.check_schema(schema)
-    except SchemaError as error:
-        raise UsageError(
-            f"{kind}: not a JSON Schema: {error.json_path}: {quote(error.message, 200)}"
-        ) from error
-    checker = format_checker() if formats else None
-    # An empty registry keeps the validator from fetching references over the network.
-    empty: Any = referencing.Registry
-    return draft(schema, format_checker=checker, registry=empty())
-
-
-def schema_verdict(validator: Any, value: JSON) -> Verdict:
-    """Whether a value satisfies a schema, with the path of the fault that matters most."""
-    import jsonschema.exceptions
-    from referencing.exceptions import Unresolvable
-
-    try:
-        errors: Any = jsonschema.exceptions
-        fault = errors.best_match(validator.iter_errors(value))
-    except Unresolvable as error:
-        raise JudgeError(
-            f"json_matches_schema: a reference leads nowhere: {error}", judge="json_matches_schema"
-        ) from error
-    except RecursionError:
-        return failed("nested too deeply for the schema", code="schema")
-    if fault is None:
-        return passed("satisfies the schema")
-    message = fault.message if len(fault.message) <= 200 else quote(fault.message, 200)  # noqa: PLR2004 - a line's share
-    return failed(
-        f"{fault.json_path}: {message}",
-        code="schema",
-        expected=shown({str(fault.validator): fault.validator_value}),
-        actual=shown(fault.instance),
-        details={"path": fault.json_path, "keyword": str(fault.validator)},
-    )
 
 
 @rule(codes=("json_missing", "schema"))

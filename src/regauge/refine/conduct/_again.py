@@ -10,6 +10,7 @@ from regauge.atomic import write_whole
 from regauge.prompts import parse_prompt
 from regauge.refine.conduct._hearing import keep_heard
 from regauge.refine.trail import TrailError
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ def as_it_was(subject: Subject, run: Run) -> Subject:
     """
     try:
         source = run.before.read_bytes().decode()
-        found: Any = json.loads(_released(run).read_text(encoding="utf-8"))
+        found: Any = read_json(_released(run).read_text(encoding="utf-8"))
         released = tuple(str(text) for text in found)
     except (OSError, ValueError, TypeError) as error:
         raise TrailError(

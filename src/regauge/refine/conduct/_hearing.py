@@ -10,6 +10,7 @@ from regauge.errors import UsageError
 from regauge.refine.people import Heard
 from regauge.refine.trail import TrailError
 from regauge.refine.workbench import labels_for
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,7 @@ def heard_by(run: Run) -> Heard:
     if not path.is_file():
         return Heard()
     try:
-        return Heard.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return Heard.from_json(read_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
             f"run {run.id} cannot be told again: {path.name} of it cannot be read: {error}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +58,7 @@ class LookLedger:
 
     def _all(self) -> dict[str, list[str]]:
         try:
-            found: Any = json.loads(self._path.read_text(encoding="utf-8"))
+            found: Any = read_json(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         if not isinstance(found, dict):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.errors import UsageError
 from regauge.refine.edits import Anchor, Edit, Insert, Replace, content_words, count_words
 from regauge.refine.proposers._problem import Example, Ideas
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +47,7 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
         if not line.strip():
             continue
         try:
-            example = _example(json.loads(line), taken)
+            example = _example(read_json(line), taken)
         except ValueError as error:
             faults.append(f"{path}:{number}: {error}")
             continue

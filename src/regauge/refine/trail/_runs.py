@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from regauge.atomic import write_whole
 from regauge.errors import UsageError
 from regauge.refine.memory import Memory, Tried
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,7 +104,7 @@ class Run:
         """
         path = self.directory / "run.json"
         try:
-            found: Any = json.loads(path.read_text(encoding="utf-8"))
+            found: Any = read_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"{path} cannot be read: {error}") from error
         if not isinstance(found, dict):
@@ -150,7 +151,7 @@ def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for run in reversed(list_refinements(project)):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            document: Any = json.loads(run.result.read_text(encoding="utf-8"))
+            document: Any = read_json(run.result.read_text(encoding="utf-8"))
             prompt = document["prompt"]
             found += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
     return found
@@ -191,7 +192,7 @@ def recall(project: Project, prompt: str, key: str) -> Memory:
         key: A digest of cases, judges and model; what was found with others is left out.
     """
     try:
-        document: Any = json.loads(_memory_path(project, prompt).read_text(encoding="utf-8"))
+        document: Any = read_json(_memory_path(project, prompt).read_text(encoding="utf-8"))
         entries: list[Any] = document["tried"] if document["key"] == key else []
         return Memory(tuple(Tried.from_json(entry) for entry in entries))
     except (OSError, ValueError, KeyError, TypeError):
@@ -228,7 +229,7 @@ def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
     """Remember that a person does not want some of a run's changes, by their numbers from 0."""
     prompt = str(run.facts()["prompt"])
     path = run.directory / "accepted.json"
-    document: Any = json.loads(path.read_text(encoding="utf-8"))
+    document: Any = read_json(path.read_text(encoding="utf-8"))
     entries = [Tried.from_json(document["edits"][number]) for number in changes]
     refused = [replace(entry, finding="rejected-by-person") for entry in entries]
     remember(project, prompt, document["key"], Memory(tuple(refused)))

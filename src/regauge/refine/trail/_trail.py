@@ -18,6 +18,7 @@ from regauge.digests import digest_of
 from regauge.errors import RegaugeError
 from regauge.refine.loop import Interrupted, advance
 from regauge.refine.trail._documents import observation_from_json, observation_to_json
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -219,7 +220,7 @@ def summary_of(state: State) -> dict[str, JSON]:
 
 def _event(line: bytes, path: Path, number: int) -> Event:
     try:
-        document: Any = json.loads(line)
+        document: Any = read_json(line)
         event = Event(
             seq=document["seq"],
             kind=document["kind"],

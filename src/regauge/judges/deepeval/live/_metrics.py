@@ -18,10 +18,11 @@ from deepeval.metrics.dag.utils import copy_graph, suppress_bottom_up_deprecatio
 from deepeval.metrics.g_eval import Rubric
 from deepeval.test_case import MultiTurnParams, SingleTurnParams
 
-from regauge.errors import UsageError
+from regauge.errors import JudgeError, UsageError
 from regauge.judges.deepeval._ask import SyncInLoopError
 from regauge.judges.deepeval.live._cases import arena_case, conversation, single_turn, tool_calls
 from regauge.judges.deepeval.live._model import RunModel, install
+from regauge.judges.rules._patterns import compiled_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ __all__ = [
 
 _KINDS: Final = (BaseMetric, BaseConversationalMetric, BaseArenaMetric)
 _ALWAYS: Final = {"async_mode": True, "verbose_mode": False, "eval_mode": "llm"}
+_PATTERN_S: Final = 1.0
 _ABOUT: Final = ("input", "actual_output")
 _ABOUT_TURNS: Final = ("role", "content")
 
@@ -257,9 +259,35 @@ def _private(metric: Any) -> Any:
         elif isinstance(value, list):
             parts = cast("list[object]", value)
             setattr(own, name, [_private_if_metric(part) for part in parts])
+    with_pattern: Any = exported.PatternMatchMetric
+    if isinstance(own, with_pattern):
+        own._compiled_pattern = _LimitedPattern(own.pattern, ignore_case=own.ignore_case)  # noqa: SLF001 - the only way to stop it
     if isinstance(getattr(own, "dag", None), exported.DeepAcyclicGraph):
         own.dag = copy_graph(own.dag)
     return own
+
+
+class _LimitedPattern:
+    """A pattern for `PatternMatch` that takes a second at most."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool) -> None:
+        self._pattern = pattern
+        self._compiled = compiled_pattern(pattern, ignore_case=ignore_case, kind="PatternMatch")
+
+    def fullmatch(self, text: str) -> Any:
+        """The match of a whole text.
+
+        Raises:
+            JudgeError: It takes too long.
+        """
+        try:
+            return self._compiled.fullmatch(text, timeout=_PATTERN_S)
+        except TimeoutError:
+            raise JudgeError(
+                f"PatternMatch: the pattern {self._pattern!r} took more than {_PATTERN_S:g} s on an"
+                f" output of {len(text)} characters\n  fix: write it without nested repetition",
+                judge="PatternMatch",
+            ) from None
 
 
 def _private_if_metric(value: object) -> object:

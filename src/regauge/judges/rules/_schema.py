@@ -1,0 +1,268 @@
+"""JSON Schemas that users and models bring, with a limit of time on all that they make a run do."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._evidence import quote, shown
+from regauge.judges._types import Verdict, failed, passed
+from regauge.judges.rules._formats import format_checker
+from regauge.judges.rules._patterns import compiled_pattern
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = ["schema_validator", "schema_verdict"]
+
+_LIMIT_S: Final = 1.0
+"""How much processor time one value may take with one schema."""
+
+_MESSAGE_CHARS: Final = 200
+_RULE: Final = "json_matches_schema"
+_deadline: Final[ContextVar[float]] = ContextVar("regauge_schema_deadline")
+
+
+class _TooLongError(Exception):
+    """The time is up."""
+
+
+def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
+    """A validator of a JSON Schema, draft 2020-12.
+
+    Raises:
+        UsageError: It is not a schema.
+    """
+    import referencing
+    from jsonschema.exceptions import SchemaError
+
+    draft = _guarded_draft()
+    try:
+        draft.check_schema(schema)
+    except SchemaError as error:
+        raise UsageError(
+            f"{kind}: not a JSON Schema: {error.json_path}: {quote(error.message, _MESSAGE_CHARS)}"
+        ) from error
+    except RecursionError:
+        raise UsageError(f"{kind}: not a JSON Schema: it is nested too deeply") from None
+    checker = format_checker() if formats else None
+    # An empty registry keeps the validator from fetching references over the network.
+    empty: Any = referencing.Registry
+    return draft(schema, format_checker=checker, registry=empty())
+
+
+def schema_verdict(validator: Any, value: JSON) -> Verdict:
+    """Whether a value satisfies a schema, with the path of the fault that matters most.
+
+    Raises:
+        JudgeError: A reference leads nowhere, or the schema takes too long.
+    """
+    import jsonschema.exceptions
+    from referencing.exceptions import Unresolvable
+
+    token = _deadline.set(time.thread_time() + _LIMIT_S)
+    try:
+        errors: Any = jsonschema.exceptions
+        fault = errors.best_match(validator.iter_errors(value))
+    except Unresolvable as error:
+        raise JudgeError(f"{_RULE}: a reference leads nowhere: {error}", judge=_RULE) from error
+    except _TooLongError:
+        raise JudgeError(
+            f"{_RULE}: the schema took more than {_LIMIT_S:g} s of processor time on one output\n"
+            "  fix: write its patterns without nested repetition, and fewer references in allOf,"
+            " anyOf and oneOf",
+            judge=_RULE,
+        ) from None
+    except RecursionError:
+        return failed("nested too deeply for the schema", code="schema")
+    finally:
+        _deadline.reset(token)
+    if fault is None:
+        return passed("satisfies the schema")
+    message = fault.message
+    message = message if len(message) <= _MESSAGE_CHARS else quote(message, _MESSAGE_CHARS)
+    return failed(
+        f"{fault.json_path}: {message}",
+        code="schema",
+        expected=shown({str(fault.validator): fault.validator_value}),
+        actual=shown(fault.instance),
+        details={"path": fault.json_path, "keyword": str(fault.validator)},
+    )
+
+
+@cache
+def _guarded_draft() -> Any:
+    """Draft 2020-12 with keywords that look at the clock and patterns that can be stopped."""
+    import jsonschema
+
+    # The stubs of jsonschema know no schema that is read from a file.
+    draft: Any = jsonschema.Draft202012Validator
+    own: dict[str, Any] = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "unevaluatedProperties": _unevaluated_properties,
+        "uniqueItems": _unique_items,
+    }
+    keywords: dict[str, Any] = {**draft.VALIDATORS, **own}
+    validators: Any = importlib.import_module("jsonschema.validators")
+    return validators.extend(draft, {name: _timed(work) for name, work in keywords.items()})
+
+
+def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+    def work(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        _left_s()
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return work
+
+
+def _left_s() -> float:
+    """How much time is left.
+
+    Raises:
+        _TooLongError: None is.
+    """
+    left = _deadline.get(float("inf")) - time.thread_time()
+    if left <= 0:
+        raise _TooLongError
+    return left
+
+
+@cache
+def _compiled(pattern: str) -> Any:
+    try:
+        return compiled_pattern(pattern, ignore_case=False, kind=_RULE)
+    except UsageError as error:  # known by now to be one of Python's own
+        raise JudgeError(str(error), judge=_RULE) from error
+
+
+def _finds(pattern: str, text: str) -> bool:
+    try:
+        return _compiled(pattern).search(text, timeout=min(_left_s(), _LIMIT_S)) is not None
+    except TimeoutError:
+        raise _TooLongError from None
+
+
+def _fault(message: str) -> Any:
+    from jsonschema import ValidationError
+
+    return ValidationError(message)
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "string") and not _finds(pattern, instance):
+        yield _fault(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, Any], instance: Any, _: Any
+) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for name, value in instance.items():
+            if _finds(pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Any, subschema: Any, instance: Any, schema: Mapping[str, Any]
+) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    named: Mapping[str, Any] = schema.get("properties", {})
+    patterns: Mapping[str, Any] = schema.get("patternProperties", {})
+    extra = [
+        name
+        for name in instance
+        if name not in named and not any(_finds(pattern, name) for pattern in patterns)
+    ]
+    if validator.is_type(subschema, "object"):
+        for name in extra:
+            yield from validator.descend(instance[name], subschema, path=name)
+    elif not subschema and extra:
+        listed = ", ".join(map(repr, sorted(extra)))
+        verb = "was" if len(extra) == 1 else "were"
+        yield _fault(f"Additional properties are not allowed ({listed} {verb} unexpected)")
+
+
+def _unevaluated_properties(
+    validator: Any, subschema: Any, instance: Any, schema: Mapping[str, Any]
+) -> Iterator[Any]:
+    if not validator.is_type(instance, "object"):
+        return
+    rest = {name: part for name, part in schema.items() if name != "unevaluatedProperties"}
+    evaluated = _evaluated(validator, instance, rest)
+    wrong = [
+        name
+        for name, value in instance.items()
+        if name not in evaluated and not _satisfies(validator, value, subschema)
+    ]
+    if wrong:
+        listed = ", ".join(map(repr, sorted(wrong)))
+        yield _fault(f"Unevaluated properties are not allowed ({listed})")
+
+
+def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
+    return next(iter(validator.descend(value, subschema)), None) is None
+
+
+def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
+    """The properties that a schema evaluates, with all schemas that apply in the same place."""
+    _left_s()
+    if not isinstance(schema, Mapping):
+        return set()
+    given = cast("Mapping[str, Any]", schema)
+    found = {name for name in instance if name in given.get("properties", {})}
+    patterns: Mapping[str, Any] = given.get("patternProperties", {})
+    found |= {name for name in instance if any(_finds(pattern, name) for pattern in patterns)}
+    if "additionalProperties" in given or "unevaluatedProperties" in given:
+        found |= set(instance)
+    for keyword in ("$ref", "$dynamicRef"):
+        if keyword in given:
+            resolver = validator._resolver  # noqa: SLF001 - there is no public way to follow one
+            target = resolver.lookup(given[keyword])
+            there = validator.evolve(schema=target.contents, _resolver=target.resolver)
+            found |= _evaluated(there, instance, target.contents)
+    for name, part in given.get("dependentSchemas", {}).items():
+        found |= _evaluated(validator, instance, part) if name in instance else set()
+    for part in _applied(validator, instance, given):
+        found |= _evaluated(validator, instance, part)
+    return found
+
+
+def _applied(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+    """The schemas within a schema that hold for the same value."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for part in cast("Sequence[Any]", schema.get(keyword, [])):
+            if _satisfies(validator, instance, part):
+                yield part
+    if "if" in schema:
+        holds = _satisfies(validator, instance, schema["if"])
+        if holds:
+            yield schema["if"]
+        branch = "then" if holds else "else"
+        if branch in schema:
+            yield schema[branch]
+
+
+def _unique_items(validator: Any, wanted: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the contract of a keyword
+    if wanted and validator.is_type(instance, "array"):
+        seen = {_key(entry) for entry in instance}
+        if len(seen) < len(instance):
+            yield _fault(f"{shown(instance)} has non-unique elements")
+
+
+def _key(value: JSON) -> object:
+    """A value that equals another one's where JSON Schema calls the two equal."""
+    if isinstance(value, Mapping):
+        return ("object", frozenset((name, _key(part)) for name, part in value.items()))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ("array", tuple(_key(part) for part in value))
+    return (isinstance(value, bool), value)
