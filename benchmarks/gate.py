@@ -1,10 +1,11 @@
-"""How often the gate blocks, simulated trial by trial on suites with known pass probabilities.
+"""How often the gate blocks, simulated on suites with known pass rates.
 
-    python benchmarks/gate.py [--mix typical] [--n 100] [--runs 2000] [--json]
-                              [--scenario A/A flip1 ...]
+    python benchmarks/gate.py [--quick] [--runs 600] [--only GROUP ...] [--output FILE]
+    python benchmarks/gate.py --cell typical 140 drop:5 [--runs 600] [--json]
 
-Each run makes a suite of its own, draws a history of main, changes the prompt as the scenario says
-and answers whatever the gate wants. The gate is the product's; only its answers are made up.
+Each run has a suite of its own, a record of main and a change, as the scenario says. The rules are
+the gate's own; only the trials are made up. Every cell of the table is printed as it is done, with
+its 95 % interval and the goal it is held against.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,191 +23,388 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._gate_suites import MIXES, SCENARIOS, changed, suite
-from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
-from regauge.stats import clopper_pearson
+from benchmarks._gate_suites import MIXES, draw_suites, lowered, lowered_by_logit, world_of
+from regauge.gate import GatePolicy
+from regauge.gate.power import Chances, Played, play
+from regauge.stats import (
+    AUDIT_STEPS,
+    FULL_AUDIT,
+    AnchorPolicy,
+    audit_p_value,
+    clopper_pearson,
+    suite_p_value,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from benchmarks._gate_suites import Chance
-    from regauge.gate import Arm, GateOutcome
+    from regauge.stats import AuditStep
 
-PASSED, FAILED = TrialFacts(checks={"right": True}), TrialFacts(checks={"right": False})
+_CHUNK = 250
+# Larger suites get fewer runs of a chunk, or memory grows without need.
+_CELLS_AT_ONCE = 40_000
+_QUICK_RUNS = 60
+_SIZES = (8, 40, 140, 400)
 
 
-@dataclass(kw_only=True)
-class Rates:
-    """What the runs of one scenario came to; rates are shares of runs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measured number.
 
     Attributes:
-        blocked: The change was rejected.
-        low: Where the true rate of `blocked` begins, at 95 % confidence.
+        goal: At most or at least what; empty where the table names none.
+        met: Whether the number is within its goal; None without one.
+        low: Where the 95 % interval begins; None where the number is no share.
         high: Where it ends.
-        by_case: Rejected because a single case was named.
-        by_suite: Rejected because the suite as a whole was worse.
-        by_head_to_head: Rejected after main had drifted and both arms were drawn side by side.
-        drifted: A case or the suite was said to have drifted.
-        undecided: The decision is undecided.
-        improved: Cases named as repaired, mean per run.
-        calls_per_case: Trials of both arms, mean.
-        ms: Milliseconds a run took.
     """
 
-    scenario: str
+    group: str
+    what: str
+    measure: str
+    value: float
     runs: int
-    blocked: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    by_case: float = 0.0
-    by_suite: float = 0.0
-    by_head_to_head: float = 0.0
-    drifted: float = 0.0
-    undecided: float = 0.0
-    improved: float = 0.0
-    calls_per_case: float = 0.0
-    ms: float = field(default=0.0)
+    goal: str = ""
+    met: bool | None = None
+    low: float | None = None
+    high: float | None = None
 
-
-def history(passed: int, trials: int) -> History:
-    """Main's record of one case, of answers that all differed."""
-    count = Count(passed=passed, trials=trials)
-    return History(
-        checks={"right": count}, whole=count, sessions=("a", "b", "c"), distinct_answers=trials
-    )
-
-
-def one_run(
-    rng: np.random.Generator, chance: Chance, policy: GatePolicy, stored: int
-) -> GateOutcome:
-    """Give the gate every trial it wants."""
-    kept = rng.binomial(stored, chance.main).tolist()
-    gate = Gate(
-        [
-            GateCase(
-                prompt="prompt",
-                case=str(number),
-                checks=("right",),
-                history=history(passed, stored) if stored else None,
-            )
-            for number, passed in enumerate(kept)
-        ],
-        policy,
-    )
-    cache: dict[tuple[str, Arm], TrialFacts] = {}
-    while wanted := gate.wanted():
-        for one in wanted:
-            chances = chance.candidate if one.arm == "candidate" else chance.today
-            passes = rng.random(len(one.trials)) < chances[int(one.case)]
-            for number, passed in zip(one.trials, passes.tolist(), strict=True):
-                facts = PASSED if passed else FAILED
-                if int(one.case) in chance.cached:
-                    facts = cache.setdefault((one.case, one.arm), replace(facts, answer="cached"))
-                gate.observe(one.prompt, one.case, one.arm, number, facts)
-    return gate.outcome()
+    def __str__(self) -> str:
+        shown = f"{100 * self.value:.1f} %" if self.low is not None else f"{self.value:.2f}"
+        interval = ""
+        if self.low is not None and self.high is not None:
+            interval = f"{100 * self.low:.1f}-{100 * self.high:.1f}"
+        mark = {True: "yes", False: "NO", None: ""}[self.met]
+        cells = (self.what, self.measure, shown, interval, f"{self.runs:,}", self.goal, mark)
+        return f"| {' | '.join(cells)} |"
 
 
 def measured(
-    scenario: str, *, mix: str, cases: int, runs: int, policy: GatePolicy, stored: int, seed: int
-) -> Rates:
-    """Run one scenario many times; one seed gives one result."""
-    rng = np.random.default_rng([seed, cases, *scenario.encode(), *mix.encode()])
-    seen: Counter[str] = Counter()
-    calls = improved = 0
-    start = time.perf_counter()
-    for _ in range(runs):
-        chance = changed(rng, scenario, suite(rng, mix, cases))
-        outcome = one_run(rng, chance, policy, stored)
-        kinds = {reason.kind for reason in outcome.reasons if reason.leads_to == "reject"}
-        drifted = any(reason.kind == "drifted" for reason in outcome.reasons)
-        aside = any(one.head_to_head is not None for one in outcome.suites)
-        seen[outcome.decision] += 1
-        seen.update(kinds)
-        seen["drifted"] += drifted or aside
-        improved += len(outcome.improved)
-        calls += outcome.candidate_trials + outcome.main_trials
-    interval = clopper_pearson(seen["reject"], runs)
-    return Rates(
-        scenario=scenario,
+    mix: str,
+    cases: int,
+    scenario: str,
+    *,
+    runs: int,
+    policy: GatePolicy | None = None,
+    seed: int = 7,
+) -> Played:
+    """Run the gate on one scenario many times; one seed gives one result."""
+    held = policy or GatePolicy()
+    stored = held.baseline_trials_of(cases)
+    chunk = max(1, min(_CHUNK, _CELLS_AT_ONCE // cases))
+    parts: list[Played] = []
+    for start in range(0, runs, chunk):
+        rng = np.random.default_rng([seed, cases, start, *scenario.encode(), *mix.encode()])
+        p = draw_suites(rng, mix, min(chunk, runs - start), cases)
+        record = rng.binomial(stored, p)
+        world = world_of(rng, scenario, p, mix)
+        parts.append(
+            play(
+                held,
+                (record, np.full_like(record, stored)),
+                Chances(rng, world.main, world.candidate),
+            )
+        )
+    names = Played.__dataclass_fields__
+    return Played(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})
+
+
+def share(
+    group: str,
+    what: str,
+    measure: str,
+    hits: Sequence[bool] | np.ndarray,
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> Row:
+    """A share of runs, with its interval and goal in percent."""
+    found = np.asarray(hits)
+    count, runs = int(found.sum()), int(found.size)
+    interval = clopper_pearson(count, runs)
+    value = count / runs
+    goal, met = "", None
+    if at_most is not None:
+        goal, met = f"at most {at_most:g} %", 100 * value <= at_most
+    elif at_least is not None:
+        goal, met = f"at least {at_least:g} %", 100 * value >= at_least
+    return Row(
+        group=group,
+        what=what,
+        measure=measure,
+        value=value,
         runs=runs,
-        blocked=seen["reject"] / runs,
+        goal=goal,
+        met=met,
         low=interval.low,
         high=interval.high,
-        by_case=seen["regressed"] / runs,
-        by_suite=seen["suite"] / runs,
-        by_head_to_head=seen["head-to-head"] / runs,
-        drifted=seen["drifted"] / runs,
-        undecided=seen["undecided"] / runs,
-        improved=improved / runs,
-        calls_per_case=calls / runs / cases,
-        ms=1000 * (time.perf_counter() - start) / runs,
     )
 
 
-def main() -> None:
+def _mean(group: str, what: str, measure: str, values: np.ndarray, *, at_most: float) -> Row:
+    value = float(np.mean(values))
+    return Row(
+        group=group,
+        what=what,
+        measure=measure,
+        value=value,
+        runs=len(values),
+        goal=f"at most {at_most:g}",
+        met=value <= at_most,
+    )
+
+
+def unchanged(runs: int) -> Iterator[Row]:
+    """An unchanged prompt under an unchanged provider."""
+    calls = {8: 14.5, 40: 3.7, 140: 1.35}
+    for mix in ("typical", "0/1", "flaky", "very flaky"):
+        for cases in _SIZES:
+            # The number of calls has a long tail.
+            more = 3 if mix in {"typical", "flaky"} and cases <= 140 else 1
+            played = measured(mix, cases, "unchanged", runs=more * runs)
+            what = f"unchanged, {mix}, n = {cases}"
+            yield share("unchanged", what, "rejected", played.blocked, at_most=1.5)
+            bound = calls.get(cases) if mix == "typical" else None
+            if (mix, cases) == ("flaky", 140):
+                bound = 1.7
+            if bound is not None:
+                each = played.calls / cases
+                yield _mean("unchanged", what, "calls per case", each, at_most=bound)
+
+
+def drift(runs: int) -> Iterator[Row]:
+    """An unchanged prompt under a provider that is worse today."""
+    days = ("drift:2", "drift:5", "drift:10", "drift-logit:-0.3", "drift-logit:-0.5")
+    days += (
+        "drift-logit:-1",
+        "mood:-0.5",
+        "mood:-1",
+        "mood:-2",
+        "moods:0.3",
+        "moods:0.6",
+        "sag:10",
+    )
+    for day in days:
+        for cases in _SIZES:
+            played = measured("typical", cases, day, runs=runs)
+            what = f"unchanged, {day}, n = {cases}"
+            yield share("drift", what, "rejected", played.blocked, at_most=5)
+
+
+def found(runs: int) -> Iterator[Row]:
+    """Losses that are to be found."""
+    goals = {
+        "drop:10": ((8, 90), (40, 97), (140, 99)),
+        "drop:5": ((8, None), (40, None), (140, 91)),
+        "logit:5": ((40, None), (140, 84)),
+        "flaky:5": ((40, None), (140, 86)),
+        "drop:2": ((140, None), (400, None)),
+        "broken:1": ((8, None), (140, None)),
+        "half:1": ((8, None), (140, None)),
+        "today:80": ((140, 97),),
+        "today:60": ((140, 96),),
+        "today:40": ((140, 78),),
+        "today:20": ((140, None),),
+        "drift+drop:10": ((140, None),),
+    }
+    for scenario, sizes in goals.items():
+        for cases, goal in sizes:
+            played = measured("typical", cases, scenario, runs=runs)
+            what = f"{scenario}, n = {cases}"
+            yield share("found", what, "rejected", played.blocked, at_least=goal)
+            if played.undecided.any():
+                yield share("found", what, "undecided", played.undecided)
+    for percent in (60, 40, 20):
+        played = measured("typical", 140, f"today-alike:{percent}", runs=runs)
+        what = f"today-alike:{percent}, n = 140"
+        yield share("found", what, "rejected", played.blocked, at_most=2)
+
+
+def rewordings(runs: int) -> Iterator[Row]:
+    """Rewordings of a suite of 100 cases: a third re-rolled, the net as named."""
+    for points in (-14, -11, -5, -3, -1, 0, 1, 3, 8, 14):
+        played = measured("exam", 100, f"reword:{points}", runs=runs)
+        what = f"reword, {points:+d} points, n = 100"
+        better = 85 if points >= 3 else None
+        yield share("rewordings", what, "accepted", played.accepted, at_least=better)
+        yield share("rewordings", what, "undecided", played.undecided)
+        worse = 95 if points <= -11 else None
+        yield share("rewordings", what, "rejected", played.blocked, at_least=worse)
+
+
+def reruns(runs: int) -> Iterator[Row]:
+    """What recording again and running again win: fresh trials are kept, undecided is no accept."""
+    for cases, goal in ((8, 6.0), (40, 2.0), (140, 1.0)):
+        played = measured("typical", cases, "drop:10", runs=runs)
+        what = f"drop:10, recorded 5 times, then a gate with a key, n = {cases}"
+        yield share("reruns", what, "accepted", played.accepted, at_most=goal)
+    played = measured("typical", 140, "drop:10", runs=runs)
+    what = "drop:10, same change, 5 runs, n = 140"
+    yield share("reruns", what, "accepted or undecided", ~played.blocked, at_most=1)
+
+
+def audits(runs: int) -> Iterator[Row]:
+    """Recordings of every first trial, audited by three steps or by the first round of a gate."""
+    goals = {8: 65, 40: 68, 140: 82}
+    for cases in (8, 40, 140):
+        for name, steps in (("three steps", AUDIT_STEPS), ("first round", FULL_AUDIT)):
+            for drop, again, day in ((0, 0, 0), (0, 0, 5), (10, 5, 0)):
+                hits, calls = _audited(cases, drop, again, day, steps, runs=runs)
+                what = f"audit, {name}, n = {cases}: " + (
+                    f"recorded {again} times at -{drop} points" if again else "honest"
+                )
+                what += f", provider {-day} points" if day else ""
+                three = steps is AUDIT_STEPS
+                if again:
+                    goal = goals[cases] if three else None
+                    yield share("audit", what, "found", hits, at_least=goal)
+                else:
+                    goal = (4 if day else 1) if three else None
+                    yield share("audit", what, "accused", hits, at_most=goal)
+                    if three and not day:
+                        yield _mean("audit", what, "calls per recorded trial", calls, at_most=0.3)
+
+
+def _audited(
+    cases: int, drop: float, again: int, day: float, steps: Sequence[AuditStep], *, runs: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether recordings are accused in each run, and calls per recorded trial."""
+    rng = np.random.default_rng([3, cases, int(drop), again, int(day)])
+    policy = GatePolicy()
+    first, stored = policy.first_draws_of(cases), policy.baseline_trials_of(cases)
+    p = draw_suites(rng, "typical", runs, cases)
+    q = np.repeat(lowered(p, drop), first, axis=1)
+    recorded = np.logical_or.reduce([rng.random(q.shape) < q for _ in range(1 + again)])
+    fresh = rng.random(q.shape) < lowered(q, day)
+    order = rng.random(q.shape)
+    hits, calls = np.zeros(runs, dtype=np.bool_), np.zeros(runs)
+    for run in range(runs):
+        drawn = np.zeros(q.shape[1], dtype=np.bool_)
+        for step in steps:
+            passes, fails = step.shares(q.shape[1])
+            drawn = order[run] < np.where(recorded[run], float(passes), float(fails))
+            worse = int((recorded[run] & ~fresh[run] & drawn).sum())
+            better = int((~recorded[run] & fresh[run] & drawn).sum())
+            value = audit_p_value(worse, better, passed=passes, failed=fails)
+            hits[run] = value <= step.level
+            if hits[run] or value > step.further:
+                break
+        calls[run] = drawn.mean()
+    # Main once more where recordings are accused: if it is below its record, the day is to blame.
+    today = rng.binomial(first, lowered(p, day))
+    down = suite_p_value(rng.binomial(stored, p), stored, today, first, weights=1) <= 0.05
+    return hits & ~down, calls
+
+
+def erosion(runs: int) -> Iterator[Row]:
+    """Ten changes of -1 point, and twenty honest updates, against one anchor."""
+    for cases in (8, 40, 140):
+        for name, by_logit in (("points", False), ("logit", True)):
+            seen = _updated(cases, updates=10, step=1.0, by_logit=by_logit, runs=runs)
+            what = f"ten changes of -1 point by {name}, n = {cases}"
+            goal = 5 if cases > 8 else None
+            yield share("erosion", what, "unseen", ~seen, at_most=goal)
+        alarms = _updated(cases, updates=20, step=0.0, by_logit=False, runs=runs)
+        yield share("erosion", f"twenty honest updates, n = {cases}", "alarm", alarms, at_most=2)
+
+
+def _updated(cases: int, *, updates: int, step: float, by_logit: bool, runs: int) -> np.ndarray:
+    """In which chains of updates a loss against the anchor is confirmed."""
+    rng = np.random.default_rng([9, cases, int(10 * step), by_logit])
+    policy = AnchorPolicy()
+    trials = GatePolicy().baseline_trials_of(cases)
+    p = draw_suites(rng, "typical", runs, cases)
+    anchored = policy.trials_of(cases, baseline_trials=trials)
+    kept = rng.binomial(anchored, p), np.full(p.shape, anchored)
+    seen = np.zeros(runs, dtype=np.bool_)
+    for update in range(1, updates + 1):
+        q = lowered_by_logit(p, step * update) if by_logit and step else lowered(p, step * update)
+        new = rng.binomial(trials, q)
+        asked = (suite_p_value(*kept, new, trials) <= policy.trigger) & ~seen
+        rows = np.nonzero(asked)[0]
+        if rows.size:
+            today = rng.binomial(trials, p[rows])
+            kept[0][rows], kept[1][rows] = today, trials
+            sure = suite_p_value(today, trials, new[rows], trials) <= policy.confirm
+            seen[rows[sure]] = True
+    return seen
+
+
+GROUPS = {
+    "unchanged": unchanged,
+    "drift": drift,
+    "found": found,
+    "rewordings": rewordings,
+    "reruns": reruns,
+    "audit": audits,
+    "erosion": erosion,
+}
+
+
+def main() -> int:
     """Measure and print."""
     asked = _arguments()
-    policy = GatePolicy(first_draws=asked.first_draws)
-    found = [
-        measured(
-            scenario,
-            mix=asked.mix,
-            cases=asked.n,
-            runs=asked.runs,
-            policy=policy,
-            stored=asked.history,
-            seed=asked.seed,
-        )
-        for scenario in asked.scenario
-    ]
+    if asked.cell:
+        return _one_cell(asked)
+    runs = _QUICK_RUNS if asked.quick else asked.runs
+    rows: list[Row] = []
+    output = asked.output.open("w", encoding="utf-8") if asked.output else None
+    start = time.monotonic()
+    print("| what | measure | value | 95 % interval, % | runs | goal | met |", flush=True)
+    print("|---|---|--:|--:|--:|---|---|", flush=True)
+    for name in asked.only or GROUPS:
+        for row in GROUPS[name](runs):
+            rows.append(row)
+            print(row, flush=True)
+            if output is not None:
+                output.write(json.dumps(asdict(row)) + "\n")
+                output.flush()
+    missed = [row for row in rows if row.met is False]
+    print(
+        f"\n{len(rows)} numbers, {len(missed)} beyond their goal, {time.monotonic() - start:.0f} s"
+    )
+    # A quick look has too few runs to hold a number against its goal.
+    return 1 if missed and not asked.quick else 0
+
+
+def _one_cell(asked: argparse.Namespace) -> int:
+    mix, cases, scenario = asked.cell
+    if mix not in MIXES:
+        raise SystemExit(f"no mix {mix!r}; there are: {', '.join(MIXES)}")
+    played = measured(mix, int(cases), scenario, runs=asked.runs, seed=asked.seed)
+    document = {
+        "mix": mix,
+        "cases": int(cases),
+        "scenario": scenario,
+        "runs": asked.runs,
+        "rejected": float(np.mean(played.blocked)),
+        "undecided": float(np.mean(played.undecided)),
+        "calls_per_case": float(np.mean(played.calls)) / int(cases),
+    }
     if asked.json:
-        setup = {
-            name: getattr(asked, name) for name in ("mix", "n", "history", "first_draws", "seed")
-        }
-        rounded = [
-            {
-                key: round(value, 4) if isinstance(value, float) else value
-                for key, value in one.items()
-            }
-            for one in map(asdict, found)
-        ]
-        print(json.dumps({**setup, "scenarios": rounded}, indent=2))
-        return
-    print(f"{asked.mix}, {asked.n} cases, {asked.runs} runs of each scenario; shares in %")
-    print(_table(found))
-
-
-def _table(found: Sequence[Rates]) -> str:
-    head = ("scenario", "blocked", "case", "suite", "aside", "drifted", "undecided", "calls/case")
-    rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for one in found:
-        shares = (
-            one.blocked,
-            one.by_case,
-            one.by_suite,
-            one.by_head_to_head,
-            one.drifted,
-            one.undecided,
-        )
-        cells = [one.scenario, *(f"{100 * share:.1f}" for share in shares)]
-        rows.append(f"| {' | '.join(cells)} | {one.calls_per_case:.2f} |")
-    return "\n".join(rows)
+        print(json.dumps(document, indent=2))
+        return 0
+    for name in ("rejected", "undecided"):
+        hits = getattr(played, "blocked" if name == "rejected" else name)
+        print(share("cell", f"{scenario}, {mix}, n = {cases}", name, hits))
+    print(f"calls per case: {document['calls_per_case']:.2f}")
+    return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--mix", choices=MIXES, default="typical")
-    parser.add_argument("--n", type=int, default=100, metavar="CASES")
-    parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--scenario", nargs="+", default=SCENARIOS, metavar="NAME")
-    parser.add_argument("--history", type=int, default=12, metavar="TRIALS")
-    parser.add_argument("--first-draws", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="a look at everything, in few runs")
+    parser.add_argument("--runs", type=int, default=600, help="of each cell")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, help="groups of the table")
+    parser.add_argument("--output", type=Path, help="write every number as a line of JSON")
+    parser.add_argument(
+        "--cell", nargs=3, metavar=("MIX", "CASES", "SCENARIO"), help="one cell in place of all"
+    )
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="one cell as JSON")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

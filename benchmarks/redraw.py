@@ -1,7 +1,7 @@
 """How often `baseline update --redraw` says that main fares worse, simulated night by night.
 
     python benchmarks/redraw.py [--mix typical] [--n 100] [--trials 2] [--runs 2000]
-                                [--scenario A/A flip1 ...]
+                                [--scenario unchanged broken:1 ...]
 
 Each night has a suite of its own with a complete history; the model then changes as the scenario
 says. What decides is the product's; only answers are made up.
@@ -19,13 +19,13 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks._gate_suites import MIXES, SCENARIOS, changed, suite
+from benchmarks._gate_suites import MIXES, SCENARIOS, draw_suites, world_of
 from regauge.gate import Count, GatePolicy, TrialFacts
 from regauge.gate.baselines import CaseTrials, HistoryKey, Redraw, Session, StoredHistory
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
-    from benchmarks._gate_suites import Chances
+    from benchmarks._gate_suites import Rates
 
 PASSED, FAILED = TrialFacts(checks={"right": True}), TrialFacts(checks={"right": False})
 KEY = HistoryKey(prompt="p", model="m:m", dataset="d", judges={"right": "j"})
@@ -33,7 +33,7 @@ DIGEST = "0" * 16
 STORED = 12
 
 
-def history(rng: np.random.Generator, main: Chances) -> StoredHistory:
+def history(rng: np.random.Generator, main: Rates) -> StoredHistory:
     """Twelve trials of each case."""
     passes = rng.binomial(STORED, main).tolist()
     cases = {
@@ -50,7 +50,7 @@ def history(rng: np.random.Generator, main: Chances) -> StoredHistory:
 
 
 def night(
-    rng: np.random.Generator, known: StoredHistory, today: Chances, *, trials: int
+    rng: np.random.Generator, known: StoredHistory, today: Rates, *, trials: int
 ) -> tuple[bool, int]:
     """Whether main is said to fare worse, and how many trials that took."""
     redraw = Redraw(
@@ -70,15 +70,19 @@ def main() -> int:
     parser.add_argument("--n", type=int, default=100, help="cases of a suite")
     parser.add_argument("--trials", type=int, default=2, help="fresh trials of each case")
     parser.add_argument("--runs", type=int, default=2000, help="nights per scenario")
-    parser.add_argument("--scenario", nargs="+", default=["A/A", "flip1", "half1", "drop5"])
+    parser.add_argument(
+        "--scenario", nargs="+", default=["unchanged", "broken:1", "half:1", "drop:5"]
+    )
     asked_for = parser.parse_args()
     for scenario in asked_for.scenario:
-        rng = np.random.default_rng([20261122, SCENARIOS.index(scenario)])
+        kind = scenario.partition(":")[0]
+        rng = np.random.default_rng([20261122, SCENARIOS.index(kind)])
         worse = trials = 0
         for _ in range(asked_for.runs):
-            chance = changed(rng, scenario, suite(rng, asked_for.mix, asked_for.n))
-            known = history(rng, chance.main)
-            told, asked = night(rng, known, chance.candidate, trials=asked_for.trials)
+            before = draw_suites(rng, asked_for.mix, 1, asked_for.n)
+            today = world_of(rng, scenario, before, asked_for.mix).candidate(0)
+            known = history(rng, before[0])
+            told, asked = night(rng, known, today[0], trials=asked_for.trials)
             worse, trials = worse + told, trials + asked
         sure = clopper_pearson(worse, asked_for.runs)
         print(

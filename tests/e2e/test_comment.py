@@ -32,7 +32,7 @@ def decision(**more: Any) -> dict[str, Any]:
         "case": "disk-full",
         "tier": "required",
         "state": "changed",
-        "verdict": "regressed",
+        "verdict": "broken",
         "blocks": True,
         "message": "alert/disk-full: failed 6 of 6 new trials.",
         "before": {"passed": 12, "trials": 12},
@@ -51,7 +51,7 @@ def decision(**more: Any) -> dict[str, Any]:
         "base_model": "sim:clerk-1",
         "simulated": True,
         "diff": "-one\n+two",
-        "counts": {"regressed": 1},
+        "counts": {"broken": 1},
     }
     document = {
         "decision": "reject",
@@ -152,7 +152,7 @@ def test_a_comment_posted_twice_is_one_comment_and_says_what_broke(workflow: Wor
         "<!-- regauge gate 2026-01-31T11:00:00+00:00 -->",
         "### ❌ regauge gate: rejected against origin/main (1a2b3c&#8203;4d5): 1 broken",
     ]
-    assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100% → 0% (0% to 79%) |" in lines
+    assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100% → 0% |" in lines
     assert "- alert/disk-full: failed 6 of 6 new trials." in lines
     assert "Decide again: `regauge gate origin/main`" in lines
     assert lines[-1] == (
@@ -231,7 +231,7 @@ def test_a_run_that_is_too_long_for_a_comment_is_shortened_and_keeps_its_end(wor
             "passing": {"arm": "main", "trial": 0, "text": text},
             "failing": {"arm": "candidate", "trial": 0, "text": text.upper()},
         }
-        for verdict in ("regressed", "undecided", "flaky", "improved")
+        for verdict in ("broken", "undecided", "flaky", "fixed")
         for n in range(40)
     ]
     workflow.run(decision=DecisionDocument.model_validate(long))

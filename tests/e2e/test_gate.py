@@ -61,16 +61,16 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
     said = repo.gate("--markdown", "comment.md", "--annotations", code=1)
     verdicts = repo.verdicts()
-    broken = [case for case, verdict in verdicts.items() if verdict == "regressed"]
+    broken = [case for case, verdict in verdicts.items() if verdict == "broken"]
     assert len(broken) >= 3
     assert not {*FIXABLE} & {*broken}
     assert f"gate: rejected against main ({repo.git('rev-parse', 'main')[:9]})" in said
     assert "alert-severity 1.0.0 → 1.1.0 (simulated)" in said
     for case in broken:
         assert f"{NAME}/{case}: failed field_equals(severity) in" in said
-    assert "new trials. main passed 12 of 12 before and" in said
-    assert "This prompt change broke it." in said
-    assert "With these" in said
+    assert "new trials; main passed 12 of 12 before. Side by side today: the candidate 0 of" in said
+    assert re.search(r"-\d+\.\d points, -\d+\.\d to -\d+\.\d; \d+ broken", said)
+    assert re.search(r"^sees: 1 broken case .* false alarm < 1 %$", said, re.MULTILINE)
     assert f"::error file={PROMPT},line=" in said
     comment = repo.read("comment.md")
     assert comment.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
@@ -82,8 +82,8 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     for key in ("decision", "reasons", "cases", "cells", "operating_line"):
         assert again[key] == first[key]
     assert again["calls"]["live"] == 0
-    said = repo.regauge("gate", "--from", "latest", "--case-flips", "warn", code=4)
-    assert "live trials to judge the prompt as a whole" in said
+    said = repo.regauge("gate", "--from", "latest", "--on-broken", "warn", code=4)
+    assert "not yet tested side by side: that needs" in said
 
     # Where main always failed, nothing broke; what main did under other judges says nothing.
     baseline = json.loads(repo.read(BASELINE))
@@ -123,23 +123,23 @@ def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: Gat
     repo.write("notes.txt", "not committed\n")
     said = repo.pytest("--gate", "main", "-v", code=0)
     verdicts = repo.verdicts()
-    assert set(verdicts.values()) == {"pass", "flaky", "known-failing"}
+    assert set(verdicts.values()) <= {"passed", "flaky", "mixed", "known-failing"}
     for case in FLAKY[:1]:
         assert verdicts[case] == "flaky"
         assert f"test_alert_severity[{case}] FLAKY" in said
     for case in FIXABLE:
         assert f"test_alert_severity[{case}] XFAIL" in said
         assert f"{NAME}/{case}: main fails this 12 of 12; unchanged." in said
-    assert "too. Not blocking." in said
+    assert ". Not blocking." in said
     assert f"gate: accepted against main ({repo.git('rev-parse', 'main')[:9]})" in said
     decision = repo.decision()
     calls = decision["calls"]
-    assert calls["first"] == len(verdicts)
-    assert calls["first"] + calls["again"] + calls["main"] < 3 * len(verdicts)
+    assert calls["first"] == 4 * len(verdicts)
+    assert calls["first"] + calls["again"] + calls["main"] < 6 * len(verdicts)
     assert "files differ from what is committed" in "\n".join(decision["notes"])
     estimate = json.loads(repo.regauge("gate", "main", "--dry-run", "--json"))
     trials = [estimate[part]["trials"] for part in ("first", "likely", "worst")]
-    assert estimate["recorded"] == len(verdicts) == trials[0] < trials[1] < trials[2]
+    assert estimate["recorded"] == 4 * len(verdicts) + 8 == trials[0] < trials[1] < trials[2]
     assert estimate["first"]["calls"] == 0
     assert calls["first"] + calls["again"] + calls["main"] <= trials[2]
 
@@ -151,8 +151,8 @@ def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are
     said = repo.gate(code=0)
     assert "fixed" in said
     for case in FIXABLE:
-        assert repo.verdicts()[case] == "improved"
-        assert re.search(rf"{NAME}/{case}: passes [56] of 6; main passed 0 of \d+\.", said)
+        assert repo.verdicts()[case] == "fixed"
+        assert re.search(rf"{NAME}/{case}: passes \d+ of \d+; main passed 0 of \d+\.", said), said
 
 
 def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_one(
@@ -164,7 +164,7 @@ def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_o
     assert "what it says changed, but its version is still 1.0.0" in said
     assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said
     assert f"::error file={PROMPT},line=6,title=regauge%3A {NAME}::" in said
-    assert "regressed" not in repo.verdicts().values()
+    assert "broken" not in repo.verdicts().values()
 
 
 def test_a_change_that_is_judged_otherwise_is_not_compared(repo: GateRepo):
@@ -266,9 +266,10 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     repo.release("minor", REWORDED)
     said = repo.gate(code=0)
     verdicts = list(repo.verdicts().values())
-    assert "regressed" not in verdicts
-    assert repo.decision()["prompts"][0]["test"]["verdict"] == "drifted" or "drifted" in verdicts
-    assert "The model or a judge changed, not the prompt." in said
+    assert "broken" not in verdicts
+    assert repo.decision()["prompts"][0]["test"]["verdict"] == "unconfirmed"
+    assert re.search(r"asked by the record \(p [=<] [\d.]+\), not confirmed side by side", said)
+    assert "main is below its record today" in said
     assert "gate: accepted against main" in said
 
     repo.branch("another-model")
@@ -276,7 +277,7 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     why = "The server moved"
     said = repo.gate("--model", "other:clerk-1", "--accept-judge-change", why, code=1)
     assert "alert-severity 1.0.0, local:clerk-1 → other:clerk-1: " in said
-    assert "The other model breaks it." in said
+    assert re.search(r"Side by side today: the other model \d of \d+, main", said)
 
 
 @pytest.fixture

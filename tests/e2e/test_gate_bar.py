@@ -63,7 +63,7 @@ def break_prompt(repo: GateRepo) -> None:
 
 
 def broken(repo: GateRepo) -> list[str]:
-    return [case for case, verdict in repo.verdicts().items() if verdict in {"regressed", "broken"}]
+    return [case for case, verdict in repo.verdicts().items() if verdict == "broken"]
 
 
 def test_the_tier_of_a_case_comes_from_the_base(repo: GateRepo):

@@ -140,7 +140,8 @@ def test_a_judge_that_only_informs_is_asked_about_first_trials_alone(gated: Eval
         "evals/conftest.py", "def pytest_unconfigure():\n    print('bye')\nprint('hello')\n"
     )
     estimate = json.loads(gated.command("gate", "main", "--dry-run", "--json").stdout)
-    assert estimate["first"]["judge_calls"] == estimate["worst"]["judge_calls"] == estimate["cases"]
+    first = 24 * estimate["cases"]
+    assert estimate["first"]["judge_calls"] == estimate["worst"]["judge_calls"] == first
     assert estimate["worst"]["calls"] > estimate["first"]["calls"] == estimate["first"]["trials"]
     assert estimate["likely"] is None
     gated.run("--gate=main")
@@ -180,11 +181,11 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     capped = live.command("gate", "main", "--budget-tokens=1000")
     assert capped.returncode == 3, capped.stdout
     assert "the budget of 1000 tokens is reached" in capped.stdout
-    assert asked < endpoint.total < 160
+    assert asked < endpoint.total < 240
     done = live.command("gate", "main")
     assert done.returncode == 0, done.stdout + done.stderr
     # Calls that were under way when it was interrupted may have reached the endpoint.
-    assert 160 <= endpoint.total <= 160 + 2 * 8
+    assert 240 <= endpoint.total <= 240 + 2 * 8
     calls = endpoint.total
     assert live.command("gate", "main").returncode == 0
     assert endpoint.total == calls

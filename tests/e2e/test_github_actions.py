@@ -98,7 +98,7 @@ def test_a_gates_decision_is_in_the_summary_and_on_the_lines_that_changed(workfl
     assert text.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected against main (")
     assert "| prompt | version | cases | passed | pass rate | cost per 1000 | p50 |" in text
 
-    again = workflow.command("gate", "--from", "latest", "--case-flips", "net")
+    again = workflow.command("gate", "--from", "latest", "--on-broken", "net")
     assert marks(again.stdout) == [mark]
     assert summary.read_text(encoding="utf-8").count("### ❌") == 2
 

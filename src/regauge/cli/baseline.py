@@ -15,7 +15,7 @@ from regauge.cli._group import Group
 from regauge.cli._terminal.text import echo
 from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
-from regauge.gate.baselines import TopUpPolicy, baseline_path, load_baseline
+from regauge.gate.baselines import SESSIONS, TopUpPolicy, baseline_path, load_baseline
 from regauge.project import Project
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def command() -> None:
 @click.option(
     "--trials",
     type=click.IntRange(1, 100),
-    default=4,
-    show_default=True,
-    help="Trials of each case in this session.",
+    help="Trials of each case in this session; a third of a complete baseline by default.",
 )
 @click.option(
     "--redraw",
@@ -96,7 +94,7 @@ def command() -> None:
 def update(
     prompts: tuple[str, ...],
     *,
-    trials: int,
+    trials: int | None,
     redraw: int,
     dry_run: bool,
     model: str | None,
@@ -111,9 +109,10 @@ def update(
 ) -> None:
     """Top up the baselines of PROMPTs, or of all prompts, with fresh trials of main.
 
-    Run it on the default branch, after merges and once a night: a history is complete with 12
-    trials of each case from 3 sessions. Trials that evals or the gate made never count. While the
-    history of a new version fills, it is compared with that of the version before.
+    Run it on the default branch, after merges and once a night: a baseline is complete with 12
+    trials of each case from 3 sessions, or more where there are fewer than 17 cases. Trials
+    that evals or the gate made never count. While the baseline of a new version fills, it is
+    compared with that of the version before.
 
     With --redraw, fresh trials say whether main still fares as a complete history tells. They count
     nowhere. Where it surely does not, the model or a judge changed, and a new history begins.
@@ -123,12 +122,16 @@ def update(
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
-    policy = TopUpPolicy(
-        wanted=gate.history_trials,
-        per_session=trials,
-        apart_h=sessions_apart,
-        any_time=force_session,
-    )
+
+    def policy(cases: int) -> TopUpPolicy:
+        wanted = gate.baseline_trials_of(cases)
+        return TopUpPolicy(
+            wanted=wanted,
+            per_session=trials or -(-wanted // SESSIONS),
+            apart_h=sessions_apart,
+            any_time=force_session,
+        )
+
     given = {
         "--record": "none" if dry_run else record,
         "--model": model,

@@ -35,7 +35,7 @@ from regauge.workflow_commands import in_github_actions, print_command
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.gate import Baseline
+    from regauge.gate import Baseline, OnBroken
     from regauge.reports import DecisionDocument, Line, RunRecord
 
 __all__ = ["command"]
@@ -52,7 +52,7 @@ Examples:
   regauge gate --dry-run                    what it would ask for, and what that costs
   regauge gate --model openai:gpt-5-mini    the same prompts on another model
   regauge gate --suggest                    and what small revision would repair what broke
-  regauge gate --from latest --case-flips net    decide again, with other settings, for free
+  regauge gate --from latest --on-broken block    decide again, with other settings, for free
 """
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
@@ -118,7 +118,7 @@ class _Output:
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
 @click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens it may use.")
 @click.option("--budget-calls", type=click.IntRange(min=0), help="Calls it may make.")
-@click.option("--case-flips", type=click.Choice(["block", "net", "warn"]), help="Broken cases.")
+@click.option("--on-broken", type=click.Choice(["net", "block", "warn"]), help="Broken cases.")
 @click.option("--on-undecided", type=click.Choice(["block", "warn"]), help="Undecided cases.")
 @click.option("--on-drifted", type=click.Choice(["block", "warn"]), help="Drifted cases.")
 @click.option(
@@ -153,7 +153,7 @@ def command(
     dry_run: bool,
     run: str | None,
     baseline: Path | None,
-    case_flips: Literal["block", "net", "warn"] | None,
+    on_broken: OnBroken | None,
     on_undecided: BlockOrWarn | None,
     on_drifted: BlockOrWarn | None,
     more_trials: int,
@@ -173,7 +173,7 @@ def command(
     """
     project = Project.find()
     _check_directory(markdown)
-    policy = PolicyOptions(case_flips=case_flips, on_undecided=on_undecided, on_drifted=on_drifted)
+    policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
     stored = _baseline(project, baseline)
     if run is not None:

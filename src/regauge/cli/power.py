@@ -165,10 +165,10 @@ class _Power:
         yield f"{self.prompt}: {cases} with at least {trials} of main each"
         yield f"  {self.line}"
         yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
-        full = self.asked.policy.history_trials
+        full = self.asked.policy.baseline_trials_of(self.known)
         if self.trials < full:
             yield (
-                f"  The history is not complete: {self.trials} of {full} trials; "
+                f"  The baseline is not complete: {self.trials} of {full} trials; "
                 f"regauge baseline update {self.prompt}"
             )
         if self.asked.target is not None:
@@ -188,7 +188,9 @@ class _Power:
                 "false_alarm": _rate_json(line.false_alarm),
                 "one_broken": None if line.one_broken is None else _rate_json(line.one_broken),
                 "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.drops],
+                "flaky_drop": None if line.flaky_drop is None else _rate_json(line.flaky_drop),
                 "calls_per_case": round(line.calls_per_case, 4),
+                "first_draws": self.asked.policy.first_draws_of(line.cases),
             }
         target = self.asked.target
         if target is not None:
@@ -210,7 +212,7 @@ class _Power:
         said = f"To find a {drop} in {power} of 100 runs takes {cases} like these"
         if self.needed_draws is None:
             return f"{said}."
-        if self.needed_draws == self.asked.policy.first_draws:
+        if self.needed_draws == self.asked.policy.first_draws_of(self.known):
             return (
                 f"The {self.known} cases there are find a {drop} in at least {power} of 100 runs."
             )
@@ -233,11 +235,14 @@ def _baselines(project: Project, prompts: tuple[str, ...], file: Path | None) ->
         yield baseline
 
 
-def _rate_json(rate: Rate) -> dict[str, float | int]:
+def _rate_json(rate: Rate) -> dict[str, object]:
     interval = rate.interval
     return {
         "rate": round(rate.value, 4),
         "low": round(interval.low, 4),
         "high": round(interval.high, 4),
         "runs": rate.runs,
+        "range": None
+        if rate.range is None
+        else {"low": round(rate.range.low, 4), "high": round(rate.range.high, 4)},
     }

@@ -29,7 +29,7 @@ from regauge.gate._outcome import (
     Reason,
     SuiteReport,
 )
-from regauge.gate._policy import GatePolicy
+from regauge.gate._policy import GatePolicy, OnBroken, with_more_trials
 from regauge.gate._record import (
     case_from_json,
     case_to_json,
@@ -39,9 +39,15 @@ from regauge.gate._record import (
 )
 from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress
-from regauge.gate._settings import PolicyOptions, policy_of, with_more_trials
+from regauge.gate._settings import PolicyOptions, policy_of
 from regauge.gate._stored_numbers import StoredNumbers
-from regauge.gate._suite_messages import critical_note, reason_message, suite_message
+from regauge.gate._suite_messages import (
+    control_note,
+    critical_note,
+    difference_text,
+    reason_message,
+    suite_message,
+)
 from regauge.gate._types import (
     NONE_DRAWN,
     Arm,
@@ -94,6 +100,7 @@ __all__ = [
     "History",
     "MessageContext",
     "Needed",
+    "OnBroken",
     "OperatingLine",
     "PolicyOptions",
     "Rate",
@@ -111,8 +118,10 @@ __all__ = [
     "cases_needed",
     "cause_of_case",
     "compare",
+    "control_note",
     "critical_note",
     "decide",
+    "difference_text",
     "estimate",
     "facts_of_row",
     "final_decision",

@@ -13,7 +13,7 @@ from regauge.runner import Draw
 from regauge.stats import FULL_AUDIT, audit_p_value, suite_p_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from regauge.gate._types import Count
     from regauge.runner import EvalSession, PlannedCase
@@ -99,21 +99,21 @@ def recorded_outcomes(
     reader: EvalSession,
     cases: Iterable[tuple[str, PlannedCase, Sequence[str]]],
     *,
-    numbers: int,
+    numbers: Callable[[str], int],
 ) -> list[AuditedTrial]:
     """The committed trials of cases that can be judged from what is committed.
 
     Args:
         reader: A session that only reads recordings.
         cases: The name of each suite, what is asked, and the checks that must pass.
-        numbers: How many trials of each series, from its first.
+        numbers: How many trials of each series of a suite, from its first.
     """
     found: list[AuditedTrial] = []
     for prompt, planned, checks in cases:
         file = reader.answers.file(planned.suite.prompt.name)
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
-            for number in range(numbers):
+            for number in range(numbers(prompt)):
                 recording = file.get(RecordingKey(planned.digest, first + number))
                 if recording is None:
                     continue
@@ -168,7 +168,7 @@ def today_is_worse(before: Sequence[Count], today: Sequence[Count]) -> bool:
         [count.trials for count in before],
         [count.passed for count in today],
         [count.trials for count in today],
-        weighted=False,
+        weights=1,
     )
     return float(p_value) <= _BASE_WORSE
 

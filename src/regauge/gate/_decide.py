@@ -15,9 +15,8 @@ from regauge.gate._decision_log import (
     candidate_of,
     key_of_comparison,
 )
-from regauge.gate._numbers import check_trials
+from regauge.gate._policy import with_more_trials
 from regauge.gate._run import GateRun
-from regauge.gate._settings import with_more_trials
 from regauge.gate.base import (
     check_locks,
     compare_with_base,
@@ -182,9 +181,6 @@ def decide(
         more: Further trials of each suspect, for a comparison that was undecided. An accepted or
             rejected one stays what it is.
         change: The pull request or branch; its earlier decisions are counted.
-
-    Raises:
-        UsageError: The policy wants more trials than a candidate may have.
     """
     compared = compared_cases(comparison.suites)
     run_cases = compared
@@ -201,10 +197,10 @@ def decide(
         steps.append(more)
     for step in steps:
         policy = with_more_trials(policy, step)
-    check_trials(policy.case.cap, what="the gate")
+    policy = replace(policy, provisional=session.options.record == "none")
     run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
     outcome = run.decide()
-    audit = None if session.options.record == "none" else _audited(session, run, policy)
+    audit = None if session.options.record == "none" else _audited(session, run)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
         were = "was" if rejected_before == 1 else "were"
@@ -239,7 +235,7 @@ def decide(
     return decided
 
 
-def _audited(session: EvalSession, run: GateRun, policy: GatePolicy) -> AuditReport | None:
+def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     """Compare the candidate's committed completions with its first trials; no further call.
 
     Only where they disagree main is run again: it may be below its own record today.
@@ -253,13 +249,13 @@ def _audited(session: EvalSession, run: GateRun, policy: GatePolicy) -> AuditRep
         return None
     reader = session.reading()
     try:
-        recorded = recorded_outcomes(reader, candidates, numbers=policy.first_draws)
+        recorded = recorded_outcomes(reader, candidates, numbers=run.gate.first_draws)
     finally:
         reader.close()
     report = audit_fresh(recorded, run.first_outcomes())
     if report is None or report.result == "agree":
         return report
-    counts = run.base_today(policy.first_draws)
+    counts = run.base_today()
     worse = today_is_worse([before for before, _ in counts], [today for _, today in counts])
     return replace(report, result="base-worse") if worse else report
 

@@ -96,20 +96,32 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     first = replace(_bill(missing, session), trials=len(wanted))
     drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in wanted}
     changed = [one for one in compared if one.case.state == "changed" and _asked(one) in drawn]
+    keys = {_asked(one) for one in changed}
+    at_first = sum(
+        (draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in wanted
+    )
     return GateEstimate(
         cases=len(drawn),
         recorded=len(wanted) - len(missing),
         first=first,
-        likely=_likely(changed, first, policy, session),
+        likely=_likely(changed, first, at_first, policy, session),
         worst=sum(_at_most(changed, policy, session), first),
         rejected=tuple(str(fault) for fault in comparison.errors),
     )
 
 
 def _likely(
-    changed: Sequence[Compared], first: Bill, policy: GatePolicy, session: EvalSession
+    changed: Sequence[Compared],
+    first: Bill,
+    at_first: int,
+    policy: GatePolicy,
+    session: EvalSession,
 ) -> Bill | None:
-    """All waves where nothing got worse, on average over what main's history leaves open."""
+    """All waves where nothing got worse, on average over what main's record leaves open.
+
+    Args:
+        at_first: Trials of the first round, of the changed cases.
+    """
     if not changed:
         return first
     known = [one for one in changed if one.case.history is not None]
@@ -121,24 +133,34 @@ def _likely(
     )
     if calls is None:
         return None
-    return first + _bill(_again(changed), session).times(max(0.0, calls - policy.first_draws))
+    further = max(0.0, calls - at_first / len(changed))
+    return first + _bill(_again(changed), session).times(further)
 
 
 def _at_most(
     changed: Sequence[Compared], policy: GatePolicy, session: EvalSession
 ) -> Iterator[Bill]:
-    """What may follow the first wave at most, tier by tier."""
+    """What may follow the first wave at most, by prompt and tier."""
     caps: Mapping[str, int] = {
         "critical": policy.critical.first + policy.critical.more,
         "required": policy.case.cap,
         "tracked": 0,
     }
-    for tier, cap in caps.items():
-        of_suite = policy.first_draws + policy.suite.rounds - 1
-        each = max(cap, of_suite) + policy.head_to_head
-        again = _again([one for one in changed if one.case.tier == tier])
-        # Nothing of main is drawn at first where it has a history.
-        yield _bill(again, session).times(2 * each - policy.first_draws)
+    prompts: dict[str, list[Compared]] = {}
+    for one in changed:
+        prompts.setdefault(one.case.prompt, []).append(one)
+    for cases in prompts.values():
+        first = policy.first_draws_of(len(cases))
+        size = {"cases": len(cases), "first_draws": first}
+        suite, net = policy.suite, policy.net
+        pairs = [suite.pairs_of_look(look, **size) for look in range(len(suite.levels))]
+        weighed = [net.pairs_of_look(look, **size) for look in range(len(net.all_levels))]
+        screens = (suite.rounds - 1) * suite.extra_round(first)
+        of_suite = max(screens + 2 * sum(pairs), 2 * sum(weighed))
+        for tier, cap in caps.items():
+            again = _again([one for one in cases if one.case.tier == tier])
+            of_case = 2 * cap if tier == "required" else cap
+            yield _bill(again, session).times(of_case + of_suite)
 
 
 def _again(cases: Sequence[Compared]) -> list[Draw]:

@@ -1,4 +1,4 @@
-"""What the gate found of a case, in plain counts."""
+"""Messages about single cases, in plain counts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class MessageContext:
 
     Attributes:
         cells: How many pairs of case and check were tested together.
-        cap: The most trials of one case that this gate draws.
         stored: Whether main's history was drawn before this run.
         unmeasured: Why trials have no verdict, on one line.
         across_models: Whether two models are compared, and not only two prompts.
+        provisional: Whether recorded trials alone decided.
     """
 
     cells: int
-    cap: int
     stored: bool = True
     unmeasured: str = ""
     across_models: bool = False
+    provisional: bool = False
 
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
@@ -40,39 +40,47 @@ def case_message(report: CaseReport, context: MessageContext) -> str:
     return f"{report.prompt}/{report.case}: {_SENTENCES[report.verdict](report, context)}"
 
 
-def _regressed(report: CaseReport, context: MessageContext) -> str:
+def _broken(report: CaseReport, context: MessageContext) -> str:
     if report.tier == "critical" and report.bar is not None:
         return (
-            f"a critical case; it failed {_failed(report.candidate)} new trials"
-            f" (bar: {report.bar}). That blocks whatever main does."
+            f"failed {_failed(report.candidate)} new trials (bar: {report.bar}). It is critical,"
+            " so it blocks whatever main does."
         )
     new, today, before = _counts(report)
     decisive = report.decisive
     check = f" {decisive.check} in" if decisive is not None and len(report.checks) > 1 else ""
-    main = f"main passed {before} before" + (f" and {today} today" if today.trials else "")
+    arm = "the other model" if context.across_models else "the candidate"
+    words = f"failed{check} {_failed(new)} new trials; main passed {before} before."
     if not context.stored:
-        main = f"main, drawn beside it, passed {before + today}"
-    blamed = "The other model breaks it." if context.across_models else _BLAMED
-    words = f"failed{check} {_failed(new)} new trials. {main}. {blamed}"
+        words = f"failed{check} {_failed(new)} new trials; main passed {before} in this run."
+    if decisive is not None and today.trials:
+        words += f" Side by side today: {arm} {decisive.paired}, main {today}."
     if report.edit_sensitive:
         words += (
             f" It broke in {plural(report.broke_before, 'version')} before as well, and was"
-            " accepted: it is edit-sensitive, and may serve better in the tier tracked."
+            " accepted: it is edit-sensitive; consider the tier `tracked`."
         )
     return f"{words} {_repeated(report)}" if report.repeated else words
 
 
-def _improved(report: CaseReport, context: MessageContext) -> str:
+def _fixed(report: CaseReport, context: MessageContext) -> str:
     del context
     return f"passes {_new(report)}; main passed {_main(report)}."
 
 
 def _drifted(report: CaseReport, context: MessageContext) -> str:
+    """Both arms are worse than the record; why was not measured."""
     del context
     new, today, before = _counts(report)
+    decisive = report.decisive
+    if decisive is not None and decisive.direction == "better":
+        return (
+            f"passed {new}, and main passes it too today: {today} ({before} before). The prompt is"
+            " not what changed it."
+        )
     return (
-        f"failed {_failed(new)}, but main fails it too today (passed {today}; {before} before)."
-        " The model or a judge changed, not the prompt."
+        f"failed {_failed(new)}; main fails it too today: passed {today} ({before} before). Side by"
+        " side the candidate is not worse."
     )
 
 
@@ -93,19 +101,19 @@ def _new_case(report: CaseReport, context: MessageContext) -> str:
         if check.candidate.failed
     )
     why = f": {failed}" if failed else ""
-    return f"{passed} It misses its bar{why}."
+    return f"{passed} It misses its bar{why}. To report it without blocking: `tier: tracked`."
 
 
-def _pass(report: CaseReport, context: MessageContext) -> str:
+def _passed(report: CaseReport, context: MessageContext) -> str:
     del context
     if not report.candidate.trials:
-        return "nothing was drawn."
+        return "not run."
     return f"passed {report.candidate}; main passed {_main(report)}."
 
 
 def _unchanged(report: CaseReport, context: MessageContext) -> str:
     del report, context
-    return "the request is the same to the byte; nothing was drawn."
+    return "the request is the same to the byte; not run."
 
 
 def _unmeasured(report: CaseReport, context: MessageContext) -> str:
@@ -118,38 +126,45 @@ def _unmeasured(report: CaseReport, context: MessageContext) -> str:
     return f"{report.missing or 'some'} of {asked or 'its'} trials have no verdict{why}."
 
 
-def _flaky(report: CaseReport, context: MessageContext) -> str:
+def _mixed(report: CaseReport, context: MessageContext) -> str:
+    """Of flaky cases, too: what failed, and how main does."""
     del context
-    main = _main(report)
-    fails = f"main fails it {_failed(main)} times too" if main.failed else f"main passed {main}"
-    new = report.candidate
+    new, today, before = _counts(report)
+    main = before + today
+    fails = f"main fails {_failed(main)}" if main.failed else f"main passed {main}"
     if new.trials > 1 and new.failed == 1:
         words = f"failed once, passed {new.passed} of {new.trials - 1} other trials"
     elif new.failed:
         words = "failed its only trial" if new.trials == 1 else f"failed {_failed(new)} trials"
     else:
         words = f"passed {new}"
-    return f"{words}; {fails}. Not blocking."
+    tracked = "Tracked, not blocking." if report.tier == "tracked" else "Not blocking."
+    return f"{words}; {fails}. {tracked}"
 
 
 def _undecided(report: CaseReport, context: MessageContext) -> str:
     new, today, before = _counts(report)
+    if report.needs and context.provisional:
+        return (
+            f"failed {_failed(new)} recorded trials; main passed {before}. Left to the audit: a run"
+            " with a key tests it side by side."
+        )
     if report.needs:
         there = {0: "none is recorded", 1: "only 1 is recorded"}
         recorded = there.get(report.recorded, f"only {report.recorded} are recorded")
         return f"needs {_trials(report.needs, 'live ')}; {recorded}."
-    main = before + today
-    split = (
-        f" ({before.trials} {'stored' if context.stored else 'just now'} + {today.trials} today)"
-        if today.trials
-        else ""
-    )
-    if report.repeated and new.trials < context.cap:
-        return f"passed {new} where main passed {main}{split}. {_repeated(report)}"
+    if report.repeated and not new.passed:
+        return f"passed {new}; main passed {before + today}. {_repeated(report)}"
+    decisive = report.decisive
+    if decisive is not None and today.passed < today.trials and 2 * today.passed < today.trials:
+        return (
+            f"passed {new}, side by side {decisive.paired}; main passes only {today} today"
+            f" ({before} before): the difference cannot be told. {_MORE}"
+        )
+    side = f", {today} today" if today.trials else ""
     return (
-        f"passed {new} where main passed {main}{split}. Probably worse, not certain among"
-        f" {context.cells} cells. Add trials (--more-trials {context.cap}) or mark the case"
-        " critical."
+        f"passed {new}; main passed {before} before{side}. Probably worse, not certain among"
+        f" {context.cells} checks. {_MORE}"
     )
 
 
@@ -166,21 +181,22 @@ def _removed(report: CaseReport, context: MessageContext) -> str:
 def _repeated(report: CaseReport) -> str:
     times = "time" if report.repeated == 1 else "times"
     return (
-        f"The same answer came back {report.repeated} {times} and counts once: a cache, or a fixed"
-        " seed."
+        f"The same completion came back {report.repeated} {times} and counts once: a cache, or a"
+        " fixed seed."
     )
 
 
-_BLAMED = "This prompt change broke it."
+_MORE = "Add trials (--more-trials 8), or mark the case critical."
 _SENTENCES: Final[Mapping[CaseVerdict, Callable[[CaseReport, MessageContext], str]]] = {
-    "regressed": _regressed,
-    "improved": _improved,
-    "flaky": _flaky,
+    "broken": _broken,
+    "fixed": _fixed,
+    "flaky": _mixed,
+    "mixed": _mixed,
     "undecided": _undecided,
     "drifted": _drifted,
     "known-failing": _known_failing,
     "new": _new_case,
-    "pass": _pass,
+    "passed": _passed,
     "unchanged": _unchanged,
     "removed": _removed,
     "unmeasured": _unmeasured,

@@ -5,21 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.gate._types import NONE_DRAWN, Count
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import CaseState, CaseTier, Count
+    from regauge.gate._types import CaseState, CaseTier
+    from regauge.stats import RateDifference
 
 # So many versions of the last ten that break a case make it edit-sensitive.
 _SENSITIVE_FROM = 2
 
 Decision: TypeAlias = Literal["accept", "reject", "undecided", "unmeasured"]
 CaseVerdict: TypeAlias = Literal[
-    "pass",
-    "regressed",
-    "improved",
+    "passed",
+    "broken",
+    "fixed",
     "flaky",
+    "mixed",
     "undecided",
     "drifted",
     "known-failing",
@@ -29,14 +33,14 @@ CaseVerdict: TypeAlias = Literal[
     "unmeasured",
 ]
 SuiteVerdict: TypeAlias = Literal[
-    "pass", "regressed", "drifted", "undecided", "unmeasured", "untested"
+    "passed", "worse", "unconfirmed", "undecided", "unmeasured", "untested"
 ]
 ReasonKind: TypeAlias = Literal[
-    "regressed",
+    "broken",
     "critical",
     "suite",
     "scores",
-    "head-to-head",
+    "net",
     "new",
     "removed",
     "unmeasured",
@@ -53,11 +57,14 @@ class CheckReport:
 
     Attributes:
         history: Main's trials before this run, or its first ones in this run if there were none.
-        today: Main's further trials in this run.
-        candidate: The candidate's trials that count; answers out of a cache count once.
+        today: Main's trials of this run that were drawn side by side with the candidate's.
+        candidate: The candidate's trials that count; completions out of a cache count once.
+        paired: Those of them that were drawn side by side with main's.
         direction: Which way the evidence was weighed; None where nothing had to be.
-        e_value: The evidence; None where nothing was weighed.
+        e_value: The evidence against main's record, its trials of today included; None where
+            nothing was weighed.
         bound: The e-value that would name the check; None where nothing was weighed.
+        e_today: The evidence of the trials side by side alone; None where there are none.
     """
 
     check: str
@@ -65,9 +72,11 @@ class CheckReport:
     history: Count
     today: Count
     candidate: Count
+    paired: Count = NONE_DRAWN
     direction: Literal["worse", "better"] | None = None
     e_value: float | None = None
     bound: float | None = None
+    e_today: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +87,7 @@ class CaseReport:
         blocks: Whether this case alone keeps the change from being accepted.
         candidate: Trials of the candidate in which every check passed, all that were drawn.
         history: The same of main before this run, or of its first trials if there were none.
-        today: The same of main's further trials in this run.
+        today: The same of main's trials of this run, drawn side by side with the candidate's.
         checks: One report for each required check, in the order of the case.
         repeated: Trials of the candidate that do not count, because today answers repeat, main's
             too, that hardly ever did.
@@ -115,7 +124,7 @@ class CaseReport:
     @property
     def edit_sensitive(self) -> bool:
         """Whether edits of the prompt break the case again and again."""
-        return self.broke_before + (self.verdict == "regressed") >= _SENSITIVE_FROM
+        return self.broke_before + (self.verdict == "broken") >= _SENSITIVE_FROM
 
     @property
     def decisive(self) -> CheckReport | None:
@@ -126,58 +135,83 @@ class CaseReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
-    """One round of the test of a whole suite.
+    """One round of a whole suite against main's record. It asks for pairs; it decides nothing.
 
     Attributes:
         trials: How many trials of each case were used.
+        drawn: How many trials of all cases there were.
         fails: Failures of the candidate among them.
         expected: Failures that main's record predicts.
-        p_value: How likely so many failures are with an unchanged prompt.
-        bound: Up to this p-value the suite counts as worse.
+        p_value: How likely so many failures are if main is as its record.
+        bound: Up to this p-value both arms are drawn side by side.
+        equal: Whether the p-value is that of equal weights, the smaller of two.
         scores: The same for checks with scores: p-value by check.
-        score_bound: Up to this p-value the scores count as worse.
     """
 
     trials: int
+    drawn: int
     fails: int
     expected: float
     p_value: float
     bound: float
+    equal: bool = False
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    score_bound: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReport:
-    """Main drawn again before a suite is said to be worse.
+    """Main's few trials of the first round: a lamp for an outage, which decides nothing.
 
     Attributes:
-        check: The check whose scores were weighed; empty when it was all cases.
-        p_history: How likely main's trials of today are if main is as its history says.
-        p_candidate: How likely the candidate's are if it is as good as main is today.
+        p_history: How likely they are if main is as its record.
+        bound: Up to this p-value main counts as below its record.
     """
 
     main: Count
     p_history: float
-    p_candidate: float
-    check: str = ""
+    bound: float
+
+    @property
+    def below(self) -> bool:
+        """Whether main is below its record today. A lamp that is off proves nothing."""
+        return self.p_history <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadToHead:
-    """Main and candidate drawn side by side, because main's history tells nothing any more.
+class PairsReport:
+    """One look at both arms side by side, because the record asked for it.
 
     Attributes:
-        p_value: How likely the candidate is so far behind main if both are alike.
-        bound: Up to this p-value the candidate counts as worse.
-        check: The check whose scores were weighed; empty when it was all cases.
+        main: Main's trials side by side so far, of all cases.
+        candidate: The candidate's.
+        p_values: How likely the candidate is so far behind if the prompt changed nothing: of all
+            cases under the empty text, of the scores of a check under its name.
+        bound: Up to this p-value the suite is worse.
     """
 
     main: Count
     candidate: Count
-    p_value: float
+    p_values: Mapping[str, float]
     bound: float
-    check: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetReport:
+    """One look at all cases side by side, because some broke and others were fixed.
+
+    Attributes:
+        main: Main's trials side by side so far, of all cases.
+        candidate: The candidate's.
+        p_worse: How likely the candidate is so far behind if nothing changed on the whole.
+        p_better: How likely it is so far ahead.
+        bound: Up to this `p_worse` the change is rejected.
+    """
+
+    main: Count
+    candidate: Count
+    p_worse: float
+    p_better: float
+    bound: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,20 +219,38 @@ class SuiteReport:
     """What the gate found of all cases of one prompt together.
 
     Attributes:
-        verdict: `untested` where nothing could be compared, or where single cases had decided
+        verdict: `unconfirmed` where the record asked for trials side by side, which did not confirm
+            the loss; `untested` where nothing could be compared, or where single cases had decided
             before it was settled whether the suite is worse.
         cases: How many cases were compared.
-        rounds: What was weighed, round by round; empty when nothing could be compared.
-        stable_failed: Cases that main never failed and the candidate failed in the last round.
+        first_draws: Trials of every case in the first round.
+        rounds: The rounds against main's record; empty when nothing could be compared.
+        asked: What of the last round asked for trials side by side: the empty text for all cases,
+            or checks by the scores they gave.
+        pairs: The looks side by side that followed.
+        net: The looks that weighed broken cases against fixed ones.
+        broken: Required cases that broke, without those that are accepted.
+        fixed: Cases that were fixed.
+        difference: Candidate minus main, with its interval; None where nothing was compared.
+        side_by_side: Whether the difference is that of trials side by side, not against the record.
+        control: Main's trials of the first round.
+        stable_failed: Cases that main never failed and the candidate failed.
         needs: Trials that would have to be drawn live; 0 unless recordings were too short.
     """
 
     prompt: str
     verdict: SuiteVerdict
     cases: int
+    first_draws: int = 1
     rounds: tuple[RoundReport, ...] = ()
+    asked: tuple[str, ...] = ()
+    pairs: tuple[PairsReport, ...] = ()
+    net: tuple[NetReport, ...] = ()
+    broken: int = 0
+    fixed: int = 0
+    difference: RateDifference | None = None
+    side_by_side: bool = False
     control: ControlReport | None = None
-    head_to_head: HeadToHead | None = None
     stable_failed: int = 0
     needs: int = 0
 
@@ -232,6 +284,7 @@ class GateOutcome:
         candidate_trials: Trials of the candidate that were measured.
         main_trials: Trials of main that were measured in this run.
         finished: Whether every trial that was asked for was answered.
+        first_draws: Trials of every case in the first round, by prompt.
     """
 
     decision: Decision
@@ -243,13 +296,21 @@ class GateOutcome:
     candidate_trials: int
     main_trials: int
     finished: bool
+    first_draws: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
-    def regressed(self) -> tuple[CaseReport, ...]:
+    def broken(self) -> tuple[CaseReport, ...]:
         """Cases that the candidate broke."""
-        return tuple(case for case in self.cases if case.verdict == "regressed")
+        return tuple(case for case in self.cases if case.verdict == "broken")
 
     @property
-    def improved(self) -> tuple[CaseReport, ...]:
-        """Cases that the candidate repaired."""
-        return tuple(case for case in self.cases if case.verdict == "improved")
+    def fixed(self) -> tuple[CaseReport, ...]:
+        """Cases that the candidate fixed."""
+        return tuple(case for case in self.cases if case.verdict == "fixed")
+
+    @property
+    def left_to_audit(self) -> tuple[CaseReport, ...]:
+        """Suspects of a provisional run whose recorded trials ran out."""
+        if not self.policy.provisional:
+            return ()
+        return tuple(case for case in self.cases if case.needs and case.verdict == "undecided")

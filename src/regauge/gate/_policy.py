@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from regauge.stats import CasePolicy, CriticalPolicy, SuitePolicy
+from regauge.stats import (
+    CasePolicy,
+    CriticalPolicy,
+    NetPolicy,
+    SuitePolicy,
+    auto_baseline_trials,
+    auto_first_draws,
+)
 
-CaseFlips: TypeAlias = Literal["block", "net", "warn"]
+OnBroken: TypeAlias = Literal["net", "block", "warn"]
 BlockOrWarn: TypeAlias = Literal["block", "warn"]
+Auto: TypeAlias = Literal["auto"]
+
+# Looks of runs that continue an undecided one come after so many trials each.
+_MORE_STEP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,51 +29,93 @@ class GatePolicy:
     Attributes:
         case: When one case counts as broken.
         suite: When a suite counts as worse.
+        net: How broken cases are weighed against fixed ones.
         critical: When a critical case blocks.
-        case_flips: What broken cases do: `block`, block only when more cases broke than were
-            repaired by a sign test at 5 % (`net`), or only `warn`. Critical cases always block.
-        on_undecided: Whether a case or suite that stays undecided keeps the change from being
-            accepted. A recording that is too short always does.
-        on_drifted: The same for a model that changed under the prompt.
+        on_broken: What broken cases do: weigh them against fixed ones (`net`), `block`, or only
+            `warn`. Critical cases always block.
+        on_undecided: Whether a case that stays undecided keeps the change from being accepted. A
+            recording that is too short always does, unless the run is provisional.
+        on_drifted: The same for a case that main fails too, today.
         on_new: What a new case does that misses its bar.
-        first_draws: Trials of every case before anything is looked at, at least 1.
+        first_draws: Trials of every case in the first round, at least 1; `auto` is about 100 in
+            all for each prompt.
+        baseline_trials: Trials of every case in a complete baseline; `auto` is about 200 in all,
+            and at least 12.
         min_effect: How much lower scores may be and not count; between 0 and 1.
-        history_trials: m, how many trials of main a full history has.
-        first_history: How many trials of main are drawn in the same run for a case that has none.
+        first_history: How many trials of main, at least, are drawn in the same run for a case that
+            has none.
         new_trials: How many trials a new case gets.
         new_passes: How many of them must pass.
-        improved_at_most: Only cases that main passes at most so often are tested for repair;
+        improved_at_most: Only cases that main passes at most so often are tested for being fixed;
             below 0 none is.
-        head_to_head: Trials of each arm for each case after a drift of the whole suite.
+        provisional: Whether recorded trials alone decide, until a run with a key audits them: then
+            suspects whose recorded trials run out are left to that run.
     """
 
     case: CasePolicy = field(default_factory=CasePolicy)
     suite: SuitePolicy = field(default_factory=SuitePolicy)
+    net: NetPolicy = field(default_factory=NetPolicy)
     critical: CriticalPolicy = field(default_factory=CriticalPolicy)
-    case_flips: CaseFlips = "block"
+    on_broken: OnBroken = "net"
     on_undecided: BlockOrWarn = "block"
     on_drifted: BlockOrWarn = "warn"
     on_new: BlockOrWarn = "block"
-    first_draws: int = 1
+    first_draws: int | Auto = "auto"
+    baseline_trials: int | Auto = "auto"
     min_effect: float = 0.0
-    history_trials: int = 12
     first_history: int = 3
     new_trials: int = 3
     new_passes: int = 3
     improved_at_most: float = 0.25
-    head_to_head: int = 3
+    provisional: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.first_draws <= self.case.cap:
-            raise ValueError(
-                f"first_draws must be 1 to {self.case.cap}, the cap of trials, "
-                f"not {self.first_draws}"
-            )
+        for name in ("first_draws", "baseline_trials"):
+            value = getattr(self, name)
+            if value != "auto" and value < 1:
+                raise ValueError(f"{name} must be at least 1 or 'auto', not {value}")
         if not 0 <= self.min_effect < 1 or not self.improved_at_most < 1:
             raise ValueError("min_effect must be at least 0, and it and improved_at_most below 1")
-        if min(self.history_trials, self.first_history, self.head_to_head) < 1:
-            raise ValueError("history_trials, first_history and head_to_head must be at least 1")
+        if self.first_history < 1:
+            raise ValueError(f"first_history must be at least 1, not {self.first_history}")
         if not 0 <= self.new_passes <= self.new_trials or self.new_trials < 1:
             raise ValueError(
                 f"new_passes must be 0 to new_trials, not {self.new_passes} of {self.new_trials}"
             )
+
+    def first_draws_of(self, cases: int) -> int:
+        """Trials of every case in the first round of a prompt with so many compared cases."""
+        return auto_first_draws(cases) if self.first_draws == "auto" else self.first_draws
+
+    def baseline_trials_of(self, cases: int) -> int:
+        """Trials of every case in a complete baseline of so many cases."""
+        if self.baseline_trials == "auto":
+            return auto_baseline_trials(cases)
+        return self.baseline_trials
+
+    @property
+    def more(self) -> int:
+        """Trials of a suspect beyond the policy's own steps."""
+        return sum(self.case.more)
+
+
+def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
+    """The same policy for a run that continues an undecided one, by `more` trials of a suspect.
+
+    Evidence of single cases may be gathered for as long as you like: the error rates hold at every
+    stop. Tests of a whole suite spend half of what is left of 5 % at each further look. Looks come
+    every 8 trials, so 16 more trials continue the run that had 8 more.
+
+    >>> with_more_trials(GatePolicy(), 24).case.more
+    (8, 8, 8)
+    """
+    if more < 1:
+        return policy
+    whole, rest = divmod(more, _MORE_STEP)
+    steps = (*policy.case.more, *(_MORE_STEP,) * whole, *((rest,) if rest else ()))
+    return replace(
+        policy,
+        case=replace(policy.case, more=steps),
+        suite=replace(policy.suite, more=steps),
+        net=replace(policy.net, more=steps),
+    )

@@ -10,7 +10,7 @@ from regauge.digests import digest_of
 from regauge.errors import MissingRecordingError, UsageError
 from regauge.gate._policy import GatePolicy
 from regauge.gate._types import Count, GateCase, History, TrialFacts
-from regauge.stats import CasePolicy, CriticalPolicy, SuitePolicy
+from regauge.stats import CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -61,11 +61,10 @@ def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
         UsageError: It is something else.
     """
     try:
-        case: dict[str, Any] = {**document["case"]}
-        suite: dict[str, Any] = {**document["suite"]}
-        case["looks"], suite["spend"] = tuple(case["looks"]), tuple(suite["spend"])
         values: dict[str, Any] = {**document}
-        values["case"], values["suite"] = CasePolicy(**case), SuitePolicy(**suite)
+        values["case"] = CasePolicy(**_tuples(document["case"]))
+        values["suite"] = SuitePolicy(**_tuples(document["suite"]))
+        values["net"] = NetPolicy(**_tuples(document["net"]))
         values["critical"] = CriticalPolicy(**document["critical"])
         return GatePolicy(**values)
     except (KeyError, TypeError, ValueError) as error:
@@ -126,6 +125,12 @@ def _facts(
         if outcome != "abstain" and check in graded:
             scores[check] = score
     return TrialFacts(checks=bits, scores=scores, answer=digest_of(answer))
+
+
+def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+    }
 
 
 def _history(document: Mapping[str, Any]) -> History:

@@ -88,7 +88,6 @@ class GateRun:
     ) -> None:
         self.compared = compared
         self._copied = min(copied, EVALS_COPIES)
-        self._first_draws = policy.first_draws
         self.gate = Gate([one.case for one in compared], policy)
         self._session = session
         self._waiting = waiting
@@ -116,20 +115,18 @@ class GateRun:
         """Whether the candidate's first trials passed, by suite and case; None where unmeasured."""
         found: dict[tuple[str, str], list[bool | None]] = {}
         for one in self.compared:
-            made = self._trials.get((*one.case.key, "candidate"), [])[: self._first_draws]
+            made = self._trials.get((*one.case.key, "candidate"), [])[
+                : self.gate.first_draws(one.case.prompt)
+            ]
             facts = [self._facts(*one.case.key, trial) for trial in made]
             found[one.case.key] = [x.passed if isinstance(x, TrialFacts) else None for x in facts]
         return found
 
-    def base_today(self, trials: int) -> list[tuple[Count, Count]]:
-        """Further trials of main: for each case with a history, what that says and what they do.
+    def base_today(self) -> list[tuple[Count, Count]]:
+        """As many trials of main as of the first round: for each case its record, and these."""
+        return asyncio.run(self._base_today())
 
-        Args:
-            trials: How many of each case.
-        """
-        return asyncio.run(self._base_today(trials))
-
-    async def _base_today(self, trials: int) -> list[tuple[Count, Count]]:
+    async def _base_today(self) -> list[tuple[Count, Count]]:
         known = [
             (one, one.main, one.case.history.whole)
             for one in self.compared
@@ -139,7 +136,7 @@ class GateRun:
         async with self._session.making() as making:
             for one, planned, before in known:
                 made = self._trials[(*one.case.key, "main")]
-                numbers = range(len(made), len(made) + trials)
+                numbers = range(len(made), len(made) + self.gate.first_draws(one.case.prompt))
                 draws = [Draw(planned, self._numbers.of_main(planned, nth)) for nth in numbers]
                 drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
                 made.extend(drawn)
@@ -192,7 +189,8 @@ class GateRun:
         compared = self._by_key[prompt, case]
         planned = compared.main
         if arm == "candidate":
-            planned = compared.candidate if number < self._first_draws else compared.again
+            first = number < self.gate.first_draws(prompt)
+            planned = compared.candidate if first else compared.again
         assert planned is not None, f"{arm} has no {case!r}"
         return planned
 

@@ -1,4 +1,4 @@
-"""From what a project writes in `[tool.regauge.gate]` to what the engine holds a change to."""
+"""From `[tool.regauge.gate]` to the policy of the engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from regauge.gate._policy import GatePolicy
 from regauge.stats import CasePolicy, SuitePolicy
 
 if TYPE_CHECKING:
-    from regauge.gate._policy import BlockOrWarn, CaseFlips
+    from regauge.gate._policy import BlockOrWarn, OnBroken
     from regauge.project import GateSettings
 
-__all__ = ["PolicyOptions", "policy_of", "with_more_trials"]
+__all__ = ["PolicyOptions", "policy_of"]
 
 _LOOSER = ("block", "net", "warn")
 
@@ -22,7 +22,7 @@ _LOOSER = ("block", "net", "warn")
 class PolicyOptions:
     """Options of a command that replace settings of the base; None keeps the setting."""
 
-    case_flips: CaseFlips | None = None
+    on_broken: OnBroken | None = None
     on_undecided: BlockOrWarn | None = None
     on_drifted: BlockOrWarn | None = None
 
@@ -43,7 +43,7 @@ class PolicyOptions:
         )
 
     def _given(self) -> dict[str, Any]:
-        names = ("case_flips", "on_undecided", "on_drifted")
+        names = ("on_broken", "on_undecided", "on_drifted")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
@@ -55,15 +55,15 @@ def policy_of(settings: GateSettings) -> GatePolicy:
     """
     try:
         return GatePolicy(
-            case=CasePolicy(alpha=settings.alpha_case, looks=tuple(settings.looks)),
+            case=CasePolicy(alpha=settings.alpha_case),
             suite=SuitePolicy(alpha=settings.alpha_suite),
-            case_flips=settings.case_flips,
+            on_broken=settings.on_broken,
             on_undecided=settings.on_undecided,
             on_drifted=settings.on_drifted,
             on_new=settings.on_new,
             first_draws=settings.first_draws,
+            baseline_trials=settings.baseline_trials,
             min_effect=settings.min_effect,
-            history_trials=settings.history,
             new_trials=settings.new_case_trials,
             new_passes=settings.new_case_passes,
         )
@@ -71,17 +71,3 @@ def policy_of(settings: GateSettings) -> GatePolicy:
         raise UsageError(f"[tool.regauge.gate]: {error}\n  fix: change it in pyproject.toml") from (
             error
         )
-
-
-def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
-    """The same policy with a further look, `more` trials after the last.
-
-    Evidence may be gathered for longer at any time: the error rates hold at every stop.
-
-    >>> with_more_trials(GatePolicy(), 24).case.looks[-2:]
-    (24, 48)
-    """
-    if more < 1:
-        return policy
-    looks = (*policy.case.looks, policy.case.cap + more)
-    return replace(policy, case=replace(policy.case, looks=looks))

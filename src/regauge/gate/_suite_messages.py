@@ -1,4 +1,4 @@
-"""What the gate found of whole prompts, in plain counts, and the words of its reasons."""
+"""Messages about whole prompts, in plain counts, and the words of reasons."""
 
 from __future__ import annotations
 
@@ -11,73 +11,136 @@ if TYPE_CHECKING:
 
     from regauge.gate._outcome import GateOutcome, Reason, SuiteReport
 
-__all__ = ["critical_note", "reason_message", "suite_message"]
+__all__ = [
+    "control_note",
+    "critical_note",
+    "difference_text",
+    "reason_message",
+    "suite_message",
+]
 
 # What main should show of a case before it is called critical.
 _CRITICAL_TRIALS = 20
 
 
-def suite_message(report: SuiteReport, *, broken: int = 0) -> str:
-    """What the cases of one prompt say together.
+def suite_message(report: SuiteReport) -> str:
+    r"""The result of all cases of one prompt together.
 
-    Args:
-        report: Of the prompt.
-        broken: How many of its cases are broken by themselves.
+    >>> from regauge.gate import SuiteReport
+    >>> suite_message(SuiteReport(prompt="triage", verdict="passed", cases=40))
+    'triage: 40 cases compared, as main\'s record.'
     """
-    return f"{report.prompt}: {_suite_sentence(report, broken)}"
+    return f"{report.prompt}: {_sentence(report)}"
 
 
-def _suite_sentence(report: SuiteReport, broken: int) -> str:
+def difference_text(report: SuiteReport) -> str:
+    """The headline numbers of one prompt: points up or down with the interval, fixed, broken.
+
+    >>> from regauge.gate import SuiteReport
+    >>> from regauge.stats import RateDifference
+    >>> difference = RateDifference(main=0.5, candidate=0.644, low=0.08, high=0.21)
+    >>> difference_text(
+    ...     SuiteReport(
+    ...         prompt="p", verdict="passed", cases=90, broken=5, fixed=15, difference=difference
+    ...     )
+    ... )
+    '+14.4 points (+8.0 to +21.0): 15 fixed, 5 broken'
+    """
+    parts: list[str] = []
+    if report.difference is not None:
+        points, low, high = (
+            f"{100 * value:+.1f}"
+            for value in (report.difference.value, report.difference.low, report.difference.high)
+        )
+        parts.append(f"{points} points ({low} to {high})")
+    if report.fixed or report.broken:
+        counts = [(report.fixed, "fixed"), (report.broken, "broken")]
+        more_broken = report.broken > report.fixed
+        ordered = reversed(counts) if more_broken else counts
+        parts.append(", ".join(f"{count} {word}" for count, word in ordered))
+    return ": ".join(parts)
+
+
+def control_note(outcome: GateOutcome) -> str:
+    """Prompts whose main is below its record in the first round; empty where none is.
+
+    The lamp has few trials: where it is off, nothing is said.
+    """
+    lit = [
+        f"{suite.prompt} (passed {suite.control.main}, p = {suite.control.p_history:.2g})"
+        for suite in outcome.suites
+        if suite.control is not None and suite.control.below
+    ]
+    return f"main is below its record today: {', '.join(lit)}" if lit else ""
+
+
+def _sentence(report: SuiteReport) -> str:
+    if report.net:
+        return _weighed(report)
+    if report.pairs and report.verdict in {"worse", "unconfirmed"}:
+        last = report.pairs[-1]
+        confirmed = "confirmed" if report.verdict == "worse" else "not confirmed"
+        return (
+            f"{_asked(report)}, {confirmed} side by side ({_p(min(last.p_values.values()))}): the"
+            f" candidate passed {last.candidate} where main passed {last.main} today."
+        )
+    compared = f"{plural(report.cases, 'case')} compared"
     match report.verdict:
-        case "regressed":
-            return _suite_regressed(report, broken)
-        case "drifted":
-            control = f": main, drawn again, passed {report.control.main}" if report.control else ""
-            return (
-                f"worse than main's history, and so is main today{control}."
-                " The model or a judge changed, not the prompt."
-            )
-        case "undecided" if report.needs:
-            return f"needs {plural(report.needs, 'live trial')} to judge the prompt as a whole."
+        case "undecided":
+            needs = plural(report.needs, "live trial")
+            asked = f"{_asked(report)}, not yet tested side by side: that " if report.asked else ""
+            return f"{asked}needs {needs}{'' if asked else ' to judge the prompt as a whole'}."
         case "unmeasured":
             return "trials of it have no verdict."
+        case "passed":
+            return f"{compared}, as main's record."
         case _:
-            compared = f"{plural(report.cases, 'case')} compared"
-            return (
-                f"{compared}, no worse than main." if report.verdict == "pass" else f"{compared}."
-            )
+            return f"{compared}."
 
 
-def _suite_regressed(report: SuiteReport, broken: int) -> str:
-    if report.head_to_head is not None:
-        arms = report.head_to_head
-        return (
-            f"the model or a judge changed, and side by side the candidate passed {arms.candidate}"
-            f" trials where main passed {arms.main}. Chance of this with an unchanged prompt:"
-            f" {_chance(arms.p_value)}."
-        )
+def _asked(report: SuiteReport) -> str:
+    """What the record asks, and how likely it is if main is as its record."""
     last = report.rounds[-1]
-    drawn = last.trials * report.cases
-    noun = "first trials" if last.trials == 1 else "trials"
     stable = (
-        f"; {report.stable_failed} of the cases main has never failed"
+        f", {report.stable_failed} of them in cases that main never failed"
         if report.stable_failed
         else ""
     )
-    alone = "" if broken else "no single case is clearly broken, but "
     words = (
-        f"{alone}{last.fails} of {drawn} {noun} failed where main's record predicts"
-        f" {_decimal(last.expected)}{stable}."
+        f"{last.fails} of {last.drawn} trials failed where main's record predicts"
+        f" {_decimal(last.expected)}{stable}"
     )
-    if last.p_value <= last.bound:
-        words += f" Chance of this with an unchanged prompt: {_chance(last.p_value)}."
-    for check, p_value in last.scores.items():
-        if p_value <= last.score_bound:
-            words += (
-                f" Scores of {check} are lower; chance of this with an unchanged prompt:"
-                f" {_chance(p_value)}."
+    lower = [check for check in report.asked if check]
+    if lower:
+        words += f"; scores of {', '.join(lower)} are lower"
+    asking = [last.scores[check] if check else last.p_value for check in report.asked] or [
+        last.p_value
+    ]
+    return f"{words}: asked by the record ({_p(min(asking))})"
+
+
+def _weighed(report: SuiteReport) -> str:
+    last = report.net[-1]
+    points = 100 * (last.candidate.rate - last.main.rate)
+    sides = f"the candidate passed {last.candidate} where main passed {last.main} today"
+    counts = f"{report.broken} broken, {report.fixed} fixed"
+    match report.verdict:
+        case "worse":
+            return f"{counts}: worse on the whole side by side ({_p(last.p_worse)}); {sides}."
+        case "passed" if last.p_better <= last.bound or points > 0:
+            return f"{counts}: better on the whole side by side ({_p(last.p_better)}); {sides}."
+        case "passed":
+            return f"{counts}: not worse on the whole side by side; {sides}."
+        case "unmeasured":
+            return f"{counts}: trials that weigh them have no verdict."
+        case _ if report.needs:
+            needed = plural(report.needs, "live trial")
+            return f"{counts}: to weigh them takes {needed}."
+        case _:
+            return (
+                f"{counts}: {points:+.1f} points side by side ({_p(last.p_worse)}), which is"
+                f" neither worse nor as good; {sides}. Add trials (--more-trials 8)."
             )
-    return words + (" main, drawn again today, is as before." if report.control else "")
 
 
 def reason_message(
@@ -93,14 +156,7 @@ def reason_message(
     if reason.case:
         return case_messages[reason.prompt, reason.case]
     suite = next((suite for suite in outcome.suites if suite.prompt == reason.prompt), None)
-    broken = sum(
-        case.verdict == "regressed" and case.prompt == reason.prompt for case in outcome.cases
-    )
-    return (
-        suite_message(suite, broken=broken)
-        if suite is not None
-        else f"{reason.prompt}: {reason.kind}"
-    )
+    return suite_message(suite) if suite is not None else f"{reason.prompt}: {reason.kind}"
 
 
 def critical_note(outcome: GateOutcome) -> str:
@@ -131,12 +187,13 @@ def _decimal(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _chance(p_value: float) -> str:
-    """A small probability as people say it.
+def _p(p_value: float) -> str:
+    """A p-value as text.
 
-    >>> _chance(5.69e-4), _chance(0.0)
-    ('1 in 1,757', 'less than 1 in 1,000,000,000')
+    >>> _p(0.0312), _p(1e-12)
+    ('p = 0.031', 'p < 0.000001')
     """
-    if p_value < 1e-9:  # noqa: PLR2004 - the words beside it
-        return "less than 1 in 1,000,000,000"
-    return f"1 in {round(1 / p_value):,}"
+    if p_value < 1e-6:  # noqa: PLR2004 - the digits below
+        return "p < 0.000001"
+    text = f"{p_value:.2g}"
+    return f"p = {float(text):f}".rstrip("0") if "e" in text else f"p = {text}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
@@ -14,7 +13,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    model_validator,
 )
 
 from regauge.criteria import CRITERIA, Criterion
@@ -34,7 +32,6 @@ __all__ = [
 ]
 
 _PERCENT = 100
-_SUITE_ROUNDS = 3
 
 RecordMode = Literal["none", "missing", "all"]
 
@@ -77,10 +74,10 @@ def _share(given: object) -> object:
     raise ValueError(f"must be above 0 and below 1, not {given!r}\n  fix: {fix}")
 
 
-def _rising(looks: list[int]) -> list[int]:
-    if not looks or looks[0] < 1 or any(a >= b for a, b in pairwise(looks)):
-        raise ValueError("looks must rise from at least 1")
-    return looks
+def _anchor(text: str) -> str:
+    if text not in {"major", "none"} and not re.fullmatch(r"\d+\.\d+\.\d+", text):
+        raise ValueError("must be 'major', 'none' or a version such as '2.0.0'")
+    return text
 
 
 class _Table(BaseModel):
@@ -139,8 +136,9 @@ class GateSettings(_Table):
 
     Attributes:
         ref: What `regauge gate` compares with when the command names nothing.
-        case_flips: What a case that broke does: `block` rejects, `net` rejects when more cases
-            broke than were fixed, `warn` only says so.
+        on_broken: What broken cases do: `net` weighs them against fixed ones, with both versions
+            side by side on all cases; `block` rejects; `warn` only reports them. A broken critical
+            case always rejects.
         on_undecided: What a case that may have got worse does: `block` exits with 4, `warn`
             accepts and says so.
         on_drifted: The same, when the model or a judge changed and not the prompt.
@@ -148,42 +146,39 @@ class GateSettings(_Table):
         on_judge_change: What a change does that judges otherwise than main and changes no prompt:
             `refuse` exits with 2 unless somebody accepts it (`--accept-judge-change`), `note`
             only says so. A change of both is refused always.
-        first_draws: Trials of every case in the first wave.
-        history: Trials of main that a case's history holds when it is complete.
+        first_draws: Trials of every case in the first round; `auto` takes about 100 in all for
+            each prompt, at most 24 of a case.
+        baseline_trials: Trials of every case in a complete baseline; `auto` takes about 200 in
+            all, 12 to 48 of a case.
+        anchor: The old version that each version is also compared with: `major`, the last release
+            with a new major version, a version such as `2.0.0`, or `none`.
+        on_anchor_loss: What a confirmed loss against the anchor does in the gate: `warn` reports
+            it, `block` rejects.
+        accepted_max: The most broken cases that changelogs may accept in one change; no limit if
+            unset.
         alpha_case: The nominal error rate of calling cases broken, over all cases of a run.
-        alpha_suite: The error rate of calling a prompt worse as a whole.
-        looks: After how many trials of a suspect its evidence is looked at; the last is the cap,
-            at least `first_draws` + 2.
+        alpha_suite: The error rate of calling a prompt worse as a whole, side by side.
         min_effect: By how much a mean score, from 0 to 1, may fall without mattering.
         new_case_trials: Trials of a case that main does not have.
         new_case_passes: How many of those must pass.
     """
 
     ref: str = "origin/main"
-    case_flips: Literal["block", "net", "warn"] = "block"
+    on_broken: Literal["net", "block", "warn"] = "net"
     on_undecided: Literal["block", "warn"] = "block"
     on_drifted: Literal["block", "warn"] = "warn"
     on_new: Literal["block", "warn"] = "block"
     on_judge_change: Literal["refuse", "note"] = "refuse"
-    first_draws: int = Field(default=1, ge=1, le=3)
-    history: int = Field(default=12, ge=3, le=100)
+    first_draws: Annotated[int, Field(ge=1, le=24)] | Literal["auto"] = "auto"
+    baseline_trials: Annotated[int, Field(ge=3, le=100)] | Literal["auto"] = "auto"
+    anchor: Annotated[str, AfterValidator(_anchor)] = "major"
+    on_anchor_loss: Literal["warn", "block"] = "warn"
+    accepted_max: int | None = Field(default=None, ge=0)
     alpha_case: float = Field(default=0.05, gt=0, lt=1)
-    alpha_suite: float = Field(default=0.01, gt=0, lt=1)
-    looks: Annotated[list[int], AfterValidator(_rising)] = [1, 3, 6, 10, 16, 24]
+    alpha_suite: float = Field(default=0.036, gt=0, lt=1)
     min_effect: float = Field(default=0.0, ge=0, lt=1)
     new_case_trials: int = Field(default=3, ge=1, le=100)
     new_case_passes: int = Field(default=3, ge=1, le=100)
-
-    @model_validator(mode="after")
-    def _looks_reach_far_enough(self) -> Self:
-        # The test of a whole prompt takes three rounds, each with one more trial of every case.
-        least = self.first_draws + _SUITE_ROUNDS - 1
-        if self.looks[-1] < least:
-            raise ValueError(
-                f"looks end at {self.looks[-1]} trials, and the test of a prompt takes {least}\n"
-                f"  fix: end looks with {least} or more, as in looks = {[*self.looks, least]}"
-            )
-        return self
 
 
 class GoalSettings(_Table):

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["go_on"]
 
 
+# Trials of a suspect for each step of an undecided gate.
+_MORE = 8
+
+
 def go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
     """The command that draws what is missing, or gathers more evidence; empty when decided."""
     match decided.lacks:
@@ -28,8 +32,7 @@ def go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[
         case _:
             if decided.decision != "undecided":
                 return []
-            more = f"--more-trials={decided.outcome.policy.case.cap}"
-            return [*_without(again, "--more-trials"), more]
+            return [*_without(again, "--more-trials"), f"--more-trials={_MORE}"]
 
 
 def _without(words: Sequence[str], option: str) -> list[str]:

@@ -45,11 +45,12 @@ __all__ = ["PytestGate"]
 _PROGRESS_EVERY_S = 10.0
 # Outcomes that pytest has no word for: the letter of their dots, and their colour.
 _STATUSES: Mapping[str, tuple[str, str]] = {
-    "regressed": ("b", "yellow"),
+    "broken": ("b", "yellow"),
     "undecided": ("?", "yellow"),
     "drifted": ("d", "yellow"),
-    "improved": ("+", "green"),
+    "fixed": ("+", "green"),
     "flaky": ("~", "yellow"),
+    "mixed": ("~", "yellow"),
     "new": ("n", "green"),
     "unchanged": ("=", "green"),
 }

@@ -60,7 +60,7 @@ class GatedResult(EvalResult):
     @property
     def breaks(self) -> bool:
         """Whether the case is worse, and blocks."""
-        return self.gated.blocks and self.gated.verdict in {"regressed", "new"}
+        return self.gated.blocks and self.gated.verdict in {"broken", "new"}
 
     def check(self) -> None:
         """Apply the gate's verdict.

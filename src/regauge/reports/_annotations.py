@@ -18,7 +18,7 @@ __all__ = ["decision_annotations", "mark_line"]
 # GitHub shows ten errors and ten warnings of a step.
 _EACH_MAX = 10
 _LEVELS = {
-    "regressed": "error",
+    "broken": "error",
     "unmeasured": "error",
     "undecided": "warning",
     "drifted": "warning",

@@ -31,8 +31,8 @@ def answer_diff(case: CaseDocument) -> list[str]:
             return []
         label = "passed" if only is passing else "failed"
         return [f"{label} ({_who(only)}):", *answer_lines(only.text), *_reason(only)]
-    first, second = (failing, passing) if case.verdict == "improved" else (passing, failing)
-    labels = ("failed", "passed") if case.verdict == "improved" else ("passed", "failed")
+    first, second = (failing, passing) if case.verdict == "fixed" else (passing, failing)
+    labels = ("failed", "passed") if case.verdict == "fixed" else ("passed", "failed")
     lines = list(
         unified_diff(
             answer_lines(first.text),

@@ -15,7 +15,9 @@ __all__ = [
     "ControlDocument",
     "CountDocument",
     "DecisionDocument",
-    "HeadToHeadDocument",
+    "DifferenceDocument",
+    "NetDocument",
+    "PairsDocument",
     "PromptDocument",
     "RoundDocument",
     "RuleDocument",
@@ -70,9 +72,12 @@ class CheckDocument(_Document):
         before: Main's stored history, or its first trials of this run where there is none.
         today: Main's trials of this run.
         candidate: The candidate's trials.
-        e_value: How strongly the counts speak against "no worse than main"; null where nothing
-            was tested.
-        bound: The e-value that would have called the check broken in this run.
+        paired: Those of them that were drawn side by side with main's of today.
+        direction: `worse` or `better`: which change the evidence is for; null where nothing was
+            tested.
+        e_value: Evidence against main's record, its trials of today included.
+        bound: The e-value that would have named the check in this run.
+        e_today: Evidence of the trials side by side alone; null without any.
     """
 
     check: str
@@ -80,8 +85,11 @@ class CheckDocument(_Document):
     before: CountDocument
     today: CountDocument
     candidate: CountDocument
+    paired: CountDocument
+    direction: Literal["worse", "better"] | None = None
     e_value: float | None = None
     bound: float | None = None
+    e_today: float | None = None
 
 
 class CaseDocument(_Document):
@@ -89,7 +97,7 @@ class CaseDocument(_Document):
 
     Attributes:
         state: Against main: `changed`, `unchanged`, `new` or `removed`.
-        verdict: `pass`, `regressed`, `improved`, `flaky`, `undecided`, `drifted`,
+        verdict: `passed`, `broken`, `fixed`, `flaky`, `mixed`, `undecided`, `drifted`,
             `known-failing`, `new`, `unchanged`, `removed` or `unmeasured`.
         blocks: Whether this case alone keeps the change from being accepted.
         message: The verdict in plain counts.
@@ -125,73 +133,113 @@ class CaseDocument(_Document):
 
 
 class RoundDocument(_Document):
-    """One round of the test of a whole prompt.
+    """One round of a whole prompt against main's record; it asks for trials side by side.
 
     Attributes:
         trials: How many trials of each case were used.
+        drawn: How many trials of all cases there were.
         fails: Failures of the candidate among them.
         expected: Failures that main's record predicts.
-        p_value: How likely so many failures are with an unchanged prompt.
-        bound: Up to this p-value the prompt counts as worse.
+        p_value: How likely so many failures are if main is as its record.
+        bound: Up to this p-value both versions are drawn side by side.
+        equal: Whether the p-value is that of equal weights, the smaller of two.
         scores: The p-value of each check that gives scores.
-        score_bound: Up to this p-value scores count as worse.
     """
 
     trials: int
+    drawn: int
     fails: int
     expected: float
     p_value: float
     bound: float
+    equal: bool = False
     scores: dict[str, float] = {}
-    score_bound: float = 0.0
 
 
 class ControlDocument(_Document):
-    """Main drawn again before a prompt is said to be worse.
+    """Main's few trials of the first round: a lamp for an outage, which decides nothing.
 
     Attributes:
-        p_history: How likely main's trials of today are if main is as its history says.
-        p_candidate: How likely the candidate's are if it is as good as main is today.
-        check: The check whose scores were weighed; empty when it was all cases.
+        p_history: How likely they are if main is as its record.
+        bound: Up to this p-value main counts as below its record.
     """
 
     main: CountDocument
     p_history: float
-    p_candidate: float
-    check: str = ""
+    bound: float
 
 
-class HeadToHeadDocument(_Document):
-    """Main and candidate drawn side by side, after the model or a judge changed.
+class PairsDocument(_Document):
+    """One look at both versions side by side.
 
     Attributes:
-        p_value: How likely the candidate is so far behind main if both are alike.
-        bound: Up to this p-value the candidate counts as worse.
-        check: The check whose scores were weighed; empty when it was all cases.
+        main: Main's trials side by side so far.
+        candidate: The candidate's.
+        p_values: How likely the candidate is so far behind if the prompt changed nothing: of all
+            cases under the empty text, of the scores of a check under its name.
+        bound: Up to this p-value the prompt is worse.
     """
 
     main: CountDocument
     candidate: CountDocument
-    p_value: float
+    p_values: dict[str, float]
     bound: float
-    check: str = ""
+
+
+class NetDocument(_Document):
+    """One look at all cases side by side, because some broke and others were fixed.
+
+    Attributes:
+        p_worse: How likely the candidate is so far behind if nothing changed on the whole.
+        p_better: How likely it is so far ahead.
+        bound: Up to this `p_worse` the change is rejected.
+    """
+
+    main: CountDocument
+    candidate: CountDocument
+    p_worse: float
+    p_better: float
+    bound: float
+
+
+class DifferenceDocument(_Document):
+    """Candidate minus main, in mean pass rates between 0 and 1, with the 95 % interval."""
+
+    main: float
+    candidate: float
+    low: float
+    high: float
 
 
 class SuiteTestDocument(_Document):
-    """The exact test of a whole prompt against main's history.
+    """The tests of a whole prompt.
 
     Attributes:
-        verdict: `pass`, `regressed`, `drifted`, `undecided`, `unmeasured` or `untested`.
+        verdict: `passed`, `worse`, `unconfirmed` (asked by the record, not confirmed side by side),
+            `undecided`, `unmeasured` or `untested`.
         cases: How many cases were compared.
-        stable_failed: Cases that main never failed and the candidate failed in the last round.
+        first_draws: Trials of every case in the first round.
+        asked: What asked for trials side by side: the empty text for all cases, or checks by the
+            scores they gave.
+        broken: Required cases that broke, without accepted ones.
+        fixed: Cases that were fixed.
+        side_by_side: Whether the difference is that of trials side by side, not against the record.
+        stable_failed: Cases that main never failed and the candidate failed.
         needs: Trials that would have to be drawn live; 0 unless recordings were too short.
     """
 
     verdict: str
     cases: int
+    first_draws: int = 1
     rounds: list[RoundDocument] = []
+    asked: list[str] = []
+    pairs: list[PairsDocument] = []
+    net: list[NetDocument] = []
+    broken: int = 0
+    fixed: int = 0
+    difference: DifferenceDocument | None = None
+    side_by_side: bool = False
     control: ControlDocument | None = None
-    head_to_head: HeadToHeadDocument | None = None
     stable_failed: int = 0
     needs: int = 0
 

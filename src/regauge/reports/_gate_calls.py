@@ -20,13 +20,13 @@ def calls_of(decided: Decided) -> CallsDocument:
     """The trials of a gate run by kind, and what the live ones used."""
     first = again = main = live = input_tokens = output_tokens = 0
     cost_usd: float | None = 0.0
-    for (_, _, arm), trials in decided.trials.items():
-        for nth, trial in enumerate(trials):
+    for (prompt, _, arm), trials in decided.trials.items():
+        for number, trial in enumerate(trials):
             if trial.answer is None:
                 continue
             if arm == "main":
                 main += 1
-            elif nth < decided.outcome.policy.first_draws:
+            elif number < decided.outcome.first_draws.get(prompt, 1):
                 first += 1
             else:
                 again += 1

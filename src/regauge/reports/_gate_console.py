@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
-    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
+    from regauge.reports._decision import (
+        CaseDocument,
+        DecisionDocument,
+        DifferenceDocument,
+        PromptDocument,
+    )
 
 __all__ = [
     "VERDICTS",
@@ -52,16 +57,17 @@ class _Words:
 
 
 VERDICTS: Mapping[str, _Words] = {
-    "regressed": _Words(title="Broken", column="broken", tone="bad", diff=True),
+    "broken": _Words(title="Broken", column="broken", tone="bad", diff=True),
     "unmeasured": _Words(title="Unmeasured", column="unmeasured", tone="bad"),
     "undecided": _Words(title="Undecided", column="undecided", tone="bad", diff=True),
     "removed": _Words(title="Removed", column="removed", tone="bad"),
     "drifted": _Words(title="Drifted", column="drifted", tone="bad"),
-    "improved": _Words(title="Fixed", column="fixed", tone="good", diff=True),
+    "fixed": _Words(title="Fixed", column="fixed", tone="good", diff=True),
     "new": _Words(title="New", column="new"),
+    "mixed": _Words(title="Mixed", column="mixed"),
     "flaky": _Words(title="Flaky", column="flaky"),
     "known-failing": _Words(title="Known failing", column="known failing", tone="quiet", most=3),
-    "pass": _Words(title="Passed", column="passed", shown=False),
+    "passed": _Words(title="Passed", column="passed", shown=False),
     "unchanged": _Words(title="Unchanged", column="unchanged", shown=False),
 }
 _DECISIONS = {
@@ -77,17 +83,52 @@ def headline(document: DecisionDocument) -> str:
     named = f"{_DECISIONS[document.decision]} against {document.ref}"
     if document.base_commit and not document.base_commit.startswith(document.ref):
         named += f" ({document.base_commit[:_SHORT_HASH]})"
-    counts = _counts(_summed(document), only={"regressed", "improved", "undecided", "unmeasured"})
+    counts = _counts(_summed(document), only={"broken", "fixed", "undecided", "unmeasured"})
     text = f"{named}: {counts}" if counts else named
+    text += _allowed(document)
     if document.loosened:
         text += f" (with {', '.join(document.loosened)})"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 
+def _allowed(document: DecisionDocument) -> str:
+    """What lets broken cases pass; empty where none does."""
+    broken = [case for case in document.cases if case.verdict == "broken" and not case.blocks]
+    if document.decision != "accept" or not broken:
+        return ""
+    accepted = sum(bool(case.accepted) for case in broken)
+    tracked = sum(case.tier == "tracked" for case in broken)
+    parts: list[str] = []
+    if accepted:
+        of = f"{accepted} of {len(document.cases)} {'case' if accepted == 1 else 'cases'}"
+        parts.append(f"{of} accepted by the changelog")
+    if left := len(broken) - accepted - tracked:
+        weighed = any(prompt.test is not None and prompt.test.net for prompt in document.prompts)
+        policy = document.policy.get("on_broken")
+        parts.append(
+            "outweighed by fixed cases side by side"
+            if policy == "net" and weighed
+            else f"{left} allowed by on_broken = {policy}"
+        )
+    return f" ({'; '.join(parts)})"
+
+
+def difference_words(difference: DifferenceDocument) -> str:
+    """Points up or down, with the interval.
+
+    >>> from regauge.reports._decision import DifferenceDocument
+    >>> difference_words(DifferenceDocument(main=0.9, candidate=0.82, low=-0.12, high=-0.04))
+    '-8.0 points, -12.0 to -4.0'
+    """
+    value = difference.candidate - difference.main
+    points = (f"{100 * each:+.1f}" for each in (value, difference.low, difference.high))
+    return "{} points, {} to {}".format(*points)
+
+
 def verdict_words(verdict: str) -> str:
     """A verdict as people read it.
 
-    >>> verdict_words("regressed"), verdict_words("known-failing")
+    >>> verdict_words("broken"), verdict_words("known-failing")
     ('broken', 'known failing')
     """
     return VERDICTS[verdict].column
@@ -118,12 +159,7 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
             yield Line(printable(f"  fix of {one.path}: {one.fix}"))
     for prompt in document.prompts:
         nothing = "not run" if document.not_run else "nothing to compare"
-        counts = _counts(prompt.counts) or nothing
-        yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
-        for rule in prompt.rules:
-            yield Line(printable(f"  {rule.message}"), "bad")
-            if rule.fix:
-                yield Line(printable(f"  fix: {rule.fix}"))
+        yield from _prompt_lines(prompt, nothing)
     yield from _cases(document)
     for note in document.notes:
         yield Line(printable(f"note: {note}"), "quiet")
@@ -133,6 +169,17 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     yield Line(printable(f"decide again: {document.again}"))
     if document.go_on:
         yield Line(printable(f"go on: {document.go_on}"))
+
+
+def _prompt_lines(prompt: PromptDocument, nothing: str) -> Iterator[Line]:
+    counts = _counts(prompt.counts) or nothing
+    if prompt.test is not None and prompt.test.difference is not None:
+        counts = f"{difference_words(prompt.test.difference)}; {counts}"
+    yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
+    for rule in prompt.rules:
+        yield Line(printable(f"  {rule.message}"), "bad")
+        if rule.fix:
+            yield Line(printable(f"  fix: {rule.fix}"))
 
 
 def _cases(document: DecisionDocument) -> Iterator[Line]:

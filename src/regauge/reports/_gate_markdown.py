@@ -26,7 +26,7 @@ _MARK = "<!-- regauge gate -->"
 _CHARS_MAX = 60_000
 _MESSAGE_CHARS_MAX = 1000
 # These decide nothing; who reads in ten seconds need not see each.
-_FOLDED = frozenset({"flaky", "known-failing"})
+_FOLDED = frozenset({"flaky", "mixed", "known-failing"})
 _MARKS = {"accept": "✅", "reject": "❌", "undecided": "❔", "unmeasured": "⚠️"}
 
 

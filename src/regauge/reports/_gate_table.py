@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.reports._console import duration, money
-from regauge.reports._gate_console import VERDICTS, version_step
+from regauge.reports._gate_console import VERDICTS, difference_words, version_step
 from regauge.reports._verbatim import shown_text
 
 if TYPE_CHECKING:
@@ -46,28 +46,25 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
 
 
 def _pass_rate(document: DecisionDocument, prompt: PromptDocument) -> str:
-    """Main's and the candidate's, each the mean of the same cases, whose trials differ in number.
-
-    The interval takes each case for one trial, which makes it wide rather than narrow.
-    """
-    from regauge.stats import wilson
-
-    cases = [
-        case for case in document.cases if case.prompt == prompt.prompt and case.candidate.trials
+    """Main's and the candidate's, with the 95 % interval of their difference."""
+    if prompt.test is not None and (difference := prompt.test.difference) is not None:
+        rates = f"{difference.main:.0%} → {difference.candidate:.0%}"
+        return f"{rates} ({difference_words(difference)})"
+    arms = [
+        (
+            case.candidate,
+            case.before.passed + case.today.passed,
+            case.before.trials + case.today.trials,
+        )
+        for case in document.cases
+        if case.prompt == prompt.prompt and case.candidate.trials
     ]
-    if not cases:
+    if not arms:
         return "-"
-    rate = sum(case.candidate.passed / case.candidate.trials for case in cases) / len(cases)
-    bounds = wilson(round(rate * len(cases)), len(cases))
-    shown = f"{rate:.0%} ({min(bounds.low, rate):.0%} to {max(bounds.high, rate):.0%})"
-    of_main = [
-        (case.before.passed + case.today.passed) / (case.before.trials + case.today.trials)
-        for case in cases
-        if case.before.trials + case.today.trials
-    ]
-    if len(of_main) < len(cases):
-        return shown
-    return f"{sum(of_main) / len(of_main):.0%} → {shown}"
+    rate = sum(new.passed / new.trials for new, _, _ in arms) / len(arms)
+    of_main = [passed / trials for _, passed, trials in arms if trials]
+    before = f"{sum(of_main) / len(of_main):.0%} → " if len(of_main) == len(arms) else ""
+    return f"{before}{rate:.0%}"
 
 
 def _step(

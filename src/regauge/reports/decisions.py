@@ -9,6 +9,7 @@ from regauge.gate import (
     case_message,
     case_to_json,
     cause_of_case,
+    control_note,
     critical_note,
     policy_to_json,
     reason_message,
@@ -39,11 +40,11 @@ __all__ = [
     "shown_answer",
 ]
 
-_SHOWN_ANSWERS = frozenset({"regressed", "improved", "undecided", "drifted", "new"})
+_SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
 # What is counted over cases, in the order it is said: of one of them, and of several.
 _SUMS: Mapping[str, tuple[str, str]] = {
     "critical": ("is critical and broke", "are critical and broke"),
-    "regressed": ("broke", "broke"),
+    "broken": ("broke", "broke"),
     "new": ("misses the bar of new cases", "miss the bar of new cases"),
     "removed": (
         "is gone without a word in the changelog",
@@ -52,7 +53,7 @@ _SUMS: Mapping[str, tuple[str, str]] = {
     "unmeasured": ("has no verdict", "have no verdict"),
     "not-recorded": ("needs trials that are not recorded", "need trials that are not recorded"),
     "undecided": ("may have got worse", "may have got worse"),
-    "drifted": ("fails on main, too, today", "fail on main, too, today"),
+    "drifted": ("fails on main today, too", "fail on main today, too"),
 }
 
 
@@ -91,7 +92,11 @@ def decision_document(
         ],
         audit=_audit(decided),
         not_run=decided.not_run,
-        notes=[*decided.notes, *_audit_notes(decided), *filter(None, [critical_note(outcome)])],
+        notes=[
+            *decided.notes,
+            *_audit_notes(decided),
+            *filter(None, [control_note(outcome), critical_note(outcome)]),
+        ],
         rejected_before=decided.rejected_before,
         judge_change_accepted=decided.judge_change_accepted,
         moved_bars=[*decided.moved_bars],
@@ -126,7 +131,7 @@ def reasons_of(
     found += [
         reason_message(reason, outcome, case_messages={})
         for reason in outcome.reasons
-        if not reason.case and (reason.leads_to != "accept" or reason.kind == "drifted")
+        if not reason.case
     ]
     for kind, words in _SUMS.items():
         count = sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
@@ -163,10 +168,10 @@ def case_document(
     """
     context = MessageContext(
         cells=outcome.cells,
-        cap=outcome.policy.case.cap,
         stored=stored,
         unmeasured=unmeasured,
         across_models=across_models,
+        provisional=outcome.policy.provisional,
     )
     passing, failing = _evidence(report, answers)
     return CaseDocument(
@@ -195,8 +200,11 @@ def case_document(
                 before=_count(check.history),
                 today=_count(check.today),
                 candidate=_count(check.candidate),
+                paired=_count(check.paired),
+                direction=check.direction,
                 e_value=check.e_value,
                 bound=check.bound,
+                e_today=check.e_today,
             )
             for check in report.checks
         ],
@@ -281,8 +289,8 @@ def _evidence(
     """One answer that passed and one that failed, of the arms that the verdict sets apart."""
     if report.verdict not in _SHOWN_ANSWERS:
         return None, None
-    good: Arm = "candidate" if report.verdict == "improved" else "main"
-    bad: Arm = "main" if report.verdict == "improved" else "candidate"
+    good: Arm = "candidate" if report.verdict == "fixed" else "main"
+    bad: Arm = "main" if report.verdict == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
     of_good, of_bad = list(answers(good, check)), list(answers(bad, check))
     return (

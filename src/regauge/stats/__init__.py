@@ -23,6 +23,7 @@ from regauge.stats._agreement import (
 from regauge.stats._audit import AUDIT_STEPS, FULL_AUDIT, AuditStep, audit_p_value
 from regauge.stats._bootstrap import bootstrap_interval
 from regauge.stats._counts import Direction
+from regauge.stats._difference import RateDifference, rate_difference
 from regauge.stats._discoveries import EBound, benjamini_hochberg, e_bh
 from regauge.stats._drift import log_drift_ratio
 from regauge.stats._evidence import (
@@ -33,7 +34,6 @@ from regauge.stats._evidence import (
     log_e_value,
     log_marginal,
 )
-from regauge.stats._head_to_head import sign_flip_p_value, sign_test_p_value
 from regauge.stats._intervals import (
     Interval,
     clopper_pearson,
@@ -41,7 +41,16 @@ from regauge.stats._intervals import (
     rule_of_three,
     wilson,
 )
-from regauge.stats._policy import CasePolicy, CriticalPolicy, SuitePolicy
+from regauge.stats._mixing import draw_pass_rates, pass_rate_grid
+from regauge.stats._policy import (
+    AnchorPolicy,
+    CasePolicy,
+    CriticalPolicy,
+    NetPolicy,
+    SuitePolicy,
+    auto_baseline_trials,
+    auto_first_draws,
+)
 from regauge.stats._scores import score_p_value
 from regauge.stats._spread import (
     Arms,
@@ -57,6 +66,7 @@ __all__ = [
     "CANDIDATE_MIXTURE",
     "FULL_AUDIT",
     "MAIN_MIXTURE",
+    "AnchorPolicy",
     "Arms",
     "AuditStep",
     "BetaComponent",
@@ -66,16 +76,21 @@ __all__ = [
     "Direction",
     "EBound",
     "Interval",
+    "NetPolicy",
     "PositionFlips",
+    "RateDifference",
     "SuitePolicy",
     "VarianceFall",
     "accuracy",
     "audit_p_value",
+    "auto_baseline_trials",
+    "auto_first_draws",
     "benjamini_hochberg",
     "bootstrap_interval",
     "clopper_pearson",
     "cohen_kappa",
     "confusion_matrix",
+    "draw_pass_rates",
     "e_bh",
     "expected_failures",
     "failure_weight",
@@ -85,11 +100,11 @@ __all__ = [
     "log_drift_ratio",
     "log_e_value",
     "log_marginal",
+    "pass_rate_grid",
     "position_flips",
+    "rate_difference",
     "rule_of_three",
     "score_p_value",
-    "sign_flip_p_value",
-    "sign_test_p_value",
     "spearman",
     "steadier_p_value",
     "suite_p_value",

@@ -30,7 +30,7 @@ class EBound:
         return np.asarray(log_e, dtype=np.float64) >= self.log_bound[..., np.newaxis]
 
 
-def e_bh(log_e: ArrayLike, *, alpha: float, cells: int | None = None) -> EBound:
+def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> EBound:
     """The bound of the e-BH procedure, which holds under any dependence between the cells.
 
     K is the largest number such that the K-th largest e-value is at least n/(K alpha) (Wang &
@@ -44,7 +44,8 @@ def e_bh(log_e: ArrayLike, *, alpha: float, cells: int | None = None) -> EBound:
         log_e: Natural logarithms of e-values; the last axis is the family, axes before it are
             families of their own. A cell that was not tested is -inf.
         alpha: The false discovery rate, above 0 and at most 1.
-        cells: n, if the family has more cells than are given here.
+        cells: n, the size of each family, where it is not the number of cells given here; cells at
+            -inf may be left out of it.
 
     Returns:
         Count and bound for each family, in the shape of `log_e` without its last axis.
@@ -58,13 +59,15 @@ def e_bh(log_e: ArrayLike, *, alpha: float, cells: int | None = None) -> EBound:
     if np.isnan(largest_first).any():
         raise ValueError("an e-value is NaN")
     given = largest_first.shape[-1]
-    family = given if cells is None else cells
-    if family < given:
-        raise ValueError(f"a family of {family} cells cannot have {given} e-values")
+    family = np.broadcast_to(given if cells is None else cells, largest_first.shape[:-1])
+    tested = np.count_nonzero(largest_first > -np.inf, axis=-1)
+    if np.any(family < tested):
+        raise ValueError(f"a family of {family.min()} cells cannot have {tested.max()} e-values")
+    sizes = np.maximum(family, 1)
     ranks: IntArray = np.arange(1, given + 1, dtype=np.int64)
-    reaches = largest_first >= np.log(max(family, 1) / (ranks * alpha))
+    reaches = largest_first >= np.log(sizes[..., np.newaxis] / (ranks * alpha))
     count = np.max(np.where(reaches, ranks, 0), axis=-1, initial=0).astype(np.int64)
-    log_bound = np.asarray(np.log(max(family, 1) / (np.maximum(count, 1) * alpha)))
+    log_bound = np.asarray(np.log(sizes / (np.maximum(count, 1) * alpha)))
     return EBound(count=count, log_bound=log_bound)
 
 

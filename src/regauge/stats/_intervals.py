@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import lgamma, sqrt
+from math import sqrt
 from statistics import NormalDist
 
-import numpy as np
+from regauge.stats._tails import binomial_tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +113,8 @@ def flaky_probability(passes: int, trials: int, *, low: float = 0.05, high: floa
     _check(passes, trials, 0.5)
     if not 0 <= low < high <= 1:
         raise ValueError(f"low and high must be in order within 0 to 1, not {low!r} and {high!r}")
-    below_high = _binomial_tail(passes + 1, trials + 1, high)
-    below_low = _binomial_tail(passes + 1, trials + 1, low)
+    below_high = binomial_tail(passes + 1, trials + 1, high)
+    below_low = binomial_tail(passes + 1, trials + 1, low)
     return max(0.0, below_high - below_low)
 
 
@@ -122,24 +122,11 @@ def _rate_with_tail(least: int, trials: int, tail: float) -> float:
     """The rate at which P(Bin(trials, rate) >= least) is `tail`, by bisection; least above 0."""
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
-        if _binomial_tail(least, trials, middle) < tail:
+        if binomial_tail(least, trials, middle) < tail:
             low = middle
         else:
             high = middle
     return high
-
-
-def _binomial_tail(least: int, trials: int, rate: float) -> float:
-    """P(X >= least) for X binomial."""
-    if rate in {0.0, 1.0}:
-        return float(least <= trials * rate)
-    logs = [
-        lgamma(trials + 1) - lgamma(x + 1) - lgamma(trials - x + 1)
-        for x in range(least, trials + 1)
-    ]
-    x = np.arange(least, trials + 1)
-    terms = np.exp(np.array(logs) + x * np.log(rate) + (trials - x) * np.log1p(-rate))
-    return min(1.0, float(terms.sum()))
 
 
 def _check(passes: int, trials: int, confidence: float) -> None:

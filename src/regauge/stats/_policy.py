@@ -1,58 +1,102 @@
-"""What the gate is told to hold itself to: looks, bounds and error rates, as values."""
+"""What a gate is held to: steps, bounds and error rates, as values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from math import fsum, log
+from itertools import accumulate
+from math import ceil, floor, fsum, log
+
+# A first round of about so many trials; the most trials of a case in it.
+_FIRST_ROUND, _FIRST_MOST = 100, 24
+# A baseline of about so many trials, and the least and most of a case in it.
+_BASELINE, _BASELINE_LEAST, _BASELINE_MOST = 200, 12, 48
+# All an undecided test may spend, those of later runs that continue it included.
+_ERROR_TOTAL = 0.05
+
+
+def auto_first_draws(cases: int) -> int:
+    """Trials of every case in the first round: about 100 in all.
+
+    >>> [auto_first_draws(cases) for cases in (1, 8, 20, 40, 99, 140)]
+    [24, 13, 5, 3, 1, 1]
+    """
+    return min(_FIRST_MOST, max(1, floor(_FIRST_ROUND / max(cases, 1) + 0.5)))
+
+
+def auto_baseline_trials(cases: int) -> int:
+    """Trials of every case in a complete baseline: about 200 in all, and at least 12 of a case.
+
+    >>> [auto_baseline_trials(cases) for cases in (1, 5, 8, 17, 140)]
+    [48, 40, 25, 12, 12]
+    """
+    return min(_BASELINE_MOST, max(_BASELINE_LEAST, ceil(_BASELINE / max(cases, 1))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasePolicy:
-    """When one case counts as broken by the candidate.
+    """When one case counts as broken.
+
+    The first round makes suspects; each step draws more of them. Evidence is held against the
+    record of main, and what that names has to be confirmed by trials of both arms side by side.
 
     Attributes:
         alpha: The nominal error rate of naming cases, over all cells of a run; the real one is
             far smaller, because the e-value is loose.
-        looks: After how many trials of the candidate evidence is looked at, rising; the last is
-            the cap.
-        serious: From this e-value on every further look draws main as often as the candidate.
-        clear: Below this e-value the case is cleared, from the second look on.
-        drifted: From this ratio on main's fresh trials are said to follow the candidate's record.
-        inconclusive: At the cap, from this e-value on, the case is inconclusive and not flaky.
-        control_min: Fresh trials of main without which nothing is named or called drifted.
+        steps: Further trials of a suspect at each look.
+        late: Further steps where only the evidence of today is too little.
+        more: Trials beyond these, for a run that continues an undecided one.
+        suspect: A failure in the first round makes a suspect from this e-value on.
+        suspect_of_many: The same where the first round has at least `many` trials of a case.
+        many: See `suspect_of_many`.
+        serious: From this e-value on main is drawn next to the candidate.
+        paired_from: From this look on main is drawn for every suspect; the first round is look 1.
+        clear: Below this e-value a suspect is cleared.
+        confirm: The e-value side by side that confirms a single named cell.
+        drifted: From this ratio on main's fresh trials follow the candidate's record.
+        undecided: At the cap, from this e-value against the record on, a case may be undecided.
+        undecided_today: The same for the e-value side by side.
+        keep_on: From this e-value side by side on, the late steps are worth their calls.
+        passes_ahead: So are they where main passes so many trials more than the candidate.
+        control_min: Fresh trials of main without which a case is neither named nor drifted.
     """
 
     alpha: float = 0.05
-    looks: tuple[int, ...] = (1, 3, 6, 10, 16, 24)
+    steps: tuple[int, ...] = (2, 3, 4, 6, 8)
+    late: tuple[int, ...] = (8, 8)
+    more: tuple[int, ...] = ()
+    suspect: float = 0.25
+    suspect_of_many: float = 1.0
+    many: int = 3
     serious: float = 10.0
+    paired_from: int = 3
     clear: float = 1.0
+    confirm: float = 20.0
     drifted: float = 10.0
-    inconclusive: float = 20.0
+    undecided: float = 20.0
+    undecided_today: float = 5.0
+    keep_on: float = 2.0
+    passes_ahead: int = 4
     control_min: int = 3
 
     def __post_init__(self) -> None:
         _check_rate("alpha", self.alpha)
-        rising = all(first < second for first, second in pairwise(self.looks))
-        if not self.looks or self.looks[0] < 1 or not rising:
-            raise ValueError(f"looks must rise from at least 1, not {self.looks}")
-        if min(self.serious, self.clear, self.drifted, self.inconclusive) <= 0:
+        if not self.steps or min((*self.steps, *self.late, *self.more)) < 1:
+            raise ValueError("a case needs steps of at least one trial each")
+        bounds = (self.serious, self.clear, self.confirm, self.drifted, self.undecided)
+        if min(*bounds, self.suspect, self.suspect_of_many, self.keep_on) <= 0:
             raise ValueError("bounds of e-values must be above 0")
         if self.control_min < 0:
             raise ValueError(f"control_min must be 0 or more, not {self.control_min}")
 
     @property
+    def all_steps(self) -> tuple[int, ...]:
+        """The trials of every step there can be."""
+        return (*self.steps, *self.late, *self.more)
+
+    @property
     def cap(self) -> int:
-        """The most trials of the candidate for one case."""
-        return self.looks[-1]
-
-    def next_look(self, trials: int) -> int | None:
-        """How many trials the next look needs after `trials`; None at the cap.
-
-        >>> CasePolicy().next_look(3), CasePolicy().next_look(24)
-        (6, None)
-        """
-        return next((look for look in self.looks if look > trials), None)
+        """The most further trials of a suspect, after the first round."""
+        return sum(self.all_steps)
 
     def log_bound(self, cells: int, *, named: int = 1) -> float:
         """The natural logarithm of n/(K alpha): what names a case when K cases are named.
@@ -67,45 +111,98 @@ class CasePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuitePolicy:
-    """When a suite counts as worse although no single case does.
+    """When a suite counts as worse: main's record asks, trials side by side answer.
 
     Attributes:
-        alpha: The error rate, divided by the number of changed prompts.
-        spend: The share of `alpha` for each round of one more trial of every case; sums to at
-            most 1.
-        extend: The next round is drawn only up to this p-value.
-        control: Main's control round is below its history up to this p-value, and the candidate
-            is below today's main up to it too.
+        alpha: The error rate side by side, in equal parts for each look, divided by the number of
+            changed prompts.
+        screen: Up to these p-values against the record, round by round, both arms are drawn side
+            by side.
+        extend: Up to this p-value another round of the candidate is drawn.
+        pairs: Trials of each arm and case for each look side by side, in units of the first round.
+        futile: Above these p-values the looks end early: nothing points to a loss. The last one
+            also holds for looks of a run that continues.
+        small: Below so many cases half of the pairs are drawn.
+        control: So many cases of main are drawn once in the first round.
+        control_p: Up to this p-value main counts as below its record there.
+        more: Pairs of every case for each further look of a run that continues.
     """
 
-    alpha: float = 0.01
-    spend: tuple[float, ...] = (0.5, 0.25, 0.25)
-    extend: float = 0.10
-    control: float = 0.05
+    alpha: float = 0.036
+    screen: tuple[float, ...] = (0.010, 0.006, 0.004)
+    extend: float = 0.06
+    pairs: tuple[int, ...] = (2, 3, 5)
+    futile: tuple[float, ...] = (0.30, 0.25)
+    small: int = 30
+    control: int = 8
+    control_p: float = 0.05
+    more: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "extend", "control"):
+        for name in ("alpha", "extend", "control_p"):
             _check_rate(name, getattr(self, name))
-        if not self.spend or min(self.spend) <= 0 or fsum(self.spend) > 1:
-            raise ValueError(f"spend must be shares above 0 that sum to at most 1: {self.spend}")
+        if not self.screen or not self.pairs or not self.futile:
+            raise ValueError("a suite needs rounds, looks and bounds for each of them")
+        for level in (*self.screen, *self.futile):
+            _check_rate("a level of screen and futile", level)
+        if min((*self.pairs, *self.more)) < 1 or min(self.small, self.control) < 0:
+            raise ValueError("pairs must be at least 1, small and control at least 0")
 
     @property
     def rounds(self) -> int:
-        """The most rounds there are."""
-        return len(self.spend)
+        """The most rounds of the candidate against the record."""
+        return len(self.screen)
 
-    def bound(self, round_number: int, *, prompts: int = 1) -> float:
-        """The greatest p-value that blocks in a round, counted from 1.
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The p-value that blocks at each look side by side."""
+        return _levels((self.alpha / len(self.pairs),) * len(self.pairs), self.more)
 
-        >>> SuitePolicy().bound(1), SuitePolicy().bound(2, prompts=5)
-        (0.005, 0.0005)
+    def pairs_of_look(self, number: int, *, cases: int, first_draws: int) -> int:
+        """Trials of each arm and case for a look, counted from 0."""
+        return _pairs(self.pairs, self.more, number, cases, first_draws, small=self.small)
 
-        Raises:
-            ValueError: If there is no such round, or no prompt.
-        """
-        if not 1 <= round_number <= self.rounds or prompts < 1:
-            raise ValueError(f"no round {round_number} of {self.rounds} for {prompts} prompts")
-        return self.alpha / prompts * self.spend[round_number - 1]
+    def extra_round(self, first_draws: int) -> int:
+        """Trials of the candidate for each case in every further round."""
+        return max(1, first_draws // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetPolicy:
+    """How broken cases are weighed against fixed ones: all cases, both arms side by side.
+
+    Attributes:
+        pairs: As in `SuitePolicy`.
+        levels: Up to these p-values, look by look, the suite is worse; divided by the number of
+            changed prompts.
+        better: Up to this p-value it is better.
+        trigger: Up to this p-value the other cases are better, which asks for the weighing although
+            no single case counts as fixed.
+        small: As in `SuitePolicy`.
+        more: As in `SuitePolicy`.
+    """
+
+    pairs: tuple[int, ...] = (2, 3, 3)
+    levels: tuple[float, ...] = (0.015, 0.012, 0.012)
+    better: float = 0.05
+    trigger: float = 0.01
+    small: int = 30
+    more: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for level in (*self.levels, self.better, self.trigger):
+            _check_rate("a level of net", level)
+        if len(self.pairs) != len(self.levels) or min((*self.pairs, *self.more)) < 1:
+            raise ValueError("net needs pairs and a level for each look")
+
+    @property
+    def all_levels(self) -> tuple[float, ...]:
+        """The p-value that rejects at each look."""
+        return _levels(self.levels, self.more)
+
+    def pairs_of_look(self, number: int, *, cases: int, first_draws: int) -> int:
+        """Trials of each arm and case for a look, counted from 0."""
+        return _pairs(self.pairs, self.more, number, cases, first_draws, small=self.small)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +232,54 @@ class CriticalPolicy:
     def blocks(self, failures: int) -> bool:
         """Whether so many failures block."""
         return failures >= (1 if self.strict else self.failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorPolicy:
+    """When a version counts as worse than an old one, whose counts are kept.
+
+    Attributes:
+        trials: Trials of each case that are kept of the old version.
+        small: Below so many cases twice the trials of a baseline are kept.
+        trigger: Up to this p-value against the kept counts the old version is drawn again.
+        confirm: Up to this p-value between both versions of today the loss is confirmed.
+    """
+
+    trials: int = 24
+    small: int = 17
+    trigger: float = 0.0005
+    confirm: float = 0.01
+
+    def trials_of(self, cases: int, *, baseline_trials: int) -> int:
+        """Trials of each case that are kept.
+
+        >>> AnchorPolicy().trials_of(140, baseline_trials=12)
+        24
+        >>> AnchorPolicy().trials_of(8, baseline_trials=25)
+        50
+        """
+        return 2 * baseline_trials if cases < self.small else self.trials
+
+
+def _pairs(
+    units: tuple[int, ...],
+    more: tuple[int, ...],
+    number: int,
+    cases: int,
+    first_draws: int,
+    *,
+    small: int,
+) -> int:
+    if number >= len(units):
+        return more[number - len(units)]
+    return max(1, round(units[number] * first_draws * (1 if cases >= small else 0.5)))
+
+
+def _levels(levels: tuple[float, ...], more: tuple[int, ...]) -> tuple[float, ...]:
+    """The levels, and half of what is left of 5 % for each look of runs that continue."""
+    left = max(0.0, _ERROR_TOTAL - fsum(levels))
+    halves = accumulate(more, lambda level, _: level / 2, initial=left)
+    return (*levels, *list(halves)[1:])
 
 
 def _check_rate(name: str, value: float) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.stats._counts import FloatArray, IntArray, tallies, two_arms
+from regauge.stats._counts import FloatArray, IntArray, count_array, tallies, two_arms
 from regauge.stats._tails import upper_tails
 
 if TYPE_CHECKING:
@@ -39,30 +39,31 @@ def suite_p_value(
     trials: ArrayLike,
     *,
     direction: Direction = "worse",
-    weighted: bool = True,
+    weights: ArrayLike | None = None,
 ) -> FloatArray:
     """The exact one-sided p-value that the candidate fails more than main.
 
-    With an unchanged prompt the candidate's trials of a case are exchangeable with main's, so
-    the fails among them are hypergeometric, case by case; the statistic is the weighted sum of
-    the candidate's fails, and its distribution is the convolution of these (Fisher, "The design
-    of experiments", 1935, for one case; Mantel & Haenszel, JNCI 1959, and Gart, Biometrika 1970,
-    for strata).
+    A stratum holds trials that are exchangeable between the arms if the prompt changed nothing:
+    all trials of a case, or those of a case in one round, where both arms ran side by side. Given
+    the fails of a stratum, the candidate's share of them is hypergeometric; the statistic is the
+    weighted sum of the candidate's fails, and its distribution is the convolution of these
+    (Fisher, "The design of experiments", 1935, for one stratum; Mantel & Haenszel, JNCI 1959, and
+    Gart, Biometrika 1970, for several).
 
     >>> p = suite_p_value([12] * 100, 12, [0] * 4 + [1] * 96, 1)
     >>> bool(np.isclose(p, 13.0**-4))
     True
 
     Args:
-        main_passes: Passes of main, one per case on the last axis; axes before it are suites of
+        main_passes: Passes of main, one per stratum on the last axis; axes before it are suites of
             their own.
-        main_trials: Trials of main, stored ones; a case with none says nothing.
+        main_trials: Trials of main; a stratum with none carries no information.
         passes: Passes of the candidate.
         trials: Trials of the candidate: the same rounds for every case, never more for suspects.
-        direction: `better` asks whether the candidate fails less: the same with passes and fails
-            exchanged.
-        weighted: Whether a failure of a case that hardly ever fails counts more, by
-            `failure_weight`. It finds small drops spread over stable cases far more often.
+        direction: `better` tests for fewer fails: the same with passes and fails exchanged.
+        weights: Weight of a failure in each stratum, whole numbers of at least 1 that depend on
+            what both arms share; `failure_weight` of the pooled counts if None, which finds small
+            drops spread over stable cases far more often than equal weights.
 
     Returns:
         Between 0 and 1, in the common shape without the last axis; 1 when nothing can be said.
@@ -76,20 +77,23 @@ def suite_p_value(
         s, k = m - s, r - k
     shape = s.shape[:-1]
     rows = (int(np.prod(shape)), s.shape[-1])
-    fails = (r - k).reshape(rows)
-    pooled = (m - s + r - k).reshape(rows)
-    drawn, trials_of_all = r.reshape(rows), (m + r).reshape(rows)
-    weight = failure_weight(pooled, trials_of_all) if weighted else np.ones_like(pooled)
+    fails, drawn = (r - k).reshape(rows), r.reshape(rows)
+    pooled, trials_of_all = (m - s + r - k).reshape(rows), (m + r).reshape(rows)
+    weight = failure_weight(pooled, trials_of_all)
+    if weights is not None:
+        weight = np.broadcast_to(count_array(weights, name="weights"), s.shape).reshape(rows)
     # Where all trials agree, or one arm has none, permuting them changes nothing.
-    open_cells = (pooled > 0) & (pooled < trials_of_all) & (drawn > 0) & (drawn < trials_of_all)
-    tables = np.stack([pooled, trials_of_all, drawn, weight], axis=-1)[open_cells]
-    kinds = np.full(rows, -1, dtype=np.int64)
+    informs = (pooled > 0) & (pooled < trials_of_all) & (drawn > 0) & (drawn < trials_of_all)
+    tables = np.stack([pooled, trials_of_all, drawn, weight], axis=-1)[informs]
     if not tables.size:
         return np.ones(shape)
-    distinct, which = np.unique(tables, axis=0, return_inverse=True)
-    kinds[open_cells] = which.reshape(-1)
-    observed = np.sum(np.where(open_cells, weight * fails, 0), axis=1)
-    return upper_tails(_hypergeometric(distinct), kinds, observed).reshape(shape)
+    distinct, which = np.unique(_packed(tables), return_inverse=True)
+    kinds = len(distinct)
+    where = np.nonzero(informs)[0] * kinds + which
+    parts = np.bincount(where, minlength=rows[0] * kinds).reshape(rows[0], kinds)
+    observed = np.sum(np.where(informs, weight * fails, 0), axis=1)
+    pmfs, least = _hypergeometric(_unpacked(distinct))
+    return upper_tails(pmfs, parts, observed - parts @ least).reshape(shape)
 
 
 def expected_failures(
@@ -115,16 +119,42 @@ def expected_failures(
     return np.asarray(np.sum(r * (m - s) / np.maximum(m, 1), axis=-1), dtype=np.float64)
 
 
-def _hypergeometric(tables: IntArray) -> FloatArray:
+# A stratum has fewer trials than this, and a weight below 1,000.
+_TRIALS_MOST = 1 << 17
+
+
+def _packed(tables: IntArray) -> IntArray:
+    """Each row (fails, trials, drawn, weight) as one number: whole rows sort far more slowly."""
+    if int(tables[:, 1].max()) >= _TRIALS_MOST:
+        raise ValueError(f"a stratum must have fewer than {_TRIALS_MOST:,} trials")
+    fails, trials, drawn, weight = tables.T
+    return np.asarray(
+        ((weight * _TRIALS_MOST + fails) * _TRIALS_MOST + trials) * _TRIALS_MOST + drawn
+    )
+
+
+def _unpacked(packed: IntArray) -> IntArray:
+    rest, drawn = np.divmod(packed, _TRIALS_MOST)
+    rest, trials = np.divmod(rest, _TRIALS_MOST)
+    weight, fails = np.divmod(rest, _TRIALS_MOST)
+    return np.stack([fails, trials, drawn, weight], axis=-1)
+
+
+def _hypergeometric(tables: IntArray) -> tuple[FloatArray, IntArray]:
     """The weighted fails of the candidate for each row (fails, trials of both, drawn, weight).
 
-    The binomial coefficients are whole numbers, divided once: each probability is as exact as a
-    float can be.
+    Each starts at 0; the fails that the candidate has at least, weighted, are given apart. The
+    binomial coefficients are whole numbers, divided once: each probability is as exact as a float
+    can be.
     """
-    width = int((tables[:, 3] * np.minimum(tables[:, 0], tables[:, 2])).max()) + 1
+    fails, trials, drawn, weight = tables.T
+    least = np.maximum(0, drawn - (trials - fails))
+    width = int((weight * (np.minimum(fails, drawn) - least)).max()) + 1
     pmfs = np.zeros((tables.shape[0], width))
-    for row, (fails, trials, drawn, weight) in enumerate(tables.tolist()):
-        ways = comb(trials, drawn)
-        for j in range(max(0, drawn - (trials - fails)), min(fails, drawn) + 1):
-            pmfs[row, weight * j] = comb(fails, j) * comb(trials - fails, drawn - j) / ways
-    return pmfs
+    for row, (failed, of_both, taken, heavy) in enumerate(tables.tolist()):
+        ways = comb(of_both, taken)
+        start = max(0, taken - (of_both - failed))
+        for j in range(start, min(failed, taken) + 1):
+            share = comb(failed, j) * comb(of_both - failed, taken - j) / ways
+            pmfs[row, heavy * (j - start)] = share
+    return pmfs, np.asarray(weight * least)

@@ -71,7 +71,7 @@ def case_page(case: str) -> str:
 
 def test_the_first_page_says_what_was_decided_and_why(rejected: Rejected, opened: Open):
     seen = opened(rejected.file)
-    broken = len(rejected.cases("regressed"))
+    broken = len(rejected.cases("broken"))
     assert seen.text("h1").startswith("Rejected against main (")
     assert f"{broken} broken" in seen.text("h1")
     reasons = seen.page.locator(".reasons li").all_inner_texts()
@@ -92,7 +92,7 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
 ):
     seen = opened(rejected.file)
     page = seen.page
-    broken = {case["case"]: case for case in rejected.cases("regressed")}
+    broken = {case["case"]: case for case in rejected.cases("broken")}
     page.get_by_role("link", name=f"{len(broken)} broken of {NAME}").click()
     assert page.url.endswith(f"{PROMPT_PAGE}?verdict=broken")
     assert {*seen.ids()} == {*broken}
@@ -134,7 +134,7 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
 def test_another_trial_is_a_choice_that_an_address_keeps(rejected: Rejected, opened: Open):
     case = next(
         case["case"]
-        for case in rejected.cases("regressed")
+        for case in rejected.cases("broken")
         if 0 < case["candidate"]["passed"] < case["candidate"]["trials"]
     )
     seen = opened(rejected.file, case_page(case))
@@ -239,7 +239,7 @@ def test_the_plot_shows_each_run_with_its_interval_and_where_the_version_changed
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 420)])
 def test_axe_finds_nothing_on_any_page(rejected: Rejected, opened: Open, scheme: str, width: int):
-    case = rejected.cases("regressed")[0]["case"]
+    case = rejected.cases("broken")[0]["case"]
     seen = opened(rejected.file, color_scheme=scheme, viewport={"width": width, "height": 900})
     seen.page.evaluate(AXE)
     for name, address in (("overview", "#/"), ("prompt", PROMPT_PAGE), ("case", case_page(case))):

@@ -95,15 +95,27 @@ ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
 
 
 @pytest.mark.parametrize(
-    ("gate", "least"),
-    [("looks = [1]", 3), ("looks = [1, 2]", 3), ("looks = [1, 3]\nfirst_draws = 3", 5)],
+    ("gate", "complaint"),
+    [
+        ("first_draws = 0", "first_draws"),
+        ("first_draws = 25", "first_draws"),
+        ('baseline_trials = "all"', "baseline_trials"),
+        ('anchor = "minor"', "must be 'major', 'none' or a version such as '2.0.0'"),
+        ("accepted_max = -1", "accepted_max"),
+    ],
 )
-def test_looks_that_end_before_the_test_of_a_prompt_does_are_refused(
-    tmp_path: Path, gate: str, least: int
-):
-    (fault,) = faults(tmp_path, f"[tool.regauge.gate]\n{gate}\n")
-    assert f"the test of a prompt takes {least}" in fault
-    assert f"fix: end looks with {least} or more" in fault
+def test_gate_settings_that_cannot_be_held_are_refused(tmp_path: Path, gate: str, complaint: str):
+    found = faults(tmp_path, f"[tool.regauge.gate]\n{gate}\n")
+    assert complaint in "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "gate", ["first_draws = 24", 'baseline_trials = "auto"', 'anchor = "2.0.0"', 'anchor = "none"']
+)
+def test_gate_settings_within_their_range_are_read(tmp_path: Path, gate: str):
+    name, _, value = gate.partition(" = ")
+    settings = configured(tmp_path, f"[tool.regauge.gate]\n{gate}\n").settings.gate
+    assert str(getattr(settings, name)) == value.strip('"')
 
 
 def test_a_file_that_is_not_toml_is_one_fault(tmp_path: Path):

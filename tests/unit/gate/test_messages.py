@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,9 +28,9 @@ from regauge.gate import (
     suite_message,
     with_more_trials,
 )
-from regauge.gate._outcome import ControlReport, HeadToHead, RoundReport
+from regauge.gate._outcome import NetReport, PairsReport, RoundReport
 
-CONTEXT = MessageContext(cells=100, cap=24)
+CONTEXT = MessageContext(cells=100)
 
 
 def count(passed: int, trials: int) -> Count:
@@ -68,47 +69,64 @@ def report(
     return CaseReport(**{**values, **more})
 
 
+def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) -> CaseReport:
+    """A case whose check was tested side by side."""
+    found = report(verdict, new, before, today, **more)
+    paired = count(min(new.passed, today.trials), today.trials)
+    checks = tuple(replace(check, paired=paired, direction="worse") for check in found.checks)
+    return replace(found, checks=checks)
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
         (
-            report("regressed", count(0, 6), count(12, 12), count(5, 5)),
+            decided("broken", count(0, 6), count(12, 12), count(5, 5)),
             (
-                "failed 6 of 6 new trials. main passed 12 of 12 before and 5 of 5 today."
-                " This prompt change broke it."
+                "failed 6 of 6 new trials; main passed 12 of 12 before. Side by side today: the"
+                " candidate 0 of 5, main 5 of 5."
             ),
         ),
         (
-            report("regressed", count(6, 8), count(12, 12), tier="critical", bar=count(7, 8)),
+            report("broken", count(6, 8), count(12, 12), tier="critical", bar=count(7, 8)),
             (
-                "a critical case; it failed 2 of 8 new trials (bar: 7 of 8)."
-                " That blocks whatever main does."
+                "failed 2 of 8 new trials (bar: 7 of 8). It is critical, so it blocks whatever main"
+                " does."
             ),
         ),
         (
-            report("regressed", count(0, 6), count(12, 12), count(5, 5), broke_before=1),
+            decided("broken", count(0, 6), count(12, 12), count(5, 5), broke_before=1),
             (
-                "failed 6 of 6 new trials. main passed 12 of 12 before and 5 of 5 today."
-                " This prompt change broke it. It broke in 1 version before as well, and was"
-                " accepted: it is edit-sensitive, and may serve better in the tier tracked."
+                "failed 6 of 6 new trials; main passed 12 of 12 before. Side by side today: the"
+                " candidate 0 of 5, main 5 of 5. It broke in 1 version before as well, and was"
+                " accepted: it is edit-sensitive; consider the tier `tracked`."
             ),
         ),
         (
-            report("improved", count(5, 5), count(0, 12)),
+            report("fixed", count(5, 5), count(0, 12)),
             "passes 5 of 5; main passed 0 of 12.",
         ),
         (
             report("flaky", count(2, 3), count(9, 12)),
+            "failed once, passed 2 of 2 other trials; main fails 3 of 12. Not blocking.",
+        ),
+        (
+            report("mixed", count(0, 1), count(12, 12), tier="tracked"),
+            "failed its only trial; main passed 12 of 12. Tracked, not blocking.",
+        ),
+        (
+            decided("undecided", count(16, 24), count(12, 12), count(23, 23)),
             (
-                "failed once, passed 2 of 2 other trials; main fails it 3 of 12 times too."
-                " Not blocking."
+                "passed 16 of 24; main passed 12 of 12 before, 23 of 23 today. Probably worse, not"
+                " certain among 100 checks. Add trials (--more-trials 8), or mark the case critical."
             ),
         ),
         (
-            report("undecided", count(16, 24), count(12, 12), count(23, 23)),
+            decided("undecided", count(0, 40), count(12, 12), count(8, 39)),
             (
-                "passed 16 of 24 where main passed 35 of 35 (12 stored + 23 today). Probably worse,"
-                " not certain among 100 cells. Add trials (--more-trials 24) or mark the case critical."
+                "passed 0 of 40, side by side 0 of 39; main passes only 8 of 39 today (12 of 12"
+                " before): the difference cannot be told. Add trials (--more-trials 8), or mark the case"
+                " critical."
             ),
         ),
         (
@@ -116,10 +134,10 @@ def report(
             "needs 5 live trials; only 1 is recorded.",
         ),
         (
-            report("drifted", count(0, 6), count(12, 12), count(0, 5)),
+            decided("drifted", count(0, 6), count(12, 12), count(0, 5)),
             (
-                "failed 6 of 6, but main fails it too today (passed 0 of 5; 12 of 12 before)."
-                " The model or a judge changed, not the prompt."
+                "failed 6 of 6; main fails it too today: passed 0 of 5 (12 of 12 before). Side by"
+                " side the candidate is not worse."
             ),
         ),
         (
@@ -133,16 +151,12 @@ def report(
         (
             report("new", count(2, 3), state="new", bar=count(3, 3), blocks=True),
             (
-                "no history; passed 2 of 3 (bar: 3 of 3). It misses its bar:"
-                " field_equals failed 1 of 3."
+                "no history; passed 2 of 3 (bar: 3 of 3). It misses its bar: field_equals failed 1"
+                " of 3. To report it without blocking: `tier: tracked`."
             ),
         ),
         (report("unmeasured", missing=1), "its only trial has no verdict (HTTP 429)."),
-        (
-            report("flaky", count(0, 1), count(1, 12)),
-            "failed its only trial; main fails it 11 of 12 times too. Not blocking.",
-        ),
-        (report("unchanged"), "the request is the same to the byte; nothing was drawn."),
+        (report("unchanged"), "the request is the same to the byte; not run."),
         (
             report("removed", blocks=True),
             (
@@ -154,66 +168,135 @@ def report(
     ids=lambda value: value.verdict if isinstance(value, CaseReport) else "",
 )
 def test_a_case_is_told_in_counts(found: CaseReport, words: str):
-    context = MessageContext(cells=100, cap=24, unmeasured="HTTP 429")
+    context = MessageContext(cells=100, unmeasured="HTTP 429")
     assert case_message(found, context) == f"refund-policy/late-return: {words}"
 
 
+def test_a_suspect_of_a_replay_is_left_to_the_audit():
+    found = report("undecided", count(0, 1), count(12, 12), needs=2, recorded=1)
+    assert case_message(found, MessageContext(cells=9, provisional=True)) == (
+        "refund-policy/late-return: failed 1 of 1 recorded trials; main passed 12 of 12. Left to the"
+        " audit: a run with a key tests it side by side."
+    )
+
+
 def test_main_that_was_drawn_beside_the_candidate_is_not_called_history():
-    found = report("regressed", count(0, 6), count(3, 3), count(3, 3))
-    said = case_message(found, MessageContext(cells=20, cap=24, stored=False))
-    assert "main, drawn beside it, passed 6 of 6." in said
+    found = report("broken", count(0, 6), count(3, 3), count(3, 3))
+    said = case_message(found, MessageContext(cells=20, stored=False))
+    assert "failed 6 of 6 new trials; main passed 3 of 3 in this run." in said
 
 
 def test_a_case_with_several_checks_names_the_one_that_broke():
-    broken = report("regressed", count(0, 6), count(12, 12))
+    broken = report("broken", count(0, 6), count(12, 12))
     fine = CheckReport(
         check="json_parses",
-        verdict="pass",
+        verdict="passed",
         history=count(12, 12),
         today=count(0, 0),
         candidate=count(6, 6),
     )
-    several = report("regressed", count(0, 6), count(12, 12), checks=(fine, *broken.checks))
-    assert "failed field_equals in 6 of 6 new trials." in case_message(several, CONTEXT)
+    several = report("broken", count(0, 6), count(12, 12), checks=(fine, *broken.checks))
+    assert "failed field_equals in 6 of 6 new trials; main passed 12 of 12 before." in case_message(
+        several, CONTEXT
+    )
 
 
 def a_round(p_value: float, **more: Any) -> RoundReport:
-    return RoundReport(trials=1, fails=11, expected=7.5, p_value=p_value, bound=0.005, **more)
-
-
-def test_a_prompt_as_a_whole_is_told_in_counts():
-    control = ControlReport(main=count(90, 100), p_history=0.4, p_candidate=0.01)
-    found = SuiteReport(
-        prompt="refund-policy",
-        verdict="regressed",
-        cases=100,
-        rounds=(a_round(5.69e-4),),
-        control=control,
-        stable_failed=3,
+    return RoundReport(
+        trials=1, drawn=100, fails=11, expected=7.5, p_value=p_value, bound=0.01, **more
     )
-    assert suite_message(found) == (
-        "refund-policy: no single case is clearly broken, but 11 of 100 first trials failed where"
-        " main's record predicts 7.5; 3 of the cases main has never failed. Chance of this with an"
-        " unchanged prompt: 1 in 1,757. main, drawn again today, is as before."
-    )
-    assert "no single case" not in suite_message(found, broken=2)
-    drifted = SuiteReport(prompt="p", verdict="drifted", cases=100, control=control)
-    assert "and so is main today: main, drawn again, passed 90 of 100." in suite_message(drifted)
-    duel = HeadToHead(main=count(300, 300), candidate=count(200, 300), p_value=1e-12, bound=0.01)
-    beaten = SuiteReport(prompt="p", verdict="regressed", cases=100, head_to_head=duel)
-    assert "less than 1 in 1,000,000,000" in suite_message(beaten)
 
 
-def test_scores_that_fell_are_named():
-    found = SuiteReport(
-        prompt="p",
-        verdict="regressed",
-        cases=10,
-        rounds=(a_round(0.4, scores={"grace": 1e-4, "tone": 0.5}, score_bound=0.005),),
+def look(p_value: float, check: str = "") -> PairsReport:
+    return PairsReport(
+        main=count(190, 200), candidate=count(170, 200), p_values={check: p_value}, bound=0.012
     )
-    said = suite_message(found)
-    assert "Scores of grace are lower; chance of this with an unchanged prompt: 1 in 10,000" in said
-    assert "tone" not in said
+
+
+ASKED: dict[str, Any] = {
+    "prompt": "p",
+    "cases": 100,
+    "rounds": (a_round(5.69e-4),),
+    "asked": ("",),
+    "stable_failed": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            {"verdict": "worse", "pairs": (look(0.0012),)},
+            (
+                "11 of 100 trials failed where main's record predicts 7.5, 3 of them in cases that"
+                " main never failed: asked by the record (p = 0.00057), confirmed side by side"
+                " (p = 0.0012): the candidate passed 170 of 200 where main passed 190 of 200 today."
+            ),
+        ),
+        (
+            {"verdict": "unconfirmed", "pairs": (look(0.31),), "stable_failed": 0},
+            (
+                "11 of 100 trials failed where main's record predicts 7.5: asked by the record"
+                " (p = 0.00057), not confirmed side by side (p = 0.31): the candidate passed 170 of"
+                " 200 where main passed 190 of 200 today."
+            ),
+        ),
+        (
+            {
+                "verdict": "worse",
+                "rounds": (a_round(0.4, scores={"grace": 1e-4, "tone": 0.5}),),
+                "asked": ("grace",),
+                "pairs": (look(1e-9, "grace"),),
+                "stable_failed": 0,
+            },
+            (
+                "11 of 100 trials failed where main's record predicts 7.5; scores of grace are"
+                " lower: asked by the record (p = 0.0001), confirmed side by side (p < 0.000001):"
+                " the candidate passed 170 of 200 where main passed 190 of 200 today."
+            ),
+        ),
+        (
+            {"verdict": "undecided", "needs": 400, "stable_failed": 0},
+            (
+                "11 of 100 trials failed where main's record predicts 7.5: asked by the record"
+                " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
+            ),
+        ),
+        ({"verdict": "passed", "asked": ()}, "100 cases compared, as main's record."),
+    ],
+)
+def test_a_prompt_as_a_whole_is_told_in_counts(more: dict[str, Any], words: str):
+    """Never with a cause that was not measured."""
+    assert suite_message(SuiteReport(**{**ASKED, **more})) == f"p: {words}"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "worse", "better", "passed", "words"),
+    [
+        ("worse", 1e-4, 0.999, 140, "5 broken, 2 fixed: worse on the whole side by side (p ="),
+        (
+            "passed",
+            0.9,
+            0.01,
+            190,
+            "5 broken, 2 fixed: better on the whole side by side (p = 0.01)",
+        ),
+        ("passed", 0.5, 0.5, 160, "5 broken, 2 fixed: not worse on the whole side by side;"),
+        ("undecided", 0.1, 0.9, 155, "5 broken, 2 fixed: -2.5 points side by side (p = 0.1)"),
+    ],
+)
+def test_broken_and_fixed_cases_are_weighed_in_words(
+    verdict: Any, worse: float, better: float, passed: int, words: str
+):
+    weighed = NetReport(
+        main=count(160, 200),
+        candidate=count(passed, 200),
+        p_worse=worse,
+        p_better=better,
+        bound=0.015,
+    )
+    found = SuiteReport(prompt="p", verdict=verdict, cases=100, broken=5, fixed=2, net=(weighed,))
+    assert suite_message(found).startswith(f"p: {words}")
 
 
 counts = st.integers(0, 12).flatmap(
@@ -238,8 +321,8 @@ def test_a_case_comes_back_from_its_record_as_it_was(
 
 
 def test_a_policy_comes_back_from_its_record_as_it_was():
-    policy = with_more_trials(GatePolicy(case_flips="net", first_draws=2), 24)
-    assert policy.case.cap == 48
+    policy = with_more_trials(GatePolicy(on_broken="warn", first_draws=2), 24)
+    assert policy.more == 24
     assert policy_from_json(json.loads(json.dumps(policy_to_json(policy)))) == policy
     with pytest.raises(UsageError, match="cannot be read"):
         policy_from_json({"case": {}})

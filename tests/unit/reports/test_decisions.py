@@ -36,14 +36,14 @@ def count(passed: int, trials: int) -> CountDocument:
     return CountDocument(passed=passed, trials=trials)
 
 
-def a_case(case: str = "disk-full", verdict: str = "regressed", **more: Any) -> CaseDocument:
+def a_case(case: str = "disk-full", verdict: str = "broken", **more: Any) -> CaseDocument:
     values: dict[str, Any] = {
         "prompt": "alert-severity",
         "case": case,
         "tier": "required",
         "state": "changed",
         "verdict": verdict,
-        "blocks": verdict == "regressed",
+        "blocks": verdict == "broken",
         "message": f"alert-severity/{case}: failed 6 of 6 new trials.",
         "before": count(12, 12),
         "today": count(5, 5),
@@ -71,7 +71,7 @@ def a_prompt(**more: Any) -> PromptDocument:
         "simulated": True,
         "line": 11,
         "diff": DIFF,
-        "counts": {"regressed": 1, "pass": 99},
+        "counts": {"broken": 1, "passed": 99},
     }
     return PromptDocument(**{**values, **more})
 
@@ -113,7 +113,7 @@ def test_a_rejection_reads_in_ten_seconds():
         path="prompts/alert-severity.prompt.yml",
         line=3,
     )
-    document = a_decision(broken, a_case("quota", "pass"), prompts=[a_prompt(rules=[rule])])
+    document = a_decision(broken, a_case("quota", "passed"), prompts=[a_prompt(rules=[rule])])
     assert "\n".join(line.text for line in decision_lines(document)) == snapshot("""\
 gate: rejected against origin/main (1a2b3c4d5): 1 broken
 alert-severity 1.0.0 → 1.1.0 (simulated): 1 broken, 99 passed
@@ -139,7 +139,7 @@ decide again: regauge gate origin/main\
 
 | prompt | version | cases | broken | passed | pass rate |
 |---|---|--:|--:|--:|--:|
-| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 100% → 0% (0% to 66%) |
+| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 100% → 0% |
 
 **Versions of alert-severity**
 
@@ -182,13 +182,13 @@ Decide again: `regauge gate origin/main`
     assert decision_annotations(document) == snapshot(
         [
             "::error file=prompts/alert-severity.prompt.yml,line=3,title=regauge%3A alert-severity::prompts/alert-severity.prompt.yml changed and its version did not%0Afix: regauge bump alert-severity minor",
-            "::error file=prompts/alert-severity.prompt.yml,line=11,title=regauge%3A alert-severity/disk-full regressed::alert-severity/disk-full: failed 6 of 6 new trials.",
+            "::error file=prompts/alert-severity.prompt.yml,line=11,title=regauge%3A alert-severity/disk-full broken::alert-severity/disk-full: failed 6 of 6 new trials.",
         ]
     )
 
 
 def test_a_fixed_case_shows_the_failing_answer_first():
-    fixed = a_case(verdict="improved", **answers("right", "wrong"))
+    fixed = a_case(verdict="fixed", **answers("right", "wrong"))
     text = decision_markdown(a_decision(fixed, decision="accept"))
     assert text.index("--- failed (candidate, trial 0)") < text.index("+++ passed (main")
     assert "\n  -wrong\n  +right\n" in text

@@ -4,20 +4,37 @@ from math import exp
 
 import pytest
 
-from regauge.stats import CasePolicy, CriticalPolicy, SuitePolicy
+from regauge.stats import (
+    CasePolicy,
+    CriticalPolicy,
+    NetPolicy,
+    SuitePolicy,
+    auto_baseline_trials,
+    auto_first_draws,
+)
 
 
-def test_looks_follow_each_other_to_the_cap():
-    policy, drawn, looks = CasePolicy(), 0, []
-    while (look := policy.next_look(drawn)) is not None:
-        looks.append(look)
-        drawn = look
-    assert looks == [1, 3, 6, 10, 16, 24]
-    assert policy.cap == 24
+@pytest.mark.parametrize(
+    ("cases", "first", "record"),
+    [
+        (1, 24, 48),
+        (3, 24, 48),
+        (5, 20, 40),
+        (8, 13, 25),
+        (20, 5, 12),
+        (40, 3, 12),
+        (99, 1, 12),
+        (140, 1, 12),
+        (1000, 1, 12),
+    ],
+)
+def test_sizes_follow_the_number_of_cases(cases, first, record):
+    assert (auto_first_draws(cases), auto_baseline_trials(cases)) == (first, record)
 
 
-def test_draws_made_early_skip_looks():
-    assert CasePolicy().next_look(4) == 6
+def test_a_suspect_has_23_further_trials_and_16_where_only_today_is_thin():
+    policy = CasePolicy()
+    assert (sum(policy.steps), policy.cap) == (23, 39)
 
 
 def test_a_hundred_cells_ask_for_an_e_value_of_two_thousand():
@@ -25,11 +42,31 @@ def test_a_hundred_cells_ask_for_an_e_value_of_two_thousand():
     assert exp(CasePolicy().log_bound(100, named=4)) == pytest.approx(500)
 
 
-def test_the_shares_of_the_rounds_are_spent_of_one_alpha():
+def test_the_looks_side_by_side_share_one_error_rate():
     policy = SuitePolicy()
-    assert [policy.bound(j) for j in (1, 2, 3)] == pytest.approx([0.005, 0.0025, 0.0025])
-    five = [policy.bound(j, prompts=5) for j in (1, 2, 3)]
-    assert 5 * sum(five) == pytest.approx(policy.alpha)
+    assert policy.levels == pytest.approx((0.012,) * 3)
+    assert sum(policy.levels) == pytest.approx(policy.alpha)
+
+
+def test_runs_that_continue_spend_halves_of_what_is_left_of_5_percent():
+    suite, net = SuitePolicy(more=(8, 8, 8)), NetPolicy(more=(8, 8))
+    assert suite.levels[3:] == pytest.approx((0.007, 0.0035, 0.00175))
+    assert net.all_levels[3:] == pytest.approx((0.0055, 0.00275))
+    assert max(sum(suite.levels), sum(net.all_levels)) <= 0.05
+    assert SuitePolicy(alpha=0.2, more=(8,)).levels[-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("cases", "first", "pairs", "weighed"),
+    [(8, 13, [13, 20, 32], [13, 20, 20]), (140, 1, [2, 3, 5], [2, 3, 3])],
+)
+def test_pairs_come_in_units_of_the_first_round_and_half_of_them_in_small_suites(
+    cases, first, pairs, weighed
+):
+    size = {"cases": cases, "first_draws": first}
+    assert [SuitePolicy().pairs_of_look(look, **size) for look in range(3)] == pairs
+    assert [NetPolicy().pairs_of_look(look, **size) for look in range(3)] == weighed
+    assert SuitePolicy(more=(8,)).pairs_of_look(3, **size) == 8
 
 
 def test_a_critical_case_blocks_at_two_failures_of_eight():
@@ -76,19 +113,19 @@ def test_critical_cases_are_blocked_by_mistake_as_rarely_as_published(fail_rate,
     ("make", "complaint"),
     [
         (lambda: CasePolicy(alpha=0), "alpha must be above 0"),
-        (lambda: CasePolicy(looks=()), "looks must rise"),
-        (lambda: CasePolicy(looks=(0, 3)), "looks must rise"),
-        (lambda: CasePolicy(looks=(3, 3)), "looks must rise"),
+        (lambda: CasePolicy(steps=()), "steps of at least one trial"),
+        (lambda: CasePolicy(late=(0,)), "steps of at least one trial"),
         (lambda: CasePolicy(clear=0), "bounds of e-values"),
         (lambda: CasePolicy(control_min=-1), "control_min"),
         (lambda: CasePolicy().log_bound(0), "named must be 1 to cells"),
         (lambda: CasePolicy().log_bound(3, named=4), "named must be 1 to cells"),
         (lambda: SuitePolicy(alpha=2), "alpha must be above 0"),
         (lambda: SuitePolicy(extend=0), "extend must be above 0"),
-        (lambda: SuitePolicy(spend=(0.9, 0.2)), "sum to at most 1"),
-        (lambda: SuitePolicy(spend=()), "spend must be shares"),
-        (lambda: SuitePolicy().bound(4), "no round 4 of 3"),
-        (lambda: SuitePolicy().bound(1, prompts=0), "0 prompts"),
+        (lambda: SuitePolicy(screen=()), "a suite needs rounds"),
+        (lambda: SuitePolicy(futile=(2.0,)), "a level of screen and futile"),
+        (lambda: SuitePolicy(pairs=(0,)), "pairs must be at least 1"),
+        (lambda: NetPolicy(levels=(0.01,)), "a level for each look"),
+        (lambda: NetPolicy(better=0), "a level of net"),
         (lambda: CriticalPolicy(first=0), "a critical case needs trials"),
         (lambda: CriticalPolicy(failures=9), "no more failures than trials"),
     ],

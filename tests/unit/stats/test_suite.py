@@ -36,7 +36,7 @@ def table(most_main: int, most: int):
 @settings(max_examples=80, deadline=None)
 @given(counts=table(4, 2), weighted=st.booleans())
 def test_the_p_value_is_what_enumeration_gives(counts, weighted):
-    found = suite_p_value(*counts, weighted=weighted)
+    found = suite_p_value(*counts, weights=None if weighted else 1)
     assert float(found) == pytest.approx(by_enumeration(*counts, weighted=weighted), abs=1e-9)
 
 
@@ -65,7 +65,7 @@ def test_one_case_unweighted_is_fishers_exact_test():
     stats = pytest.importorskip("scipy.stats")
     for s, k in product(range(13), range(7)):
         fisher = stats.hypergeom.sf(5 - k, 18, 18 - s - k, 6)
-        found = suite_p_value([s], 12, [k], 6, weighted=False)
+        found = suite_p_value([s], 12, [k], 6, weights=1)
         assert float(found) == pytest.approx(fisher, rel=1e-9)
 
 
@@ -104,8 +104,8 @@ def test_one_more_failure_never_raises_the_p_value(counts, data):
     s, m, k, r = counts
     case = data.draw(st.integers(0, len(k) - 1))
     worse = np.maximum(k - (np.arange(len(k)) == case), 0)
-    before = suite_p_value(s, m, k, r, weighted=False)
-    assert suite_p_value(s, m, worse, r, weighted=False) <= before + 1e-12
+    before = suite_p_value(s, m, k, r, weights=1)
+    assert suite_p_value(s, m, worse, r, weights=1) <= before + 1e-12
 
 
 @settings(max_examples=25, deadline=None)
@@ -154,6 +154,14 @@ def test_a_failure_counts_by_how_often_the_case_fails():
 
 def test_a_case_without_history_is_expected_to_fail_nothing():
     assert float(expected_failures([0, 6], [0, 12], [3, 3])) == 1.5
+
+
+def test_given_weights_are_those_of_the_strata():
+    """Two waves of the same two cases, each a stratum of its own."""
+    p = suite_p_value([2, 2, 2, 2], 2, [1, 2, 0, 2], 2, weights=[3, 1, 3, 1])
+    assert float(p) == pytest.approx((1 / 2) * (1 / 6))
+    with pytest.raises(ValueError, match="weights must be whole numbers"):
+        suite_p_value([2], 2, [1], 2, weights=0.5)
 
 
 def test_more_passes_than_trials_are_refused():

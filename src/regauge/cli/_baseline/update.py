@@ -34,6 +34,8 @@ from regauge.runner import Draw, Plan, missing_answers
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from regauge.gate.baselines import StoredHistory, TopUp, TopUpPolicy
     from regauge.project import Project
     from regauge.runner import EvalSession, PlannedCase, Suite
@@ -46,7 +48,7 @@ class BaselineUpdate:
 
     Args:
         project: Whose baselines.
-        policy: How histories are filled.
+        policy: How the baseline of so many cases is filled.
         redraw: How many fresh trials of each case a complete history is held against; 0 is none.
         dry_run: Whether only the estimate is made.
         quiet: Whether nothing but errors is printed.
@@ -55,7 +57,7 @@ class BaselineUpdate:
     def __init__(
         self,
         project: Project,
-        policy: TopUpPolicy,
+        policy: Callable[[int], TopUpPolicy],
         *,
         redraw: int = 0,
         dry_run: bool,
@@ -179,7 +181,7 @@ class BaselineUpdate:
             version=str(suite.prompt.version or ""),
             cases={case.id: case.digest for case in suite.dataset},
             now=self._now,
-            policy=self._policy,
+            policy=self._policy(len(suite.dataset)),
             critical={case.id for case in suite.dataset if case.tier == "critical"},
             anew=anew,
         )
@@ -282,7 +284,7 @@ class BaselineUpdate:
         return f"{plural(after.sessions, 'more session', 'more sessions')}{apart}"
 
     def _apart(self) -> str:
-        hours = self._policy.apart_h
+        hours = self._policy(1).apart_h
         return "an hour" if hours == 1 else f"{hours:g} h"
 
     def _tell(self, done: Done, before: StoredHistory | None) -> None:

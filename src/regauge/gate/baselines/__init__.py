@@ -37,6 +37,7 @@ from regauge.gate.baselines._key import gating_judges, key_of
 from regauge.gate.baselines._redraw import Drift, Redraw
 from regauge.gate.baselines._update import (
     CRITICAL_TRIALS,
+    SESSIONS,
     TopUp,
     TopUpPolicy,
     applied,
@@ -46,6 +47,7 @@ from regauge.gate.baselines._update import (
 
 __all__ = [
     "CRITICAL_TRIALS",
+    "SESSIONS",
     "AskedRedraw",
     "AskedSuite",
     "Baseline",

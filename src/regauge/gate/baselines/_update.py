@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from regauge.gate._types import TrialFacts
     from regauge.gate.baselines._baseline import HistoryKey
 
-__all__ = ["CRITICAL_TRIALS", "TopUp", "TopUpPolicy", "applied", "merged", "top_up"]
+__all__ = ["CRITICAL_TRIALS", "SESSIONS", "TopUp", "TopUpPolicy", "applied", "merged", "top_up"]
 
 CRITICAL_TRIALS = 20
 """Trials of main that a critical case must have passed, all of them, to be worth its name."""
+
+SESSIONS = 3
+"""Sessions that a complete history comes from at least."""
 
 _ID = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -44,7 +47,7 @@ class TopUpPolicy:
     """
 
     wanted: int = 12
-    sessions: int = 3
+    sessions: int = SESSIONS
     per_session: int = 4
     apart_h: float = 1.0
     any_time: bool = False

@@ -1,4 +1,4 @@
-"""The tests of single cases in one run: first trials, further looks, and main beside them."""
+"""The tests of single cases in one run: the first round, further looks, and main next to them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate.engine._case_test import CellTest, End
-from regauge.gate.engine._drawn import Request
+from regauge.gate.engine._case_test import CellTest, End, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Count
     from regauge.gate.engine._case_test import Tallies
-    from regauge.gate.engine._drawn import Drawn
+    from regauge.gate.engine._drawn import Drawn, Request
 
 
 class CaseStage:
@@ -24,86 +23,74 @@ class CaseStage:
     Attributes:
         cells: Case and check of each column of the tests.
         worse: The test for broken cells.
-        better: The test for repaired ones, spent on cells that main hardly ever passes.
+        better: The test for fixed ones, spent on cells that main hardly ever passes.
     """
 
     def __init__(self, drawn: Sequence[Drawn], policy: GatePolicy) -> None:
-        """Begin once the first trials are in."""
+        """Begin once the first round is in."""
         self.cells: list[tuple[Drawn, str]] = [
             (one, check) for one in drawn for check in one.case.checks
         ]
-        self._first = policy.first_draws
         self._column = {(one.case.key, check): i for i, (one, check) in enumerate(self.cells)}
-        s, m = main = _row([one.history(check) for one, check in self.cells])
-        k, r = _row([one.candidate(check, self._first) for one, check in self.cells])
-        broken = (k < r) & (s > 0)
-        repaired = (r > 0) & (k == r) & (m > 0) & (s <= policy.improved_at_most * m)
-        self._tested = (set(np.nonzero(broken)[1].tolist()), set(np.nonzero(repaired)[1].tolist()))
-        self.worse = CellTest(
-            policy.case,
-            main,
-            suspects=broken,
-            family=len(self.cells),
-            first_draws=policy.first_draws,
-        )
+        main = _row([one.history(check) for one, check in self.cells])
+        first = _row([one.candidate(check, one.first) for one, check in self.cells])
+        self.worse = CellTest(policy.case, main, first)
         self.better = CellTest(
             policy.case,
             main,
-            suspects=repaired,
-            family=len(self.cells),
-            first_draws=policy.first_draws,
+            first,
             direction="better",
+            passes_at_most=policy.improved_at_most,
         )
 
     def waves(self) -> Iterator[list[Request]]:
         """The trials each look needs; the looks are taken between them."""
-        before = self._first
-        for number, look in enumerate(self.worse.looks):
-            if number:
-                wave = self._wanted(look, more=look - before)
-                if not wave:
-                    return
-                yield wave
+        for number, step in enumerate(self.worse.steps):
+            wave = self._wanted(number, step)
+            if not wave:
+                return
+            yield wave
             for test in (self.worse, self.better):
-                self._look(test, number, look)
-            before = look
+                self._look(test, number)
 
-    def of(self, drawn: Drawn, check: str) -> tuple[CellTest, int] | None:
+    def test_of(self, drawn: Drawn, check: str) -> tuple[CellTest, int] | None:
         """The test that a cell is in, and its column; None where nothing was to be tested."""
         column = self._column.get((drawn.case.key, check))
         if column is None:
             return None
-        if column in self._tested[0]:
-            return self.worse, column
-        return (self.better, column) if column in self._tested[1] else None
+        for test in (self.worse, self.better):
+            if test.tested[0, column]:
+                return test, column
+        return None
 
-    def _wanted(self, look: int, *, more: int) -> list[Request]:
+    def _wanted(self, number: int, step: int) -> list[Request]:
         cases: dict[tuple[str, str], Drawn] = {}
-        control: dict[tuple[str, str], None] = {}
+        paired: set[tuple[str, str]] = set()
         for test in (self.worse, self.better):
             columns: list[int] = test.open[1].tolist()
-            for column, serious in zip(columns, test.serious.tolist(), strict=True):
+            for column, pair in zip(columns, test.paired(number).tolist(), strict=True):
                 one = self.cells[column][0]
                 cases[one.case.key] = one
-                if serious:
-                    control[one.case.key] = None
-        wave = [Request(one, "candidate", look) for one in cases.values()]
-        wave += [Request(cases[key], "main", cases[key].asked("main") + more) for key in control]
+                if pair:
+                    paired.add(one.case.key)
+        wave: list[Request] = []
+        for key, one in cases.items():
+            wave += one.more(step, pairs=key in paired)
         return wave
 
-    def _look(self, test: CellTest, number: int, look: int) -> None:
+    def _look(self, test: CellTest, number: int) -> None:
         columns: list[int] = test.open[1].tolist()
         if not columns:
             return
         cells = [self.cells[column] for column in columns]
-        test.look(
-            number,
-            candidate=_counts([one.candidate(check, look) for one, check in cells]),
-            fresh=_counts([one.today(check) for one, check in cells]),
+        observed = Observed(
+            candidate=_counts([one.candidate(check) for one, check in cells]),
+            today=_counts([one.paired("main", check) for one, check in cells]),
+            paired=_counts([one.paired("candidate", check) for one, check in cells]),
         )
+        test.look(number, observed)
         for column, (one, _) in zip(columns, cells, strict=True):
-            missing = any(one.gaps("candidate", 0, look)) or any(one.gaps("main"))
-            if missing and test.ends[0, column] != End.NAMED:
+            if any(one.gaps()) and test.ends[0, column] != End.NAMED:
                 test.stop(0, column)
 
 

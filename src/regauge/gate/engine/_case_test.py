@@ -1,4 +1,4 @@
-"""The sequential test of cells: at each look a cell is named, drifted, cleared, or drawn on.
+"""The sequential test of cells: the record of main asks, trials side by side answer.
 
 The arrays have one row per run, so the gate (one row) and the simulation of its error rates (many
 rows) are decided by the same lines.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from math import log
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,99 +25,188 @@ Tallies: TypeAlias = "tuple[IntArray, IntArray]"
 
 
 class End(IntEnum):
-    """Where a cell stands."""
+    """The state of a cell."""
 
     UNTESTED = 0
     OPEN = 1
     NAMED = 2
     DRIFTED = 3
     CLEARED = 4
-    INCONCLUSIVE = 5
-    FLAKY = 6
+    UNDECIDED = 5
+    MIXED = 6
     MISSING = 7
+
+
+class Observed(NamedTuple):
+    """Passes and trials of the open cells so far, in their order.
+
+    Attributes:
+        candidate: All trials of the candidate, the first round included.
+        today: Main's trials of today, drawn in pairs.
+        paired: The candidate's trials of the same pairs.
+    """
+
+    candidate: Tallies
+    today: Tallies
+    paired: Tallies
 
 
 class CellTest:
     """The test of many cells in one direction, look by look.
 
     Attributes:
-        looks: After how many trials of the candidate evidence is looked at.
+        steps: Further trials of an open cell for each look after the first round.
         ends: An `End` for each cell; shape (runs, cells).
-        log_e: The evidence of each cell at its last look; -inf where there was none.
-        log_bound: What names a cell of each run, at the last look; shape (runs,).
+        log_e: The evidence against main's record and today's trials, at the last look.
+        log_today: The evidence of the pairs alone, at the last look; -inf without any.
+        log_bound: The bound of `log_e` in each run, at the last look; shape (runs,).
     """
 
     def __init__(
         self,
         policy: CasePolicy,
         main: Tallies,
+        first: Tallies,
         *,
-        suspects: BoolArray,
-        family: int,
-        first_draws: int = 1,
+        family: int | None = None,
         direction: Direction = "worse",
+        passes_at_most: float = 1.0,
     ) -> None:
-        """Begin with the cells whose first trials left a doubt.
+        """Begin with the cells whose first round leaves a doubt.
 
         Args:
-            main: Passes and trials of main's history; shape (runs, cells).
-            suspects: Which cells are to be tested; others count in the family alone.
-            family: How many cells are tested together, at least those given.
-            first_draws: How many trials of the candidate the first look has.
+            main: Passes and trials of main's record; shape (runs, cells).
+            first: Passes and trials of the candidate in the first round.
+            family: The number of cells that are tested together, if there are more than these.
+            direction: `better` tests whether cells that main fails are fixed.
+            passes_at_most: Only cells that main passes at most so often are tested for that.
         """
-        self.looks = (first_draws, *(look for look in policy.looks if look > first_draws))
-        self.ends = np.where(suspects, int(End.OPEN), int(End.UNTESTED)).astype(np.int8)
-        self.log_e = np.full(suspects.shape, -np.inf)
         self._policy = policy
-        self._main = main
-        self._family = max(family, 1)
         self._direction: Direction = direction
-        self.log_bound = np.full(len(suspects), policy.log_bound(self._family))
+        self._main = main
+        (s, m), (k, r) = main, first
+        if direction == "better":
+            doubt = (r > 0) & (k == r) & (m > 0) & (s <= passes_at_most * m)
+        else:
+            doubt = (k < r) & (s > 0)
+        self.log_e = np.full(doubt.shape, -np.inf)
+        where = np.nonzero(doubt)
+        self.log_e[where] = self._evidence(s[where], m[where], k[where], r[where])
+        least = np.where(r >= policy.many, policy.suspect_of_many, policy.suspect)
+        doubt &= self.log_e >= np.log(least)
+        self.steps = policy.all_steps
+        self.tested = doubt
+        self.ends = np.where(doubt, int(End.OPEN), int(End.UNTESTED)).astype(np.int8)
+        self.log_today = np.full(doubt.shape, -np.inf)
+        self._record = np.full(doubt.shape, -np.inf)
+        self._family = max(family or 0, doubt.shape[1], 1)
+        self.log_bound = np.full(len(doubt), policy.log_bound(self._family))
 
     @property
     def open(self) -> tuple[IntArray, ...]:
         """Runs and cells that are not decided, as indices."""
         return np.nonzero(self.ends == End.OPEN)
 
-    @property
-    def serious(self) -> BoolArray:
-        """Which of the open cells, in their order, main is drawn again for."""
-        return np.asarray(self.log_e[self.open] >= log(self._policy.serious))
+    def paired(self, number: int) -> BoolArray:
+        """Which open cells, in their order, draw main as well for a look, counted from 0."""
+        evidence = self.log_e[self.open]
+        if number + 2 >= self._policy.paired_from:
+            return np.ones(evidence.shape, dtype=np.bool_)
+        return np.asarray(evidence >= log(self._policy.serious))
 
-    def look(self, number: int, *, candidate: Tallies, fresh: Tallies) -> None:
+    def look(self, number: int, observed: Observed) -> None:
         """Decide what can be decided of the open cells.
 
         Args:
             number: Which look this is, counted from 0.
-            candidate: Passes and trials of the candidate, for the open cells in their order.
-            fresh: The same of main in this run, without its history.
+            observed: What there is of the open cells.
         """
         rows, cells = where = self.open
         if not rows.size:
             return
         policy = self._policy
         s, m = self._main[0][where], self._main[1][where]
-        (k, r), (x, n) = candidate, fresh
-        evidence = log_e_value(s + x, m + n, k, r, direction=self._direction)
-        self.log_e[where] = evidence
-        looked = np.unique(rows)
-        bounds = e_bh(self.log_e[looked], alpha=policy.alpha, cells=self._family)
-        self.log_bound[looked] = bounds.log_bound
+        (k, r), (b, n), (kd, nd) = observed
+        evidence = self._evidence(s + b, m + n, k, r)
+        today = self._evidence(b, n, kd, nd)
+        self.log_e[where], self.log_today[where] = evidence, today
+        before = self._evidence(s, m, k, r)
+        self._record[where] = np.maximum(self._record[where], np.maximum(evidence, before))
+        against, confirmed = self._named(rows, cells)
         controlled = n >= policy.control_min
-        ratio = log_drift_ratio((x, n), history=(s, m), candidate=(k, r))
-        at_cap = number == len(self.looks) - 1
+        ratio = log_drift_ratio((b, n), history=(s, m), candidate=(k, r))
+        moved = controlled & (ratio > log(policy.drifted))
+        # In the direction that is tested main is ahead by so many trials of today.
+        ahead = b - kd if self._direction == "worse" else (n - b) - (nd - kd)
+        at_cap = number >= len(policy.steps) - 1
+        # The candidate passes none of today's trials and main some: drift, and perhaps more.
+        never = (kd if self._direction == "worse" else nd - kd) == 0
+        untold = moved & never & (ahead >= policy.passes_ahead)
         self.ends[rows, cells] = np.select(
             [
-                controlled & (ratio > log(policy.drifted)),
-                controlled & (evidence >= self.log_bound[rows]),
-                (evidence < log(policy.clear)) & (number > 0),
-                (evidence >= log(policy.inconclusive)) & at_cap,
-                np.full(rows.shape, at_cap),
+                confirmed & controlled,
+                moved & (today < 0) & ((ahead <= 0) | (at_cap & ~untold)),
+                evidence < log(policy.clear),
             ],
-            [End.DRIFTED, End.NAMED, End.CLEARED, End.INCONCLUSIVE, End.FLAKY],
+            [End.NAMED, End.DRIFTED, End.CLEARED],
             End.OPEN,
         )
+        if at_cap:
+            left = self.ends[rows, cells] == End.OPEN
+            end = self._at_cap(
+                number,
+                asked=against,
+                today=today,
+                ahead=ahead,
+                likely=(evidence >= log(max(policy.undecided, self._family)))
+                & (today >= log(policy.undecided_today)),
+                moved=moved,
+                untold=untold,
+            )
+            self.ends[rows[left], cells[left]] = end[left]
 
     def stop(self, row: int, cell: int) -> None:
         """Draw no more for a cell, because trials of it are missing."""
         self.ends[row, cell] = End.MISSING
+
+    def _evidence(self, s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> NDArray[np.float64]:
+        return log_e_value(s, m, k, r, direction=self._direction)
+
+    def _named(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
+        """Which open cells the record names, and which of these the pairs confirm."""
+        policy = self._policy
+        looked, row = np.unique(rows, return_inverse=True)
+        bounds = e_bh(self._record[looked], alpha=policy.alpha, cells=self._family)
+        self.log_bound[looked] = bounds.log_bound
+        live = (self.ends[looked] == End.OPEN) | (self.ends[looked] == End.NAMED)
+        named = (self._record[looked] >= bounds.log_bound[:, np.newaxis]) & live
+        among = np.where(named, self.log_today[looked], -np.inf)
+        confirm = e_bh(among, alpha=1 / policy.confirm, cells=np.maximum(named.sum(axis=1), 1))
+        confirmed = named & (among >= confirm.log_bound[:, np.newaxis])
+        return named[row, cells], confirmed[row, cells]
+
+    def _at_cap(
+        self,
+        number: int,
+        *,
+        asked: BoolArray,
+        today: NDArray[np.float64],
+        ahead: IntArray,
+        likely: BoolArray,
+        moved: BoolArray,
+        untold: BoolArray,
+    ) -> IntArray:
+        """The end of each cell once the regular steps are used up; OPEN where it goes on."""
+        policy = self._policy
+        worth = asked & ((today >= log(policy.keep_on)) | (ahead >= policy.passes_ahead))
+        open_end = likely | untold
+        step, regular = number + 1, len(policy.steps)
+        late = regular + len(policy.late)
+        # A run that continues gives an undecided cell so many steps more than it had.
+        more = step < regular + len(policy.more) or late <= step < len(self.steps)
+        goes_on = (worth & (step < late)) | (open_end & more)
+        return np.select(
+            [goes_on, open_end, moved],
+            [int(End.OPEN), int(End.UNDECIDED), int(End.DRIFTED)],
+            int(End.MIXED),
+        )

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.gate._outcome import Reason
-from regauge.stats import sign_test_p_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.gate._outcome import CaseReport, Decision, ReasonKind, SuiteReport
     from regauge.gate._policy import GatePolicy
 
-# Of several things the first here decides.
+# Of several reasons the first here decides.
 _STRONGEST_FIRST: tuple[Decision, ...] = ("reject", "unmeasured", "undecided", "accept")
-# With `case_flips: net` more cases must have broken than were repaired, at this level.
-_NET_ALPHA = 0.05
 
 
-def flips_block(cases: Sequence[CaseReport], policy: GatePolicy) -> bool:
-    """Whether broken cases, accepted ones apart, keep the change from being accepted."""
-    broken = sum(1 for case in cases if _broken(case))
-    match policy.case_flips:
-        case "block":
-            return broken > 0
-        case "net":
-            repaired = sum(1 for case in cases if case.verdict == "improved")
-            return broken > 0 and sign_test_p_value(broken, repaired) <= _NET_ALPHA
-        case "warn":
-            return False
+def with_blocks(
+    cases: Sequence[CaseReport], suites: Sequence[SuiteReport], policy: GatePolicy
+) -> tuple[CaseReport, ...]:
+    """The cases, where broken ones note whether they keep the change from being accepted."""
+    by_prompt = {suite.prompt: suite for suite in suites}
+    return tuple(
+        replace(case, blocks=_of_broken(policy, by_prompt.get(case.prompt)) != "accept")
+        if _is_broken(case)
+        else case
+        for case in cases
+    )
 
 
 def reasons_for(
     cases: Sequence[CaseReport], suites: Sequence[SuiteReport], policy: GatePolicy
 ) -> tuple[Reason, ...]:
     """Everything the decision rests on or a reader should know, what decides first."""
-    flips: Decision = "reject" if flips_block(cases, policy) else "accept"
-    found = [reason for case in cases for reason in _of_case(case, policy, flips)]
+    by_prompt = {suite.prompt: suite for suite in suites}
+    found = [reason for case in cases for reason in _of_case(case, policy, by_prompt)]
     found += [reason for suite in suites for reason in _of_suite(suite, policy)]
     return tuple(sorted(found, key=lambda reason: _STRONGEST_FIRST.index(reason.leads_to)))
 
@@ -47,57 +45,86 @@ def decided_by(reasons: Sequence[Reason]) -> Decision:
     return reasons[0].leads_to if reasons else "accept"
 
 
-def _broken(case: CaseReport) -> bool:
-    return case.verdict == "regressed" and case.tier == "required" and not case.accepted
+def _is_broken(case: CaseReport) -> bool:
+    return case.verdict == "broken" and case.tier == "required" and not case.accepted
 
 
-def _of_case(case: CaseReport, policy: GatePolicy, flips: Decision) -> Iterator[Reason]:
+def _of_broken(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
+    """What a broken case leads to."""
+    if policy.on_broken == "warn":
+        return "accept"
+    if policy.on_broken == "block" or suite is None or not suite.net:
+        return "reject"
+    return _weighed(suite)
+
+
+def _weighed(suite: SuiteReport) -> Decision:
+    """What the weighing of broken and fixed cases leads to."""
+    match suite.verdict:
+        case "worse":
+            return "reject"
+        case "undecided":
+            return "undecided"
+        case "unmeasured":
+            return "unmeasured"
+        case _:
+            return "accept"
+
+
+def _of_case(
+    case: CaseReport, policy: GatePolicy, suites: Mapping[str, SuiteReport]
+) -> Iterator[Reason]:
     if case.accepted and case.state != "unchanged":
         yield _single(case, "accepted", "accept")
+    suite = suites.get(case.prompt)
     match case.verdict:
-        case "regressed" if case.tier == "critical":
+        case "broken" if case.tier == "critical":
             yield _single(case, "critical", "reject")
-        case "regressed" if not case.accepted:
-            yield _single(case, "regressed", flips)
+        case "broken" if not case.accepted:
+            yield _single(case, "broken", _of_broken(policy, suite))
         case "new" if case.bar is not None and case.candidate.failed > case.bar.failed:
             kind: ReasonKind = "critical" if case.tier == "critical" else "new"
             yield _single(case, kind, "reject" if case.blocks else "accept")
         case "removed" if case.blocks:
             yield _single(case, "removed", "reject")
         case "unmeasured" | "undecided" if case.missing or case.needs:
-            yield _without_trials(case)
+            yield _without_trials(case, policy)
         case "unmeasured":
             yield _single(case, "unmeasured", "unmeasured")
         case "undecided":
-            yield _single(case, "undecided", _if_blocking(policy.on_undecided))
+            weighed = suite is not None and suite.net and suite.verdict in {"passed", "worse"}
+            leads_to = "accept" if weighed else _if_blocking(policy.on_undecided)
+            yield _single(case, "undecided", leads_to)
         case "drifted":
             yield _single(case, "drifted", _if_blocking(policy.on_drifted))
         case _:
             return
 
 
-def _without_trials(case: CaseReport) -> Reason:
+def _without_trials(case: CaseReport, policy: GatePolicy) -> Reason:
     kind: ReasonKind = "unmeasured" if case.missing else "not-recorded"
-    return _single(case, kind, "unmeasured" if case.verdict == "unmeasured" else "undecided")
+    if case.verdict == "unmeasured":
+        return _single(case, kind, "unmeasured")
+    return _single(case, kind, "accept" if policy.provisional else "undecided")
 
 
 def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
+    if suite.net:
+        kind: ReasonKind = "not-recorded" if suite.needs else "net"
+        yield _whole(suite, kind, _weighed(suite))
+        return
     match suite.verdict:
-        case "regressed":
-            last = suite.rounds[-1]
-            lower = min(last.scores, key=last.scores.__getitem__, default="")
-            if suite.head_to_head is not None:
-                yield _whole(suite, "head-to-head", "reject", suite.head_to_head.check)
-            elif last.p_value <= last.bound:
-                yield _whole(suite, "suite", "reject")
-            else:
-                yield _whole(suite, "scores", "reject", lower)
-        case "drifted":
-            yield _whole(suite, "drifted", _if_blocking(policy.on_drifted))
+        case "worse":
+            last = suite.pairs[-1]
+            lower = min(last.p_values, key=last.p_values.__getitem__)
+            yield _whole(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
-            yield _whole(suite, "not-recorded", "undecided")
+            leads_to: Decision = "accept" if policy.provisional else "undecided"
+            yield _whole(suite, "not-recorded", leads_to)
         case "unmeasured":
             yield _whole(suite, "unmeasured", "unmeasured")
+        case "unconfirmed":
+            yield _whole(suite, "suite", "accept")
         case _:
             return
 

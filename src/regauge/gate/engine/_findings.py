@@ -15,21 +15,21 @@ from regauge.stats import flaky_probability, rule_of_three
 if TYPE_CHECKING:
     from regauge.gate._outcome import CaseVerdict
     from regauge.gate._policy import GatePolicy
-    from regauge.gate._types import Arm
     from regauge.gate.engine._case_stage import CaseStage
     from regauge.gate.engine._drawn import Drawn
     from regauge.stats import CriticalPolicy
 
 # Of the checks of a case the one that comes first here speaks for the case.
 _WORST_FIRST: tuple[CaseVerdict, ...] = (
-    "regressed",
+    "broken",
     "unmeasured",
-    "drifted",
     "undecided",
-    "improved",
+    "drifted",
+    "fixed",
     "flaky",
+    "mixed",
     "known-failing",
-    "pass",
+    "passed",
 )
 # From this posterior probability on a case is listed as flaky.
 _SURE = 0.95
@@ -40,24 +40,24 @@ _LARGEST_LOG = 700.0
 def case_report(drawn: Drawn, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
     """What was found of a case; trials still waited for count as not measured."""
     case = drawn.case
-    unmeasured, not_recorded = _gaps(drawn)
+    unmeasured, not_recorded = drawn.gaps()
     history = drawn.history()
-    stop = _own(drawn, "candidate")
+    stop = drawn.own
     verdicts = [facts.passed for facts in drawn.facts("candidate", 0, stop)]
     report = CaseReport(
         prompt=case.prompt,
         case=case.case,
         tier=case.tier,
         state=case.state,
-        verdict="pass",
+        verdict="passed",
         blocks=False,
         candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
         history=history,
-        today=_today(drawn, None),
-        checks=tuple(_check_report(drawn, check, stage, policy) for check in case.checks),
+        today=drawn.paired("main"),
+        checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
         accepted=case.accepted,
         broke_before=case.broke_before,
-        repeated=drawn.repeated(stop),
+        repeated=drawn.repeated,
         missing=unmeasured,
         needs=not_recorded,
         recorded=len(verdicts),
@@ -103,10 +103,9 @@ def _judged(report: CaseReport, drawn: Drawn, policy: GatePolicy) -> CaseReport:
         for verdict in _WORST_FIRST
         if any(check.verdict == verdict for check in report.checks)
     )
-    no_main = any(drawn.gaps("main", 0, drawn.seeds))
-    if worst == "regressed" or (_only_repair_waits(report) and not no_main):
-        blocks = worst == "regressed" and policy.case_flips == "block" and not report.accepted
-        return replace(report, verdict=worst, blocks=blocks)
+    no_main = any(drawn.missing("main", [range(drawn.seeds)]))
+    if worst == "broken" or (_only_fix_waits(report) and not no_main):
+        return replace(report, verdict=worst)
     return replace(report, verdict=_lacking(report) or worst)
 
 
@@ -115,9 +114,9 @@ def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
     failed, new = report.candidate.failed, report.state == "new"
     blocks = rule.blocks(failed)
     if blocks:
-        verdict: CaseVerdict = "new" if new else "regressed"
+        verdict: CaseVerdict = "new" if new else "broken"
     else:
-        verdict = _lacking(report) or ("new" if new else "flaky" if failed else "pass")
+        verdict = _lacking(report) or ("new" if new else _mixed(report) if failed else "passed")
     return replace(
         report,
         verdict=verdict,
@@ -144,107 +143,113 @@ def _lacking(report: CaseReport) -> CaseVerdict | None:
     return None
 
 
-def _only_repair_waits(report: CaseReport) -> bool:
-    """Whether all that a short recording leaves open is whether the case was repaired."""
+def _only_fix_waits(report: CaseReport) -> bool:
+    """Whether all that a short recording leaves open is whether the case was fixed."""
     return not report.missing and all(
-        check.verdict in {"pass", "known-failing"} for check in report.checks
+        check.verdict in {"passed", "known-failing"} for check in report.checks
     )
 
 
-def _check_report(
-    drawn: Drawn, check: str, stage: CaseStage | None, policy: GatePolicy
-) -> CheckReport:
-    candidate, history = drawn.candidate(check, _own(drawn, "candidate")), drawn.history(check)
+def _check_report(drawn: Drawn, check: str, stage: CaseStage | None) -> CheckReport:
+    candidate, history = drawn.candidate(check, drawn.own), drawn.history(check)
+    flaky = is_flaky(history.passed, history.trials)
     report = CheckReport(
         check=check,
         verdict=_untested(
-            drawn.candidate(check, policy.first_draws), history, lacking=any(_gaps(drawn))
+            drawn.candidate(check, drawn.first),
+            history,
+            lacking=any(drawn.gaps()),
+            flaky=flaky,
         ),
         history=history,
-        today=_today(drawn, check),
+        today=drawn.paired("main", check),
         candidate=candidate,
+        paired=drawn.paired("candidate", check),
     )
-    tested = stage.of(drawn, check) if stage is not None else None
+    tested = stage.test_of(drawn, check) if stage is not None else None
     if tested is None:
         return report
     test, column = tested
     end = End(int(test.ends[0, column]))
     if end == End.DRIFTED and not drawn.stored:
-        # All of main's trials are of today: it is the case that wavers, not the model.
-        end = End.FLAKY
+        # All of main's trials are of today: the case is mixed, and nothing drifted.
+        end = End.MIXED
     better = stage is not None and test is stage.better
+    today = float(test.log_today[0, column])
     return replace(
         report,
-        verdict=_repaired(end, candidate) if better else _broken(end, drawn, candidate, history),
+        verdict=_fixed(end, candidate, flaky=flaky)
+        if better
+        else _broken(end, drawn, candidate, history, flaky=flaky),
         direction="better" if better else "worse",
         e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
-        bound=exp(float(test.log_bound[0])),
+        bound=round(exp(float(test.log_bound[0])), 6),
+        e_today=exp(min(today, _LARGEST_LOG)) if report.today.trials else None,
     )
 
 
-def _untested(candidate: Count, history: Count, *, lacking: bool) -> CaseVerdict:
+def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseVerdict:
     """The verdict of a check that no test was spent on."""
     if not candidate.trials:
         # A check that never has an opinion says nothing; one that has none any more hides one.
-        return "unmeasured" if lacking else "undecided" if history.trials else "pass"
+        return "unmeasured" if lacking else "undecided" if history.trials else "passed"
     if not candidate.failed:
-        return "pass"
+        return "passed"
     if not history.trials:
         return "undecided"
-    return "flaky" if history.passed or candidate.passed else "known-failing"
+    return _of_failures(candidate, history, flaky=flaky)
 
 
-def _broken(end: End, drawn: Drawn, candidate: Count, history: Count) -> CaseVerdict:
+def _broken(
+    end: End, drawn: Drawn, candidate: Count, history: Count, *, flaky: bool
+) -> CaseVerdict:
     match end:
         case End.NAMED:
-            return "regressed"
+            return "broken"
         case End.DRIFTED:
             return "drifted"
-        case End.INCONCLUSIVE:
+        case End.UNDECIDED:
             return "undecided"
         case End.OPEN | End.MISSING:
             return "unmeasured"
-        case End.CLEARED | End.FLAKY | End.UNTESTED:
-            repeated = drawn.repeated(_own(drawn, "candidate"))
-            if end != End.CLEARED and not candidate.passed and repeated:
+        case End.CLEARED | End.MIXED | End.UNTESTED:
+            if end != End.CLEARED and not candidate.passed and drawn.repeated:
                 # A rare failure, only out of a cache: whether it is the rule cannot be seen today.
                 return "undecided"
-            seldom = 2 * history.passed < history.trials
-            return "known-failing" if seldom and not candidate.passed else "flaky"
+            return _of_failures(candidate, history, flaky=flaky)
         case _:
             assert_never(end)
 
 
-def _repaired(end: End, candidate: Count) -> CaseVerdict:
+def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseVerdict:
     match end:
         case End.NAMED:
-            return "improved"
+            return "fixed"
         case End.DRIFTED:
             return "drifted"
+        case _ if not candidate.failed:
+            return "passed"
         case _:
-            return "flaky" if candidate.failed else "pass"
+            return "flaky" if flaky else "mixed"
 
 
 def _watched(report: CaseReport) -> CaseVerdict:
     """The verdict of a tracked case, which nothing is tested for."""
     if not report.candidate.failed:
-        return "pass"
-    return "flaky" if report.history.passed or report.candidate.passed else "known-failing"
+        return "passed"
+    return _of_failures(report.candidate, report.history, flaky=report.flaky)
 
 
-def _gaps(drawn: Drawn) -> tuple[int, int]:
-    candidate = drawn.gaps("candidate", 0, _own(drawn, "candidate"))
-    main = drawn.gaps("main", 0, _own(drawn, "main"))
-    return candidate[0] + main[0], candidate[1] + main[1]
+def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseVerdict:
+    """Trials failed, and no test calls that broken."""
+    if 2 * history.passed < history.trials and not candidate.passed:
+        return "known-failing"
+    return "flaky" if flaky else "mixed"
 
 
-def _own(drawn: Drawn, arm: Arm) -> int | None:
-    return None if drawn.own is None else drawn.own[arm]
-
-
-def _today(drawn: Drawn, check: str | None) -> Count:
-    own = _own(drawn, "main")
-    return drawn.today(check, None if own is None else own - drawn.seeds)
+def _mixed(report: CaseReport) -> CaseVerdict:
+    """Some trials failed, and no test calls that broken: flaky only if main's record is."""
+    return "flaky" if report.flaky else "mixed"
 
 
 def _critical_bar(rule: CriticalPolicy) -> Count:

@@ -17,15 +17,19 @@ from regauge.gate.power._power import (
     operating_line_of,
     unchanged_calls,
 )
+from regauge.gate.power._simulation import Chances, Played, play
 
 __all__ = [
+    "Chances",
     "Needed",
     "OperatingLine",
+    "Played",
     "Rate",
     "Target",
     "cases_needed",
     "first_draws_needed",
     "operating_line",
     "operating_line_of",
+    "play",
     "unchanged_calls",
 ]

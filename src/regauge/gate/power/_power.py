@@ -1,4 +1,4 @@
-"""What a gate with these cases can see: its error rates, simulated from the suite's own history."""
+"""What a gate with these cases can see: its error rates, simulated from the suite's own record."""
 
 from __future__ import annotations
 
@@ -7,35 +7,45 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate.power._simulated_suite import SimulatedSuite, lowered
-from regauge.stats import clopper_pearson
+from regauge.gate.power._simulated_suite import SimulatedSuite, lowered, lowered_where_flaky
+from regauge.stats import Interval, clopper_pearson
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Count
-    from regauge.gate.power._simulation import Played
-    from regauge.stats import Interval
+    from regauge.gate.power._simulation import FloatArray, Played
 
-# Simulated runs of a search, and of a change that most runs find or most miss.
-_SEARCH_RUNS, _DROP_RUNS = 300, 400
+# Simulated runs of a search, of a change, and of all suites of a range together.
+_SEARCH_RUNS, _CHANGE_RUNS, _RANGE_RUNS = 300, 400, 1_200
 # Rates nearer to 0 or 1 than this are not given as a number: too few runs are simulated.
 _RARE = 0.01
 _DROPS = (0.02, 0.05, 0.10)
+# The loss that is also simulated on flaky cases alone.
+_FLAKY_DROP = 0.05
+# The range of power over suites leaves out so much at each end.
+_RANGE = (0.05, 0.95)
+_FIRST_MOST = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """How often something happened in simulated runs.
 
-    >>> str(Rate(hits=3, runs=1000))
-    'less than 1 of 100'
+    >>> range_ = Interval(low=0.62, high=0.91)
+    >>> str(Rate(hits=3, runs=1000)), str(Rate(hits=79, runs=100, range=range_))
+    ('< 1 %', '79 % (62-91)')
+
+    Attributes:
+        range: Where the rate lies for nine in ten suites that the record leaves open; None where
+            the record is long enough for one number.
     """
 
     hits: int
     runs: int
+    range: Interval | None = None
 
     @property
     def value(self) -> float:
@@ -49,10 +59,14 @@ class Rate:
 
     def __str__(self) -> str:
         if self.value < _RARE:
-            return "less than 1 of 100"
-        if self.value > 1 - _RARE:
-            return "more than 99 of 100"
-        return f"{100 * self.value:.0f} of 100"
+            words = "< 1 %"
+        elif self.value > 1 - _RARE:
+            words = "> 99 %"
+        else:
+            words = f"{100 * self.value:.0f} %"
+        if self.range is None:
+            return words
+        return f"{words} ({100 * self.range.low:.0f}-{100 * self.range.high:.0f})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +98,7 @@ class OperatingLine:
         one_broken: How often one case is found that always passed and now always fails; None
             without a case that main passes nearly always.
         drops: How often a drop of every case's pass rate is found, by its size.
+        flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases.
         calls_per_case: Trials per case for an unchanged prompt, mean.
     """
 
@@ -91,16 +106,20 @@ class OperatingLine:
     false_alarm: Rate
     one_broken: Rate | None
     drops: tuple[tuple[float, Rate], ...]
+    flaky_drop: Rate | None
     calls_per_case: float
 
     def __str__(self) -> str:
-        found = [] if self.one_broken is None else [f"one fully broken case in {self.one_broken}"]
-        found += [f"a {_points(drop)} drop in {rate}" for drop, rate in reversed(self.drops)]
-        cases = "this 1 case" if self.cases == 1 else f"these {self.cases} cases"
-        return (
-            f"With {cases} this gate blocks an unchanged prompt in {self.false_alarm} runs "
-            f"and finds {', '.join(found)}."
-        )
+        found = [] if self.one_broken is None else [f"1 broken case {self.one_broken}"]
+        for drop, rate in reversed(self.drops):
+            words = f"-{100 * drop:g} points {rate}"
+            if drop == _FLAKY_DROP and self.flaky_drop is not None:
+                words += f", on flaky cases alone {self.flaky_drop}"
+            found.append(words)
+        # Below 1 % is a property of the method; the simulation is held to not contradict it.
+        rare = self.false_alarm.interval.low < _RARE
+        alarm = "< 1 %" if rare else str(self.false_alarm)
+        return f"sees: {', '.join(found)}; false alarm {alarm}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +144,17 @@ def operating_line(
     prompts: Sequence[str] = (),
     drops: Sequence[float] = _DROPS,
 ) -> OperatingLine | None:
-    """Simulate the gate on a suite whose cases are as main's history says.
+    """Simulate the gate on a suite whose cases are as main's record says.
 
-    The pass probability of each case is drawn from what its history leaves open, so a case that
-    never failed in 12 trials may still fail now and then.
+    The pass rate of each case is drawn from what its record leaves open, so a case that never
+    failed in 12 trials may still fail now and then.
 
     Args:
         histories: Main's trials of each compared case, all checks together.
         seed: One seed gives one result.
         cells: How many pairs of case and check are tested together; as many as cases if None.
         cases: Simulate so many cases like these instead of these; taken as of one prompt.
-        prompts: Whose case each history is of, where there are several: each prompt's suite is
+        prompts: Whose case each record is of, where there are several: each prompt's suite is
             tested for itself.
         drops: Sizes of drops, each between 0 and 1.
 
@@ -145,21 +164,36 @@ def operating_line(
     suite = SimulatedSuite.of(histories, policy, cells=cells, cases=cases, prompts=prompts)
     if suite is None:
         return None
-    runs = suite.runs
-    alike = suite.play(seed, lambda p: p, runs=runs)
-    stable = suite.stable
+    alike = suite.play(seed, lambda p: p, runs=suite.runs)
+    runs = min(suite.runs, _CHANGE_RUNS)
     broken = None
-    if stable.size:
-        broken = _rate(suite.play(seed + 1, suite.breaking_one, runs=min(runs, _DROP_RUNS)))
+    if suite.stable.size:
+        broken = _rate(suite.play(seed + 1, suite.breaking_one, runs=runs))
+    flaky = None
+    if _FLAKY_DROP in drops:
+        flaky = _found(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
     return OperatingLine(
-        cases=suite.main[0].size,
+        cases=suite.size,
         false_alarm=_rate(alike),
         one_broken=broken,
-        drops=tuple(
-            (drop, _rate(suite.play(seed + 2, lowered(drop), runs=min(runs, _DROP_RUNS))))
-            for drop in drops
-        ),
-        calls_per_case=float(np.mean(alike.calls)) / suite.main[0].size,
+        drops=tuple((drop, _found(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops),
+        flaky_drop=flaky,
+        calls_per_case=float(np.mean(alike.calls)) / suite.size,
+    )
+
+
+def _found(
+    suite: SimulatedSuite, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
+) -> Rate:
+    """How often a change is found; with its range where the record is too short for one number."""
+    if not suite.suites:
+        return _rate(suite.play(seed, change, runs=runs))
+    blocked = suite.play_suites(seed, change, runs=_RANGE_RUNS)
+    low, high = np.quantile(blocked.mean(axis=1), _RANGE)
+    return Rate(
+        hits=int(np.count_nonzero(blocked)),
+        runs=int(blocked.size),
+        range=Interval(low=float(low), high=float(high)),
     )
 
 
@@ -178,8 +212,8 @@ def unchanged_calls(
     suite = SimulatedSuite.of(histories, policy, cells=cells, prompts=prompts)
     if suite is None:
         return None
-    played = suite.play(seed, lambda p: p, runs=min(suite.runs, _DROP_RUNS))
-    return float(np.mean(played.calls)) / suite.main[0].size
+    played = suite.play(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
+    return float(np.mean(played.calls)) / suite.size
 
 
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
@@ -191,6 +225,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
         seed=seed,
         cells=outcome.cells or None,
         prompts=[case.prompt for case in compared],
+        drops=_DROPS[1:],
     )
 
 
@@ -232,7 +267,7 @@ def cases_needed(
 
 
 def first_draws_needed(
-    histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = 3
+    histories: Sequence[Count], policy: GatePolicy, target: Target, *, at_most: int = _FIRST_MOST
 ) -> int | None:
     """How many first trials of each of these cases find a drop as often as wanted.
 
@@ -243,18 +278,16 @@ def first_draws_needed(
     Returns:
         None if `at_most` is not enough, or main has no trial.
     """
-    for first_draws in range(policy.first_draws, at_most + 1):
+    first_draws = policy.first_draws_of(len(histories))
+    while first_draws <= at_most:
         suite = SimulatedSuite.of(histories, replace(policy, first_draws=first_draws))
         if suite is None:
             return None
         if target.found_in(suite).value >= target.power:
             return first_draws
+        first_draws += max(1, first_draws // 2)
     return None
 
 
 def _rate(played: Played) -> Rate:
     return Rate(hits=int(np.count_nonzero(played.blocked)), runs=len(played.blocked))
-
-
-def _points(drop: float) -> str:
-    return f"{100 * drop:g}-point"

@@ -1,4 +1,4 @@
-"""A suite to simulate: main's history of its cases, and what that leaves open."""
+"""A suite to simulate: main's record of its cases, and what that leaves open."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate.power._simulation import play
-from regauge.stats import log_marginal
+from regauge.gate.power._simulation import Chances, play
+from regauge.stats import draw_pass_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import Count
-    from regauge.gate.engine import IntArray
+    from regauge.gate.engine import BoolArray, IntArray
     from regauge.gate.power._simulation import FloatArray, Played
 
-# Shapes of Beta distributions: cases that hardly ever fail, seldom, often, nearly always.
-_KINDS = ((200.0, 0.2), (50.0, 1.0), (3.0, 1.0), (1.0, 20.0))
-_FITTING = 30
 # Cases that main passes at least so often are what one broken case is taken from.
 _STABLE = 0.9
-# Cases times runs of an unchanged prompt, which take about a third of a second.
-_SIZE = 160_000
-_RUNS_LEAST, _RUNS_MOST = 100, 2_000
+# Rates between these are of flaky cases.
+_FLAKY_LOW, _FLAKY_HIGH = 0.05, 0.97
+# Cases times runs, which bound time and memory.
+_SIZE = 120_000
+_RUNS_LEAST, _RUNS_MOST = 100, 1_000
+# From so many cases with so many trials on, one number is precise enough without a range.
+_CASES_KNOWN, _TRIALS_KNOWN = 100, 12
+# Suites drawn from what the record leaves open, for the range.
+_SUITES = 30
+_HALVINGS = 30
 
 
 def lowered(drop: float) -> Callable[[FloatArray], FloatArray]:
-    """Every pass probability lower by the same, down to 0.
+    """Every pass rate lower by the same, down to 0.
 
     >>> lowered(0.1)(np.array([1.0, 0.05])).tolist()
     [0.9, 0.0]
@@ -37,12 +41,36 @@ def lowered(drop: float) -> Callable[[FloatArray], FloatArray]:
     return lambda p: np.clip(p - drop, 0.0, 1.0)
 
 
+def lowered_where_flaky(drop: float) -> Callable[[FloatArray], FloatArray]:
+    """The same loss on average over all cases, all of it on flaky ones: one shift of their logits.
+
+    >>> lowered_where_flaky(0.1)(np.array([[1.0, 0.5]])).round(2).tolist()
+    [[1.0, 0.3]]
+    """
+
+    def change(p: FloatArray) -> FloatArray:
+        flaky = (p > _FLAKY_LOW) & (p < _FLAKY_HIGH)
+        logits = np.log(np.clip(p, 1e-9, 1 - 1e-9)) - np.log1p(-np.clip(p, 1e-9, 1 - 1e-9))
+
+        def shifted(by: FloatArray) -> FloatArray:
+            return np.where(flaky, 1 / (1 + np.exp(by[:, np.newaxis] - logits)), p)
+
+        low, high = np.zeros(len(p)), np.full(len(p), 20.0)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            enough = (p - shifted(middle)).mean(axis=1) >= drop
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return shifted(high)
+
+    return change
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSuite:
     """Cases to simulate.
 
     Attributes:
-        main: Passes and trials of main's history; shape (cases,).
+        main: Passes and trials of main's record; shape (cases,).
         family: How many cells are tested together.
         prompts: The columns of the cases of each prompt.
     """
@@ -87,9 +115,20 @@ class SimulatedSuite:
         )
 
     @property
+    def size(self) -> int:
+        """How many cases there are."""
+        return int(self.main[0].size)
+
+    @property
     def runs(self) -> int:
         """How many runs of an unchanged prompt are simulated."""
-        return int(np.clip(_SIZE // self.main[0].size, _RUNS_LEAST, _RUNS_MOST))
+        return int(np.clip(_SIZE // self.size, _RUNS_LEAST, _RUNS_MOST))
+
+    @property
+    def suites(self) -> int:
+        """How many suites are drawn for a range; 0 where the record is long enough without."""
+        known = self.size >= _CASES_KNOWN and int(self.main[1].min()) >= _TRIALS_KNOWN
+        return 0 if known else _SUITES
 
     @property
     def stable(self) -> IntArray:
@@ -106,35 +145,33 @@ class SimulatedSuite:
         return q
 
     def play(self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int) -> Played:
+        """Run the gate many times, on pass rates that the record leaves open."""
+        return self._play(seed, change, runs=runs, suites=0)
+
+    def play_suites(
+        self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
+    ) -> BoolArray:
+        """Whether runs reject; shape (suites, runs of each), one row for each drawn suite."""
+        each = max(1, runs // self.suites)
+        played = self._play(seed, change, runs=each, suites=self.suites)
+        return played.blocked.reshape(self.suites, each)
+
+    def _play(
+        self,
+        seed: int,
+        change: Callable[[FloatArray], FloatArray],
+        *,
+        runs: int,
+        suites: int,
+    ) -> Played:
         rng = np.random.default_rng(seed)
-        p = _pass_probabilities(*self.main, runs, rng)
-        shape = (*p.shape, self.policy.case.cap)
+        p = draw_pass_rates(*self.main, runs=runs, rng=rng, suites=suites)
         q = change(p)
+        record = tuple(np.broadcast_to(arm, p.shape) for arm in self.main)
         return play(
             self.policy,
-            (np.broadcast_to(self.main[0], p.shape), np.broadcast_to(self.main[1], p.shape)),
-            candidate=rng.random(shape, dtype=np.float32) < q[..., np.newaxis],
-            fresh=rng.random(shape, dtype=np.float32) < p[..., np.newaxis],
+            (record[0], record[1]),
+            Chances(rng, lambda _: p, lambda _: q),
             family=self.family,
             prompts=self.prompts,
         )
-
-
-def _pass_probabilities(
-    s: IntArray, m: IntArray, runs: int, rng: np.random.Generator
-) -> FloatArray:
-    """Pass probabilities drawn from what the history leaves open; shape (runs, cases).
-
-    How many cases are stable, wavering or hopeless is taken from the suite itself: the weights of
-    the mixture are fitted to all histories (empirical Bayes, by expectation maximisation; Robbins
-    1956, Dempster, Laird & Rubin, JRSS B 1977), and each case then drawn from its posterior.
-    """
-    chances = np.exp([log_marginal(s, m, shape=shape) for shape in _KINDS])
-    shares = chances / chances.sum(axis=0)
-    for _ in range(_FITTING):
-        shares = shares.mean(axis=1, keepdims=True) * chances
-        shares /= shares.sum(axis=0)
-    thresholds = np.cumsum(shares, axis=0)[:, np.newaxis]
-    kind = np.sum(rng.random((runs, s.size)) > thresholds[:-1], axis=0)
-    shapes = np.array(_KINDS)
-    return np.asarray(rng.beta(shapes[kind, 0] + s, shapes[kind, 1] + m - s), dtype=np.float64)

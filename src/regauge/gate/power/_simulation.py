@@ -1,28 +1,73 @@
 """Many runs of the gate at once, on counts alone: what its error rates come from.
 
 The tests and rules are those of the gate itself; only the bookkeeping of single trials is left
-out. Each case has one check, and a head-to-head after drift is not drawn.
+out. Each case has one check.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from regauge.gate.engine import CellTest, End, goes_on, main_drifted, round_bound
-from regauge.stats import suite_p_value
+from regauge.gate.engine import (
+    CellTest,
+    End,
+    Observed,
+    Pairs,
+    day_bound,
+    day_goes_on,
+    net_bound,
+    pair_weights,
+    pairs_p_value,
+    passes_ahead,
+    rest_better,
+    screen,
+    screen_bound,
+    screen_extends,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from regauge.gate._policy import GatePolicy
+    from regauge.gate._types import Arm
     from regauge.gate.engine import BoolArray, IntArray, Tallies
 
     FloatArray = NDArray[np.float64]
+    Index = tuple[IntArray, IntArray]
+    Rates = Callable[[int], FloatArray]
+
+# The waves after those of the case test, as the gate draws them.
+_WAVES_OF_CASES = 30
+
+
+class Trials(Protocol):
+    """What runs draw from."""
+
+    def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
+        """Passes of `count` further trials of some runs and cases, all of one wave."""
+        ...
+
+
+class Chances:
+    """Trials that pass by chance, at rates that may be others in each wave.
+
+    Args:
+        main: The pass rates of main in a wave; shape (runs, cases).
+        candidate: The same of the candidate.
+    """
+
+    def __init__(self, rng: np.random.Generator, main: Rates, candidate: Rates) -> None:
+        self._rng = rng
+        self._rates: dict[Arm, Rates] = {"main": main, "candidate": candidate}
+
+    def draw(self, arm: Arm, wave: int, where: Index, count: IntArray | int) -> IntArray:
+        """Passes of further trials."""
+        return self._rng.binomial(count, self._rates[arm](wave)[where])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,167 +75,271 @@ class Played:
     """What each run came to; every array has shape (runs,).
 
     Attributes:
-        broken: A single case was named.
-        worse: The suite as a whole was found worse.
-        drifted: A case or the suite was said to have drifted.
-        undecided: A case stayed undecided.
-        repaired: How many cases were named as improved.
+        blocked: The change is rejected.
+        undecided: It is neither rejected nor accepted.
+        broken: How many cases were named as broken.
+        fixed: How many cases were named as fixed.
+        worse: A suite was found worse side by side.
+        asked: A suite was below main's record, so both arms were drawn side by side.
+        weighed: Broken cases were weighed against fixed ones.
+        drifted: A case fails on main too, today.
         calls: Trials of both arms together.
     """
 
-    broken: BoolArray
-    worse: BoolArray
-    drifted: BoolArray
+    blocked: BoolArray
     undecided: BoolArray
-    repaired: IntArray
+    broken: IntArray
+    fixed: IntArray
+    worse: BoolArray
+    asked: BoolArray
+    weighed: BoolArray
+    drifted: BoolArray
     calls: IntArray
 
     @property
-    def blocked(self) -> BoolArray:
-        """Whether the run rejects the change."""
-        return self.broken | self.worse
+    def accepted(self) -> BoolArray:
+        """Whether the change is accepted."""
+        return ~self.blocked & ~self.undecided
 
 
 def play(
     policy: GatePolicy,
     main: Tallies,
+    trials: Trials,
     *,
-    candidate: BoolArray,
-    fresh: BoolArray,
     family: int | None = None,
     prompts: Sequence[IntArray] | None = None,
 ) -> Played:
-    """Run the gate on trials that are all known beforehand.
+    """Run the gate many times.
 
     Args:
-        main: Passes and trials of main's history; shape (runs, cases).
-        candidate: Whether each trial of the candidate passes; shape (runs, cases, trials), with
-            as many trials as the policy's cap.
-        fresh: The same of main in this run.
+        main: Passes and trials of main's record; shape (runs, cases).
+        trials: What is drawn.
         family: How many cells are tested together; as many as cases if None.
         prompts: The columns of the cases of each prompt; all cases are of one prompt if None.
     """
-    passes, fresh_passes = _running(candidate), _running(fresh)
-    s, m = main
-    first = policy.first_draws
-    k = passes[..., first]
-    cells = s.shape[1] if family is None else family
-    broken, repaired = (
-        (k < first) & (s > 0),
-        (k == first) & (m > 0) & (s <= policy.improved_at_most * m),
-    )
-    worse = CellTest(policy.case, main, suspects=broken, family=cells, first_draws=first)
-    better = CellTest(
-        policy.case,
-        main,
-        suspects=repaired,
-        family=cells,
-        first_draws=first,
-        direction="better",
-    )
-    drawn, controls = np.full(s.shape, first), np.zeros(s.shape, dtype=np.int64)
-    for test in (worse, better):
-        _look_on(test, passes, fresh_passes, drawn=drawn, controls=controls)
-    named = _any(worse, End.NAMED)
-    spent = _Spent(candidate=drawn, main=controls)
-    suite_worse, suite_drifted = np.zeros_like(named), np.zeros_like(named)
-    columns: Sequence[IntArray] = prompts or [np.arange(s.shape[1], dtype=np.int64)]
-    for own in columns:
-        found = _play_suite(
-            policy, _Suite(s, m, passes, fresh_passes, own), spent, blocked=named, of=len(columns)
-        )
-        suite_worse |= found[0]
-        suite_drifted |= found[1]
-    return Played(
-        broken=named,
-        worse=suite_worse,
-        drifted=suite_drifted | _any(worse, End.DRIFTED) | _any(better, End.DRIFTED),
-        undecided=_any(worse, End.INCONCLUSIVE),
-        repaired=np.asarray(np.sum(better.ends == End.NAMED, axis=1), dtype=np.int64),
-        calls=np.asarray(np.sum(drawn + controls, axis=1), dtype=np.int64),
-    )
+    return _Runs(policy, main, trials, family=family, prompts=prompts).played()
 
 
-def _look_on(
-    test: CellTest,
-    passes: IntArray,
-    fresh_passes: IntArray,
-    *,
-    drawn: IntArray,
-    controls: IntArray,
-) -> None:
-    """Take all looks of one test; trials are added to `drawn` and `controls` in place."""
-    before = test.looks[0]
-    for number, look in enumerate(test.looks):
-        where = test.open
-        if not where[0].size:
-            return
-        if number:
-            drawn[where] = look
-            controls[where] += np.where(test.serious, look - before, 0)
-        k, n = passes[*where, look], controls[where]
-        test.look(
-            number,
-            candidate=(k, np.full_like(k, look)),
-            fresh=(fresh_passes[*where, n], n),
-        )
-        before = look
+class _Runs:
+    """All runs of one call of `play`; arrays have one row per run."""
 
+    def __init__(
+        self,
+        policy: GatePolicy,
+        main: Tallies,
+        trials: Trials,
+        *,
+        family: int | None,
+        prompts: Sequence[IntArray] | None,
+    ) -> None:
+        runs, cases = main[0].shape
+        self._policy, self._main, self._trials = policy, main, trials
+        self._columns: Sequence[IntArray] = prompts or [np.arange(cases, dtype=np.int64)]
+        self._family = family
+        self._first = np.empty(cases, dtype=np.int64)
+        control = 0
+        for own in self._columns:
+            self._first[own] = policy.first_draws_of(own.size)
+            control += min(policy.suite.control, own.size)
+        self._calls = np.full(runs, control, dtype=np.int64)
+        self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
+        self._worse = self._tested("worse")
+        self._better = self._tested("better")
 
-class _Spent(NamedTuple):
-    """How many trials of each case have been drawn, by arm; added to in place."""
-
-    candidate: IntArray
-    main: IntArray
-
-
-class _Suite(NamedTuple):
-    """All cases, and the columns of those of one prompt."""
-
-    main_passes: IntArray
-    main_trials: IntArray
-    passes: IntArray
-    fresh_passes: IntArray
-    columns: IntArray
-
-
-def _play_suite(
-    policy: GatePolicy, suite: _Suite, spent: _Spent, *, blocked: BoolArray, of: int
-) -> tuple[BoolArray, BoolArray]:
-    """In which runs the suite of one prompt of several is worse, and in which it drifted."""
-    worse, drifted = np.zeros_like(blocked), np.zeros_like(blocked)
-    going = np.nonzero(~blocked)[0]
-    for number in range(1, policy.suite.rounds + 1):
-        if not going.size:
-            break
-        trials = policy.first_draws + number - 1
-        here = np.ix_(going, suite.columns)
-        spent.candidate[here] = np.maximum(spent.candidate[here], trials)
-        k = suite.passes[(*here, trials)]
-        p = suite_p_value(suite.main_passes[here], suite.main_trials[here], k, trials)
-        found = p <= round_bound(policy.suite, number, prompts=of)
-        hits = going[found]
-        if hits.size:
-            there = np.ix_(hits, suite.columns)
-            today = suite.fresh_passes[(*there, trials)]
-            spent.main[there] = np.maximum(spent.main[there], trials)
-            before = suite.main_passes[there], suite.main_trials[there]
-            drift = main_drifted(
-                policy.suite,
-                p_history=suite_p_value(*before, today, trials),
-                p_candidate=suite_p_value(today, trials, k[found], trials),
+    def played(self) -> Played:
+        runs = len(self._calls)
+        named = self._worse.ends == End.NAMED
+        fixed = self._better.ends == End.NAMED
+        unclear = self._worse.ends == End.UNDECIDED
+        rejects = np.zeros((runs, len(self._columns)), dtype=np.bool_)
+        weighs = np.zeros_like(rejects)
+        for number, own in enumerate(self._columns):
+            rejects[:, number], weighs[:, number] = self._of_broken(
+                own, named[:, own], fixed[:, own]
             )
-            worse[hits], drifted[hits] = ~drift, drift
-        going = going[~found & goes_on(policy.suite, number, p)]
-    return worse, drifted
+        blocked = rejects.any(axis=1)
+        worse, asked = np.zeros_like(blocked), np.zeros_like(blocked)
+        undecided = np.zeros_like(blocked)
+        for number, own in enumerate(self._columns):
+            going = np.nonzero(~blocked & weighs[:, number])[0]
+            if going.size:
+                rejected, left = self._weigh(going, own)
+                worse[going] |= rejected
+                undecided[going] |= left
+            undecided |= ~weighs[:, number] & unclear[:, own].any(axis=1)
+        for own, weighed in zip(self._columns, weighs.T, strict=True):
+            going = np.nonzero(~blocked & ~weighed)[0]
+            rows, equal = self._screen(going, own)
+            asked[rows] = True
+            if rows.size:
+                worse[rows[self._side_by_side(rows, own, equal)]] = True
+        blocked = blocked | worse
+        return Played(
+            blocked=blocked,
+            undecided=undecided & ~blocked,
+            broken=np.asarray(named.sum(axis=1)),
+            fixed=np.asarray(fixed.sum(axis=1)),
+            worse=worse,
+            asked=asked,
+            weighed=np.asarray(weighs.any(axis=1)),
+            drifted=np.any(self._worse.ends == End.DRIFTED, axis=1),
+            calls=self._calls,
+        )
+
+    def _tested(self, direction: str) -> CellTest:
+        """The test of single cases in one direction, all looks taken."""
+        s = self._main[0]
+        better = direction == "better"
+        test = CellTest(
+            self._policy.case,
+            self._main,
+            (self._first_passes, np.broadcast_to(self._first, s.shape)),
+            family=self._family,
+            direction="better" if better else "worse",
+            passes_at_most=self._policy.improved_at_most if better else 1.0,
+        )
+        k, r = self._first_passes.copy(), np.broadcast_to(self._first, s.shape).copy()
+        b, n, kd = (np.zeros_like(s) for _ in range(3))
+        for number, step in enumerate(test.steps):
+            where = test.open
+            if not where[0].size:
+                break
+            pair = test.paired(number)
+            passes = self._trials.draw("candidate", number + 1, (where[0], where[1]), step)
+            both = (where[0][pair], where[1][pair])
+            of_main = self._trials.draw("main", number + 1, both, step)
+            k[where] += passes
+            r[where] += step
+            b[both] += of_main
+            n[both] += step
+            kd[both] += passes[pair]
+            np.add.at(self._calls, where[0], step)
+            np.add.at(self._calls, both[0], step)
+            test.look(
+                number,
+                Observed((k[where], r[where]), (b[where], n[where]), (kd[where], n[where])),
+            )
+        return test
+
+    def _of_broken(
+        self, own: IntArray, named: BoolArray, fixed: BoolArray
+    ) -> tuple[BoolArray, BoolArray]:
+        """In which runs the broken cases of a prompt reject, and in which they are weighed."""
+        hit = named.any(axis=1)
+        weighs = np.zeros_like(hit)
+        if self._policy.on_broken == "net" and (rows := np.nonzero(hit)[0]).size:
+            here = np.ix_(rows, own)
+            first = np.broadcast_to(self._first[own], (rows.size, own.size))
+            better = rest_better(
+                (self._main[0][here], self._main[1][here]),
+                (self._first_passes[here], first),
+                named[rows],
+            )
+            weighs[rows] = fixed[rows].any(axis=1) | (better <= self._policy.net.trigger)
+        if self._policy.on_broken == "warn":
+            return np.zeros_like(hit), weighs
+        return hit & ~weighs, weighs
+
+    def _screen(self, going: IntArray, own: IntArray) -> tuple[IntArray, BoolArray]:
+        """The runs whose suite is below main's record, and whether equal weights show it."""
+        policy, prompts = self._policy.suite, len(self._columns)
+        here = np.ix_(going, own)
+        s, m, k = self._main[0][here], self._main[1][here], self._first_passes[here]
+        r = np.broadcast_to(self._first[own], k.shape)
+        found: list[IntArray] = []
+        equal: list[BoolArray] = []
+        for number in range(policy.rounds):
+            if not going.size:
+                break
+            if number:
+                extra = policy.extra_round(int(self._first[own[0]]))
+                wave = _WAVES_OF_CASES + number
+                k = k + self._draw("candidate", wave, going, own, extra)
+                r = r + extra
+            screened = screen((s, m), (k, r))
+            hit = screened.p_value <= screen_bound(policy, number, prompts=prompts)
+            found.append(going[hit])
+            equal.append(screened.equal[hit])
+            keep = ~hit & screen_extends(policy, number, screened.p_value)
+            going, s, m, k, r = going[keep], s[keep], m[keep], k[keep], r[keep]
+        if not found:
+            return going, np.zeros(0, dtype=np.bool_)
+        return np.concatenate(found), np.concatenate(equal)
+
+    def _side_by_side(self, rows: IntArray, own: IntArray, equal: BoolArray) -> BoolArray:
+        """Which of some runs confirm side by side that the suite is worse."""
+        policy, prompts = self._policy.suite, len(self._columns)
+        here = np.ix_(rows, own)
+        record = self._main[0][here], self._main[1][here]
+        worse = np.zeros(rows.size, dtype=np.bool_)
+        left = np.arange(rows.size)
+        waves: list[Pairs] = []
+        first = int(self._first[own[0]])
+        for number in range(len(policy.levels)):
+            pairs = policy.pairs_of_look(number, cases=own.size, first_draws=first)
+            wave = 2 * _WAVES_OF_CASES + number
+            waves.append(self._pairs(wave, rows[left], own, pairs))
+            now = record[0][left], record[1][left]
+            p = pairs_p_value(waves, pair_weights(now, waves, equal[left]))
+            lower = np.asarray(passes_ahead(waves) < 0)
+            if self._policy.on_broken != "net":
+                lower = np.ones_like(lower)
+            hit = (p <= day_bound(policy, number, prompts=prompts)) & lower
+            worse[left[hit]] = True
+            keep = ~hit & day_goes_on(policy, number, p)
+            left, waves = left[keep], [_kept(one, keep) for one in waves]
+            if not left.size:
+                break
+        return worse
+
+    def _weigh(self, rows: IntArray, own: IntArray) -> tuple[BoolArray, BoolArray]:
+        """Which of some runs reject, and which end undecided."""
+        policy, prompts = self._policy.net, len(self._columns)
+        rejected = np.zeros(rows.size, dtype=np.bool_)
+        undecided = np.zeros_like(rejected)
+        left = np.arange(rows.size)
+        waves: list[Pairs] = []
+        first = int(self._first[own[0]])
+        for number in range(len(policy.all_levels)):
+            pairs = policy.pairs_of_look(number, cases=own.size, first_draws=first)
+            wave = 2 * _WAVES_OF_CASES + number
+            waves.append(self._pairs(wave, rows[left], own, pairs))
+            worse = pairs_p_value(waves, 1) <= net_bound(policy, number, prompts=prompts)
+            better = pairs_p_value(waves, 1, direction="better") <= policy.better
+            rejected[left[worse]] = True
+            keep = ~worse & ~better
+            undecided[left] = keep & (passes_ahead(waves) < 0)
+            left, waves = left[keep], [_kept(one, keep) for one in waves]
+            if not left.size:
+                break
+        return rejected, undecided
+
+    def _pairs(self, wave: int, rows: IntArray, own: IntArray, pairs: int) -> Pairs:
+        drawn = np.full((rows.size, own.size), pairs, dtype=np.int64)
+        return Pairs(
+            (self._draw("main", wave, rows, own, pairs), drawn),
+            (self._draw("candidate", wave, rows, own, pairs), drawn),
+        )
+
+    def _draw(
+        self, arm: Arm, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
+    ) -> IntArray:
+        """Passes of further trials of all cases of some runs; shape (rows, cases)."""
+        shape = (rows.size, own.size)
+        where = (
+            np.broadcast_to(rows[:, np.newaxis], shape),
+            np.broadcast_to(own[np.newaxis], shape),
+        )
+        each = np.broadcast_to(count, shape)
+        self._calls[rows] += each.sum(axis=1)
+        return self._trials.draw(arm, wave, where, each)
 
 
-def _any(test: CellTest, end: End) -> BoolArray:
-    """Which runs have a cell that ended so."""
-    return np.asarray(np.any(test.ends == end, axis=1), dtype=np.bool_)
+def _range(stop: int) -> IntArray:
+    return np.arange(stop, dtype=np.int64)
 
 
-def _running(trials: BoolArray) -> IntArray:
-    """Passes among the first 0, 1, 2, ... trials; one longer than `trials` on the last axis."""
-    none = np.zeros((*trials.shape[:-1], 1), dtype=np.int64)
-    return np.concatenate([none, np.cumsum(trials, axis=-1, dtype=np.int64)], axis=-1)
+def _kept(wave: Pairs, keep: BoolArray) -> Pairs:
+    (s, m), (k, r) = wave
+    return Pairs((s[keep], m[keep]), (k[keep], r[keep]))

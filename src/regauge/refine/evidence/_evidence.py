@@ -89,6 +89,6 @@ def _p_of(counts: Sequence[tuple[Count, Count]], *, better: bool) -> float:
             [mine.passed for _, mine in counts],
             [mine.trials for _, mine in counts],
             direction="better" if better else "worse",
-            weighted=False,
+            weights=1,
         )
     )

@@ -131,8 +131,13 @@ def _stored_number(arm: Arm, number: int) -> int:
 
 
 def _without_repairs(policy: GatePolicy) -> GatePolicy:
-    """The same policy for what is broken; what is repaired was tested before, and shows after."""
-    return replace(policy, improved_at_most=-1.0)
+    """The same policy for what is broken: fixes were tested before, and outweigh nothing here.
+
+    The base's trials are of this very run, so there is no outage to look for.
+    """
+    first = 1 if policy.first_draws == "auto" else policy.first_draws
+    suite = replace(policy.suite, control=0)
+    return replace(policy, improved_at_most=-1.0, on_broken="block", first_draws=first, suite=suite)
 
 
 def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> History:
@@ -157,7 +162,10 @@ def _words(said: GateOutcome) -> tuple[str, ...]:
     named = [
         f"{case.case}: passed {case.candidate} new trials, {case.history} before ({case.verdict})"
         for case in said.cases
-        if case.verdict in {"regressed", "undecided", "drifted"}
+        if case.verdict in {"broken", "undecided", "drifted"}
     ]
     suites = [f"all cases together: {suite.verdict}" for suite in said.suites]
-    return tuple(named + [text for text in suites if not text.endswith(("pass", "untested"))])
+    return tuple(
+        named
+        + [text for text in suites if not text.endswith(("passed", "untested", "unconfirmed"))]
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regauge.gate import Count, Gate, GateCase, GatePolicy, History, TrialFacts
+from regauge.stats import SuitePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from regauge.gate import Arm, GateOutcome, Wanted
 
 PROMPT = "triage"
+# One first trial of each case and none of main: what follows is asked for by what a test shows.
+ONE = GatePolicy(first_draws=1, suite=SuitePolicy(control=0))
 # What the letters of a script stand for; the last letter goes on for ever.
 FACTS: dict[str, Any] = {
     "1": TrialFacts(checks={"right": True}),
@@ -83,9 +86,7 @@ def run(
 ) -> GateOutcome:
     """Answer what is wanted until nothing is."""
     known = {one.case.key: one for one in cases}
-    return answer_all(
-        Gate([one.case for one in known.values()], policy or GatePolicy()), known, order=order
-    )
+    return answer_all(Gate([one.case for one in known.values()], policy or ONE), known, order=order)
 
 
 def answer_all(
@@ -107,4 +108,4 @@ def answer_all(
 
 
 def with_policy(**more: Any) -> GatePolicy:
-    return replace(GatePolicy(), **more)
+    return replace(ONE, **more)

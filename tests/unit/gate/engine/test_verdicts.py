@@ -7,9 +7,18 @@ from math import log
 
 import pytest
 
-from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts
+from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts, with_more_trials
 from regauge.stats import CriticalPolicy
-from tests.unit.gate.engine.drive import count, history, others, run, scripted, with_policy
+from tests.unit.gate.engine.drive import (
+    ONE,
+    Scripted,
+    count,
+    history,
+    others,
+    run,
+    scripted,
+    with_policy,
+)
 
 # A script of 24 trials of which 16 pass, and evidence stays between cleared and named throughout.
 _PROBABLY_WORSE = "001010011111011101111101"
@@ -18,16 +27,16 @@ _PROBABLY_WORSE = "001010011111011101111101"
 @pytest.mark.parametrize(
     ("script", "verdict", "decision", "candidate", "today"),
     [
-        pytest.param({"candidate": "1"}, "pass", "accept", "1/1", "0/0", id="pass"),
-        pytest.param({"candidate": "0"}, "regressed", "reject", "0/6", "5/5", id="regressed"),
+        pytest.param({"candidate": "1"}, "passed", "accept", "1/1", "0/0", id="passed"),
+        pytest.param({"candidate": "0"}, "broken", "reject", "0/6", "5/5", id="broken"),
         pytest.param(
             {"candidate": "01", "was": "9/12"}, "flaky", "accept", "2/3", "0/0", id="flaky"
         ),
         pytest.param(
-            {"candidate": "01"}, "flaky", "accept", "5/6", "2/2", id="one failure of a stable case"
+            {"candidate": "01"}, "mixed", "accept", "5/6", "5/5", id="one failure of a stable case"
         ),
         pytest.param(
-            {"candidate": "0", "main": "0"}, "drifted", "accept", "0/10", "0/6", id="drifted"
+            {"candidate": "0", "main": "0"}, "drifted", "accept", "0/6", "0/5", id="drifted"
         ),
         pytest.param(
             {"candidate": "0", "was": "0/12"},
@@ -41,32 +50,32 @@ _PROBABLY_WORSE = "001010011111011101111101"
             {"candidate": "0", "was": "2/12"},
             "known-failing",
             "accept",
-            "0/3",
+            "0/1",
             "0/0",
             id="hardly ever passed",
         ),
         pytest.param(
             {"candidate": "1", "was": "0/12", "main": "0"},
-            "improved",
+            "fixed",
             "accept",
             "6/6",
             "0/5",
-            id="improved",
+            id="fixed",
         ),
         pytest.param(
             {"candidate": "1", "was": "0/12", "main": "1"},
             "drifted",
             "accept",
-            "10/10",
             "6/6",
+            "5/5",
             id="main passes it today as well",
         ),
         pytest.param(
             {"candidate": "10", "was": "0/12", "main": "0"},
-            "flaky",
+            "mixed",
             "accept",
             "1/6",
-            "0/2",
+            "0/5",
             id="passed once",
         ),
         pytest.param(
@@ -125,11 +134,11 @@ _PROBABLY_WORSE = "001010011111011101111101"
             {"candidate": "."}, "undecided", "undecided", "0/0", "0/0", id="no opinion any more"
         ),
         pytest.param(
-            {"candidate": "1", "tier": "critical"}, "pass", "accept", "3/3", "0/0", id="critical"
+            {"candidate": "1", "tier": "critical"}, "passed", "accept", "3/3", "0/0", id="critical"
         ),
         pytest.param(
             {"candidate": "101", "tier": "critical"},
-            "flaky",
+            "mixed",
             "accept",
             "7/8",
             "0/0",
@@ -137,7 +146,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
         ),
         pytest.param(
             {"candidate": "10101", "tier": "critical", "was": "2/12"},
-            "regressed",
+            "broken",
             "reject",
             "6/8",
             "0/0",
@@ -145,7 +154,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
         ),
         pytest.param(
             {"candidate": "101", "tier": "critical", "strict": True},
-            "regressed",
+            "broken",
             "reject",
             "2/3",
             "0/0",
@@ -153,7 +162,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
         ),
         pytest.param(
             {"candidate": "00!", "tier": "critical"},
-            "regressed",
+            "broken",
             "reject",
             "0/2",
             "0/0",
@@ -168,7 +177,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
             id="new and critical",
         ),
         pytest.param(
-            {"candidate": "01", "tier": "tracked"}, "flaky", "accept", "0/1", "0/0", id="tracked"
+            {"candidate": "01", "tier": "tracked"}, "mixed", "accept", "0/1", "0/0", id="tracked"
         ),
         pytest.param(
             {"candidate": "0", "tier": "tracked", "was": None, "state": "new"},
@@ -180,7 +189,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
         ),
         pytest.param(
             {"candidate": "0", "accepted": "the label is gone"},
-            "regressed",
+            "broken",
             "accept",
             "0/6",
             "5/5",
@@ -221,14 +230,14 @@ def test_too_short_a_recording_never_passes_and_says_what_it_needs():
 
 def test_a_repair_that_cannot_be_confirmed_from_recordings_holds_nothing_up():
     outcome = run([scripted("1-", was="0/12"), *others(40)])
-    assert (outcome.cases[0].verdict, outcome.decision) == ("pass", "accept")
+    assert (outcome.cases[0].verdict, outcome.decision) == ("passed", "accept")
 
 
 def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
     """Five failures, and one trial without an answer."""
     outcome = run([scripted("0000!0"), *others(9)])
     case = outcome.cases[0]
-    assert (case.verdict, case.missing, outcome.decision) == ("regressed", 1, "reject")
+    assert (case.verdict, case.missing, outcome.decision) == ("broken", 1, "reject")
 
 
 @pytest.mark.parametrize(
@@ -236,9 +245,10 @@ def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
     [
         ({"candidate": "0", "main": "0"}, {"on_drifted": "block"}, "undecided"),
         ({"candidate": "0", "was": None, "state": "new"}, {"on_new": "warn"}, "accept"),
-        ({"candidate": "0"}, {"case_flips": "warn"}, "accept"),
-        ({"candidate": "0"}, {"case_flips": "net"}, "accept"),
-        ({"candidate": "0", "tier": "critical"}, {"case_flips": "warn"}, "reject"),
+        ({"candidate": "0"}, {"on_broken": "warn"}, "accept"),
+        ({"candidate": "0"}, {"on_broken": "net"}, "reject"),
+        ({"candidate": "0"}, {"on_broken": "block"}, "reject"),
+        ({"candidate": "0", "tier": "critical"}, {"on_broken": "warn"}, "reject"),
         (
             {"candidate": "1101", "tier": "critical"},
             {"critical": CriticalPolicy(first=4, more=0, failures=1)},
@@ -250,14 +260,50 @@ def test_a_policy_says_what_a_verdict_leads_to(script, policy, decision):
     assert run([scripted(**script), *others(40)], with_policy(**policy)).decision == decision
 
 
-def test_with_net_flips_five_broken_cases_block_and_repairs_count_against_them():
-    net = with_policy(case_flips="net")
-    broken = [scripted("0", name=f"broken-{i}", was="12/12") for i in range(5)]
-    repaired = [scripted("1", name=f"repaired-{i}", was="0/12", main="0") for i in range(5)]
-    assert [r.leads_to for r in run([*broken, *others(40)], net).reasons][:5] == ["reject"] * 5
-    outcome = run([*broken, *repaired, *others(40)], net)
-    assert len(outcome.regressed) == len(outcome.improved) == 5
-    assert not [r for r in outcome.reasons if r.kind == "regressed" and r.leads_to == "reject"]
+def flipped(broken: int, fixed: int) -> list[Scripted]:
+    """Cases that the change broke and fixed, among others that always pass."""
+    return [
+        *[scripted("0", name=f"broken-{i}", was="12/12") for i in range(broken)],
+        *[scripted("1", name=f"fixed-{i}", was="0/12", main="0") for i in range(fixed)],
+        *others(80),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("broken", "fixed", "decision", "looks"),
+    [(1, 0, "reject", 0), (5, 15, "accept", 1), (12, 5, "reject", 1), (5, 5, "accept", 3)],
+)
+def test_broken_cases_are_weighed_against_fixed_ones(broken, fixed, decision, looks):
+    outcome = run(flipped(broken, fixed))
+    (suite,) = outcome.suites
+    assert (outcome.decision, len(suite.net)) == (decision, looks)
+    assert (
+        (suite.broken, suite.fixed)
+        == (broken, fixed)
+        == (
+            len(outcome.broken),
+            len(outcome.fixed),
+        )
+    )
+    assert suite.difference is not None
+    assert suite.difference.low <= (fixed - broken) / len(outcome.cases) <= suite.difference.high
+    assert {case.blocks for case in outcome.broken} == {decision == "reject"}
+    assert {r.kind for r in outcome.reasons} == {"broken", *(["net"] if looks else [])}
+
+
+def test_a_net_just_below_zero_is_undecided_and_more_trials_go_on():
+    cases = flipped(6, 5)
+    outcome = run(cases)
+    assert (outcome.decision, len(outcome.suites[0].net)) == ("undecided", 3)
+    more = run(cases, with_more_trials(ONE, 16))
+    assert len(more.suites[0].net) == 5
+    levels = [look.bound for look in more.suites[0].net]
+    assert levels == pytest.approx([0.015, 0.012, 0.012, 0.0055, 0.00275])
+
+
+def test_a_critical_case_is_not_outweighed():
+    critical = scripted("0", name="critical", was="20/20", tier="critical")
+    assert run([critical, *flipped(0, 15)]).decision == "reject"
 
 
 def test_what_the_author_accepted_is_listed_and_does_not_weigh_on_the_suite():
@@ -278,7 +324,7 @@ def test_without_any_history_main_is_drawn_in_the_same_run():
 def test_a_broken_case_is_found_without_any_history():
     outcome = run([scripted("0", was=None), *others(9, was=None)])
     case = outcome.cases[0]
-    assert (case.verdict, outcome.decision) == ("regressed", "reject")
+    assert (case.verdict, outcome.decision) == ("broken", "reject")
     assert case.today.passed == case.today.trials >= 3
 
 
@@ -292,7 +338,7 @@ def test_without_history_and_without_main_nothing_is_decided(main):
 def test_more_first_trials_find_a_failure_that_one_would_miss():
     assert run([scripted("10"), *others(9)]).decision == "accept"
     outcome = run([scripted("10"), *others(9)], with_policy(first_draws=2))
-    assert (outcome.cases[0].verdict, outcome.decision) == ("regressed", "reject")
+    assert (outcome.cases[0].verdict, outcome.decision) == ("broken", "reject")
 
 
 def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
@@ -314,8 +360,8 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
     report = outcome.cases[0]
     assert (outcome.cells, outcome.decision) == (2, "reject")
     assert [(c.check, c.verdict) for c in report.checks] == [
-        ("json", "pass"),
-        ("label", "regressed"),
+        ("json", "passed"),
+        ("label", "broken"),
     ]
     assert report.decisive is not None
     assert report.decisive.check == "label"
@@ -326,8 +372,8 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
     ("distinct", "main_repeats", "verdict"),
     [
         pytest.param(12, True, "undecided", id="out of a cache, as main's today"),
-        pytest.param(12, False, "regressed", id="a refusal, always in the same words"),
-        pytest.param(2, True, "regressed", id="a label, the same by nature"),
+        pytest.param(12, False, "broken", id="a refusal, always in the same words"),
+        pytest.param(2, True, "broken", id="a label, the same by nature"),
     ],
 )
 def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, main_repeats, verdict):
@@ -346,9 +392,81 @@ def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, main_repeats,
     assert found.repeated == (found.candidate.trials - 1 if verdict == "undecided" else 0)
 
 
-def test_without_history_a_case_that_wavers_on_main_is_flaky_and_nothing_drifted():
+def test_without_history_a_case_that_main_fails_too_is_mixed_and_nothing_drifted():
     outcome = run([scripted("0", main="1110", was=None), *others(5, was=None)])
-    assert (outcome.cases[0].verdict, outcome.decision) == ("flaky", "accept")
+    assert (outcome.cases[0].verdict, outcome.decision) == ("mixed", "accept")
+
+
+def test_a_main_that_passes_less_than_before_does_not_end_the_test():
+    """Today 3 trials in 5 pass; the candidate never does, and today's pairs alone show it."""
+    outcome = run([scripted("0", main="10110" * 9), *others(20)])
+    case = outcome.cases[0]
+    assert (case.verdict, outcome.decision) == ("broken", "reject")
+    decisive = case.decisive
+    assert decisive is not None
+    assert decisive.e_today is not None
+    assert decisive.e_today >= 20
+    assert decisive.paired.passed == 0
+    assert decisive.today.passed < decisive.today.trials
+
+
+def test_where_main_hardly_passes_today_the_difference_cannot_be_told():
+    """One in five today, 12 of 12 before: too little to blame the prompt, or to clear it."""
+    outcome = run([scripted("0", main="00010" * 9), *others(139)])
+    case = outcome.cases[0]
+    assert (case.verdict, outcome.decision) == ("undecided", "undecided")
+    assert (str(case.candidate), str(case.today)) == ("0 of 40", "8 of 39")
+    assert run([scripted("0", main="0"), *others(139)]).cases[0].verdict == "drifted"
+
+
+def test_flaky_is_what_the_record_of_main_calls_so_and_mixed_the_rest():
+    outcome = run([scripted("01", was=was, name=was) for was in ("9/12", "12/12", "11/12")])
+    assert [case.verdict for case in outcome.cases] == ["flaky", "mixed", "mixed"]
+
+
+def test_small_suites_get_more_first_trials_and_each_prompt_its_own():
+    """About 100 trials in the first round; 8 of main look for an outage and decide nothing."""
+    cases = [*others(40), *others(8, prompt="summary")]
+    outcome = run(cases, GatePolicy())
+    assert outcome.first_draws == {"triage": 3, "summary": 13}
+    assert (outcome.candidate_trials, outcome.main_trials) == (40 * 3 + 8 * 13, 16)
+    assert [str(suite.control.main) for suite in outcome.suites if suite.control] == ["8 of 8"] * 2
+    assert (outcome.decision, {case.today.trials for case in outcome.cases}) == ("accept", {0})
+
+
+def test_pairs_of_both_arms_are_wanted_next_to_each_other():
+    gate = Gate([scripted().case], ONE)
+    gate.observe("triage", "c", "candidate", 0, TrialFacts(checks={"right": False}))
+    asked = [(one.arm, one.trials.start) for one in gate.wanted()]
+    assert asked == [("main", 0), ("candidate", 1), ("candidate", 2), ("main", 1)]
+
+
+def test_a_run_that_continues_draws_only_more():
+    """16 of 24 is undecided; 8 more trials that all fail decide."""
+    cases = [scripted(_PROBABLY_WORSE + "0" * 16), *others(99)]
+    assert run(cases).decision == "undecided"
+    outcome = run(cases, with_more_trials(ONE, 16))
+    assert (outcome.cases[0].verdict, outcome.decision) == ("broken", "reject")
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict", "decision"),
+    [
+        pytest.param({"candidate": "0-"}, "undecided", "accept", id="a suspect runs out"),
+        pytest.param({"candidate": "-"}, "unmeasured", "unmeasured", id="nothing recorded"),
+        pytest.param({"candidate": "1-"}, "passed", "accept", id="a shorter first round"),
+        pytest.param(
+            {"candidate": "00!", "tier": "critical"}, "broken", "reject", id="enough to reject"
+        ),
+        pytest.param({"candidate": "0" * 9, "main": "1" * 9}, "broken", "reject", id="recorded"),
+    ],
+)
+def test_a_provisional_replay_leaves_to_the_audit_what_is_not_recorded(script, verdict, decision):
+    policy = with_policy(provisional=True, first_draws=2)
+    outcome = run([scripted(**script), *others(40)], policy)
+    assert (outcome.cases[0].verdict, outcome.decision) == (verdict, decision)
+    left = [case.case for case in outcome.left_to_audit]
+    assert left == (["c"] if verdict == "undecided" else [])
 
 
 def test_a_critical_case_that_never_failed_says_how_much_that_proves():
@@ -363,7 +481,7 @@ def test_a_case_that_main_fails_now_and_then_is_listed_as_flaky():
 
 
 def test_a_trial_that_is_not_wanted_is_refused():
-    gate = Gate([scripted().case], GatePolicy())
+    gate = Gate([scripted().case], ONE)
     for case, number in (("c", 1), ("other", 0)):
         with pytest.raises(ValueError, match="not wanted"):
             gate.observe("triage", case, "candidate", number, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from regauge.gate import (
     operating_line_of,
 )
 from regauge.stats import CasePolicy, SuitePolicy
-from tests.unit.gate.engine.drive import others, run, scripted
+from tests.unit.gate.engine.drive import Scripted, run, scripted
 
 
 def typical(cases: int, *, trials: int = 12, seed: int = 3) -> list[Count]:
@@ -27,6 +28,15 @@ def typical(cases: int, *, trials: int = 12, seed: int = 3) -> list[Count]:
     rng = np.random.default_rng(seed)
     p = rng.choice([0.999, 0.98, 0.75, 0.03], size=cases, p=[0.6, 0.22, 0.13, 0.05])
     return [Count(passed=int(s), trials=trials) for s in rng.binomial(trials, p)]
+
+
+def typical_cases(prompt: str) -> list[Scripted]:
+    """Half of a typical suite of 40 cases each, that pass as they did."""
+    counts = typical(40)[::2] if prompt == "triage" else typical(40)[1::2]
+    return [
+        scripted(was=f"{count.passed}/{count.trials}", name=f"{prompt}-{i}", prompt=prompt)
+        for i, count in enumerate(counts)
+    ]
 
 
 def line(histories: list[Count], policy: GatePolicy | None = None, **more: Any) -> OperatingLine:
@@ -43,12 +53,33 @@ def test_a_typical_suite_is_told_what_was_published_for_one():
     assert found.one_broken.value >= 0.99
     assert drops[0.10].value >= 0.93
     assert 0.75 <= drops[0.05].value <= 0.95
-    assert 0.2 <= drops[0.02].value <= 0.45
-    assert 1.05 <= found.calls_per_case <= 1.35
-    assert str(found).startswith(
-        "With these 100 cases this gate blocks an unchanged prompt in less than 1 of 100 runs "
-        "and finds one fully broken case in more than 99 of 100, a 10-point drop in "
+    assert 0.15 <= drops[0.02].value <= 0.45
+    assert found.flaky_drop is not None
+    assert found.flaky_drop.value >= 0.75
+    assert 1.05 <= found.calls_per_case <= 1.4
+    assert re.fullmatch(
+        r"sees: 1 broken case > 99 %, -10 points (> )?\d\d %, -5 points \d\d %, on flaky cases"
+        r" alone \d\d %, -2 points \d\d %; false alarm < 1 %",
+        str(found),
     )
+
+
+def test_a_short_record_or_a_small_suite_gets_a_range():
+    """One number would be off by 11 to 18 points there."""
+    for histories in (typical(40), typical(140, trials=3)):
+        found = line(histories, drops=[0.05])
+        rate = found.drops[0][1]
+        assert rate.range is not None
+        assert rate.range.low <= rate.value <= rate.range.high
+        assert re.search(r"-5 points \d\d % \(\d+-\d+\)", str(found))
+
+
+def test_a_short_record_does_not_make_the_gate_look_worse_than_it_is():
+    """8 of 3,000 trials failed: the gate hardly ever blocks an unchanged prompt there."""
+    histories = [Count(passed=3 - (i < 8), trials=3) for i in range(1000)]
+    found = line(histories, drops=())
+    assert found.false_alarm.hits == 0
+    assert str(found).endswith("false alarm < 1 %")
 
 
 def test_one_seed_gives_one_line_and_more_cases_see_more():
@@ -60,7 +91,9 @@ def test_one_seed_gives_one_line_and_more_cases_see_more():
 
 def test_more_checks_of_each_case_raise_the_bar_for_each():
     """Six failures in a row name one of 40 cells; among 10,000 cells they are not enough."""
-    six = GatePolicy(case=CasePolicy(looks=(1, 3, 6)), suite=SuitePolicy(alpha=1e-9))
+    six = GatePolicy(
+        case=CasePolicy(steps=(2, 3), late=()), suite=SuitePolicy(alpha=1e-9), first_draws=1
+    )
     one, many = (line(typical(40), six, cells=cells, drops=()) for cells in (40, 10_000))
     assert one.one_broken is not None
     assert many.one_broken is not None
@@ -83,27 +116,27 @@ def test_without_trials_of_main_nothing_is_said():
 
 
 def test_it_is_said_how_many_cases_or_trials_a_wanted_drop_takes():
-    suite = typical(60)
-    needed = cases_needed(suite, GatePolicy(), Target(drop=0.05, power=0.8))
+    suite, policy = typical(60), GatePolicy(first_draws=1)
+    needed = cases_needed(suite, policy, Target(drop=0.05, power=0.8))
     assert needed is not None
     assert 60 < needed.cases < 160
     assert needed.found.value >= 0.8
-    assert cases_needed(suite, GatePolicy(), Target(drop=0.02, power=0.8), at_most=100) is None
-    draws = first_draws_needed(suite, GatePolicy(), Target(drop=0.05, power=0.8))
+    assert cases_needed(suite, policy, Target(drop=0.02, power=0.8), at_most=100) is None
+    draws = first_draws_needed(suite, policy, Target(drop=0.05, power=0.8))
     assert draws is not None
     assert draws > 1
-    assert first_draws_needed(suite, GatePolicy(), Target(drop=0.01, power=0.99), at_most=2) is None
+    assert first_draws_needed(suite, policy, Target(drop=0.01, power=0.99), at_most=2) is None
 
 
 @pytest.mark.parametrize(
     ("hits", "said"),
     [
-        (0, "less than 1 of 100"),
-        (9, "less than 1 of 100"),
-        (10, "1 of 100"),
-        (854, "85 of 100"),
-        (990, "99 of 100"),
-        (991, "more than 99 of 100"),
+        (0, "< 1 %"),
+        (9, "< 1 %"),
+        (10, "1 %"),
+        (854, "85 %"),
+        (990, "99 %"),
+        (991, "> 99 %"),
     ],
 )
 def test_a_rate_is_said_as_a_plain_count(hits, said):
@@ -114,15 +147,15 @@ def test_the_line_of_an_outcome_is_that_of_the_cases_it_compared():
     """Two prompts share the error rate; cases that cost nothing and new ones are not counted."""
     outcome = run(
         [
-            *others(20),
-            *others(20, prompt="summary"),
+            *typical_cases("triage"),
+            *typical_cases("summary"),
             scripted(name="same", state="unchanged"),
             scripted("111", was=None, name="new", state="new"),
         ]
     )
     found = operating_line_of(outcome)
-    together = line([Count(passed=12, trials=12)] * 40, drops=[0.02])
+    together = line(typical(40), drops=[0.05])
     assert found is not None
     assert found.cases == 40
-    assert found.drops[0][1].value < together.drops[0][1].value
+    assert dict(found.drops)[0.05].value < together.drops[0][1].value
     assert operating_line_of(run([scripted(state="unchanged")])) is None
