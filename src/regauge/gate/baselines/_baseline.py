@@ -175,12 +175,24 @@ class StoredHistory:
         version: The prompt's version when they were drawn; empty where it has none.
         sessions: Oldest first; their trial numbers rise.
         cases: By case id.
+        graded: The judges that ever gave a score strictly between 0 and 1.
     """
 
     key: HistoryKey
     version: str = ""
     sessions: tuple[Session, ...] = ()
     cases: Mapping[str, CaseTrials] = field(default_factory=dict[str, CaseTrials])
+    # Computed once: every case asks for it.
+    graded: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        graded = frozenset(
+            name
+            for case in self.cases.values()
+            for name, scores in case.scores.items()
+            if any(0 < score < 1 for score in scores)
+        )
+        object.__setattr__(self, "graded", graded)
 
     def history(self, case_id: str, digest: str) -> History | None:
         """What the engine needs to know of a case; None where nothing is known of it.
@@ -206,16 +218,6 @@ class StoredHistory:
             session.id
             for session in self.sessions
             if any(session.first <= number <= session.last for number in case.drawn)
-        )
-
-    @property
-    def graded(self) -> frozenset[str]:
-        """The judges that ever gave a score strictly between 0 and 1."""
-        return frozenset(
-            name
-            for case in self.cases.values()
-            for name, scores in case.scores.items()
-            if any(0 < score < 1 for score in scores)
         )
 
     @property

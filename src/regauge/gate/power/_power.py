@@ -98,7 +98,8 @@ class OperatingLine:
         one_broken: How often one case is found that always passed and now always fails; None
             without a case that main passes nearly always.
         drops: How often a drop of every case's pass rate is found, by its size.
-        flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases.
+        flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases;
+            None where so few cases are flaky that they cannot lose as much.
         calls_per_case: Trials per case for an unchanged prompt, mean.
     """
 
@@ -170,7 +171,7 @@ def operating_line(
     if suite.stable.size:
         broken = _rate(suite.play(seed + 1, suite.breaking_one, runs=runs))
     flaky = None
-    if _FLAKY_DROP in drops:
+    if _FLAKY_DROP in drops and suite.flaky_share > 2 * _FLAKY_DROP:
         flaky = _found(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
     return OperatingLine(
         cases=suite.size,

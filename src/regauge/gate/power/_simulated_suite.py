@@ -136,6 +136,13 @@ class SimulatedSuite:
         s, m = self.main
         return np.nonzero(s >= _STABLE * m)[0]
 
+    @property
+    def flaky_share(self) -> float:
+        """What flaky cases pass of all trials, by the record: the most that they can lose."""
+        rates = self.main[0] / self.main[1]
+        flaky = (rates > _FLAKY_LOW) & (rates < _FLAKY_HIGH)
+        return float(np.mean(np.where(flaky, rates, 0.0)))
+
     def breaking_one(self, p: FloatArray) -> FloatArray:
         """One stable case of each run never passes, another one in the next run."""
         stable = self.stable
