@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import click
 
 from regauge.cli._calibration.standings import lint_labels
 from regauge.cli._stale.recordings import lint_recordings
 from regauge.cli._terminal.text import echo
-from regauge.errors import UsageError
+from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
+from regauge.recordings import RecordingsFile, replacements_in
 from regauge.wording import plural
-
-if TYPE_CHECKING:
-    from regauge.errors import Fault
 
 __all__ = ["command"]
 
@@ -60,6 +58,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     told = [_shown(project, fault) for fault in faults]
     faults += lint_recordings(project, project.root / "evals", told=told)
     warnings = lint_warnings(project)
+    notes = _replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count:
         raise UsageError(
@@ -71,10 +70,15 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
             "prompts": count,
             "errors": [_row(project, fault) for fault in faults],
             "warnings": [_row(project, warning) for warning in warnings],
+            "notes": [_row(project, note) for note in notes],
         }
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        for label, style, found in (("error", "red", faults), ("warning", "yellow", warnings)):
+        for label, style, found in (
+            ("error", "red", faults),
+            ("warning", "yellow", warnings),
+            ("note", "", notes),
+        ):
             for fault in found:
                 echo(f"{label}: {_shown(project, fault)}", style=style)
         echo(
@@ -83,6 +87,18 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
         )
     if faults or (strict and warnings):
         sys.exit(1)
+
+
+def _replaced(project: Project) -> list[Fault]:
+    """Recorded completions that were replaced more often than others, which is no error."""
+    found: list[Fault] = []
+    for path in sorted(project.recordings_dir.glob("*.jsonl")):
+        with suppress(RecordingError):  # reported with the errors
+            found += [
+                Fault(path=path, line=None, message=str(one))
+                for one in replacements_in(RecordingsFile.load(path))
+            ]
+    return found
 
 
 def _row(project: Project, fault: Fault) -> dict[str, object]:

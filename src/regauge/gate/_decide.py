@@ -26,6 +26,7 @@ from regauge.gate.base import (
     moved_files,
     moved_settings,
 )
+from regauge.recordings import replacements_in
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def decide(
         run_cases = [one for one in compared if one.case.state in {"unchanged", "removed"}]
     log = DecisionLog(session.project.state_dir / _LOG)
     key, candidate = key_of_comparison(compared, policy), candidate_of(compared)
-    notes = [*comparison.notes]
+    notes = [*comparison.notes, *_replaced_notes(session, compared)]
     known = log.find(key)
     steps = [*(known.more if known is not None else ())]
     if more and known is not None and known.final:
@@ -258,6 +259,18 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     counts = run.base_today()
     worse = today_is_worse([before for before, _ in counts], [today for _, today in counts])
     return replace(report, result="base-worse") if worse else report
+
+
+def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Iterator[str]:
+    """Which committed completions of the candidate were recorded again, and others were not."""
+    digests: dict[str, set[str]] = {}
+    for one in compared:
+        if one.candidate is not None and one.case.state != "unchanged":
+            name = one.candidate.suite.prompt.name
+            digests.setdefault(name, set()).add(one.candidate.digest)
+    for name, of_prompt in digests.items():
+        for found in replacements_in(session.answers.file(name), digests=of_prompt):
+            yield f"recordings of {name}: {found}"
 
 
 def _removed(one: Compared) -> bool:

@@ -11,6 +11,7 @@ from regauge.recordings._measurements import MeasurementLine, MeasurementsFile
 from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
 from regauge.recordings._redact import REDACTED, Redactor, map_texts, redactor_for
+from regauge.recordings._replaced import Replacements, replacements_in
 from regauge.recordings._store import Claim, LocalStore
 from regauge.recordings._vectors import VectorsFile
 
@@ -25,10 +26,12 @@ __all__ = [
     "RecordingKey",
     "RecordingsFile",
     "Redactor",
+    "Replacements",
     "VectorsFile",
     "describe_process",
     "map_texts",
     "redactor_for",
+    "replacements_in",
     "request_summary",
     "utc_now",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace as replace_fields
 from typing import TYPE_CHECKING, Final
 
 from regauge.atomic import write_whole
@@ -79,6 +80,11 @@ class RecordingsFile:
         """All recordings, in the order of the file."""
         for line in sorted(self._lines.values(), key=_order):
             yield line.recording()
+
+    @property
+    def any_replaced(self) -> bool:
+        """Whether a line says that its answer replaced another."""
+        return any(b'"replaced":' in line.raw for line in self._lines.values())
 
     def keys(self) -> Collection[RecordingKey]:
         """What is recorded."""
@@ -186,6 +192,8 @@ class RecordingsFile:
         line = lines.get(recording.key)
         if line is not None and (not replace or line.recording().same_answer(recording)):
             return False
+        if line is not None:
+            recording = replace_fields(recording, replaced=line.recording().replaced + 1)
         lines[recording.key] = _Line(encode_line(recording), recording)
         return True
 

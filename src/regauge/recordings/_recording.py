@@ -74,6 +74,7 @@ class Recording:
         request: See `request_summary`.
         judge: The name of the judge whose model answered; None where the prompt's did. Prompt,
             version and case are then those of what is judged.
+        replaced: How often another answer was recorded under its key before.
     """
 
     key: RecordingKey
@@ -85,6 +86,7 @@ class Recording:
     recorded_at: str
     request: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
     judge: str | None = None
+    replaced: int = 0
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document; the keys stand in the order in which people read them."""
@@ -97,6 +99,7 @@ class Recording:
             "version": self.version,
             "model": self.model,
             "recorded_at": self.recorded_at,
+            **({"replaced": self.replaced} if self.replaced else {}),
             "request": self.request,
             "completion": self.completion.to_json(),
         }
@@ -123,6 +126,7 @@ class Recording:
                 recorded_at=given["recorded_at"],
                 request=given["request"],
                 judge=given.get("judge"),
+                replaced=given.get("replaced", 0),
             )
         except KeyError as error:
             raise ValueError(f"the recording has no {error}") from error
@@ -130,6 +134,8 @@ class Recording:
             raise ValueError(f"the recording cannot be read: {error}") from error
         if type(trial) is not int or trial < 0:
             raise ValueError(f"the trial is {trial!r}, not a number from 0")
+        if type(recording.replaced) is not int or recording.replaced < 0:
+            raise ValueError(f"replaced is {recording.replaced!r}, not a number from 0")
         if type(digest) is not str or _DIGEST.fullmatch(digest) is None:
             raise ValueError(f"the digest is {digest!r}, not 64 hexadecimal digits")
         if type(recording.case) is not str or type(recording.prompt) is not str:
