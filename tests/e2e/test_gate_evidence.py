@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.cli._baseline.issue import issue_text
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -238,6 +240,61 @@ def test_selected_recordings_of_an_equal_prompt_are_found_and_honest_ones_are_no
     again = live.command("gate", "--from", "latest", "--json")
     assert again.returncode == 1
     assert json.loads(again.stdout)["audit"] == found["audit"]
+
+
+def test_selected_recordings_on_main_are_found_by_the_next_baseline_update(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    model.passes = model.reworded = 0.5
+    repo = Repository(live, endpoint, model)
+    repo.record_until_green()
+    noted = [note["message"] for note in json.loads(live.command("lint", "--json").stdout)["notes"]]
+    assert "were replaced more often than the others" in noted[0]
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "reword")
+    repo.fresh_runner()
+    done = live.command("baseline", "update", "--json")
+    assert done.returncode == 1
+    (one,) = json.loads(done.stdout)["done"]
+    assert one["audit"]["result"] == "better"
+    assert one["audit"]["worse"] == 0
+    assert "are better than fresh trials" in issue_text([one])
+    repo.commit("baseline")
+    # Every state of the recordings is audited once.
+    again = live.command("baseline", "update", "--force-session", "--json")
+    assert json.loads(again.stdout)["done"][0]["audit"] is None
+
+
+def test_a_provider_that_fell_since_the_recordings_raises_no_alarm_on_main(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    live.run("--record=missing")
+    repo.commit("recordings")
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "reword")
+    model.passes = model.reworded = 0.4
+    done = live.command("baseline", "update", "--json")
+    assert json.loads(done.stdout)["done"][0]["audit"]["result"] == "base-worse"
+
+
+def test_complete_baselines_repeat_few_of_the_recorded_trials(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    repo.git("checkout", "-q", "main")
+    words = ["baseline", "update", "--trials", "12", "--force-session", "--json"]
+    while not json.loads(live.command(*words).stdout)["done"][0]["complete"]:
+        pass
+    live.run("--record=missing")
+    endpoint.forget()
+    (one,) = json.loads(live.command(*words).stdout)["done"]
+    assert one["audit"]["result"] == "agree"
+    assert 0 < endpoint.total == one["audit"]["trials"] < CASES
+    endpoint.forget()
+    (one,) = json.loads(live.command(*words).stdout)["done"]
+    assert one["audit"] is None
+    assert endpoint.total == 0
 
 
 def test_a_provider_that_fell_explains_recordings_that_are_better(

@@ -8,6 +8,15 @@ outcome is written in `_messages.py` and `_suite_messages.py`.
 
 from __future__ import annotations
 
+from regauge.gate._audit import (
+    AuditedTrial,
+    AuditReport,
+    audit_by_steps,
+    audit_fresh,
+    fresh_counts,
+    recorded_outcomes,
+    today_is_worse,
+)
 from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case, final_decision
@@ -80,6 +89,8 @@ __all__ = [
     "NONE_DRAWN",
     "REVISION_FIRST",
     "Arm",
+    "AuditReport",
+    "AuditedTrial",
     "Baseline",
     "Bill",
     "CaseReport",
@@ -112,6 +123,8 @@ __all__ = [
     "Target",
     "TrialFacts",
     "Wanted",
+    "audit_by_steps",
+    "audit_fresh",
     "case_from_json",
     "case_message",
     "case_to_json",
@@ -126,12 +139,15 @@ __all__ = [
     "facts_of_row",
     "final_decision",
     "first_draws_needed",
+    "fresh_counts",
     "operating_line",
     "operating_line_of",
     "policy_from_json",
     "policy_of",
     "policy_to_json",
     "reason_message",
+    "recorded_outcomes",
     "suite_message",
+    "today_is_worse",
     "with_more_trials",
 ]

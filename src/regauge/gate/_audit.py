@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.digests import digest_of
 from regauge.gate._numbers import CANDIDATE_FIRST, EVALS_FIRST
 from regauge.gate._record import facts_of_trial
+from regauge.gate._stored_numbers import StoredNumbers
+from regauge.gate._types import Count
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw
-from regauge.stats import FULL_AUDIT, audit_p_value, suite_p_value
+from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from regauge.gate._types import Count
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = [
     "AuditReport",
     "AuditResult",
     "AuditedTrial",
+    "audit_by_steps",
     "audit_fresh",
+    "fresh_counts",
     "recorded_outcomes",
     "today_is_worse",
 ]
@@ -38,6 +44,8 @@ class AuditedTrial:
 
     Attributes:
         series: Whose numbers it has: of the evals, or of a gate.
+        number: Which of its series, from 0.
+        recorded_at: As recordings write times.
     """
 
     prompt: str
@@ -45,6 +53,7 @@ class AuditedTrial:
     series: Literal["evals", "gate"]
     number: int
     passed: bool
+    recorded_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +141,7 @@ def recorded_outcomes(
                             series="evals" if series == "evals" else "gate",
                             number=number,
                             passed=facts.passed,
+                            recorded_at=recording.recorded_at,
                         )
                     )
     return found
@@ -161,6 +171,99 @@ def audit_fresh(
     return min((_report(series, level) for series in pairs.values()), key=lambda one: one.p_value)
 
 
+def audit_by_steps(
+    session: EvalSession,
+    recorded: Sequence[AuditedTrial],
+    cases: Mapping[str, PlannedCase],
+    checks: Sequence[str],
+    *,
+    seed: str,
+) -> AuditReport:
+    """Repeat few of the recorded trials, and more where these leave a doubt.
+
+    Args:
+        session: Calls models; what was made less than a day ago is used again.
+        recorded: At least one trial, all of one suite.
+        cases: What is asked, by the id of each case.
+        checks: The judges that must pass.
+        seed: What orders the trials; an author must not know it beforehand, such as the commit
+            that merged the recordings.
+    """
+    return asyncio.run(_by_steps(session, recorded, cases, checks, seed=seed))
+
+
+async def _by_steps(
+    session: EvalSession,
+    recorded: Sequence[AuditedTrial],
+    cases: Mapping[str, PlannedCase],
+    checks: Sequence[str],
+    *,
+    seed: str,
+) -> AuditReport:
+    numbers = StoredNumbers(session)
+    count: Counter[str] = Counter()
+    pairs: dict[AuditedTrial, bool | None] = {}
+    report: AuditReport | None = None
+    async with session.making() as making:
+        for step in AUDIT_STEPS:
+            passed, failed = step.shares(len(recorded))
+            wanted = [
+                one
+                for one in recorded
+                if one not in pairs and _place(one, seed) < (passed if one.passed else failed)
+            ]
+            draws: list[Draw] = []
+            for one in wanted:
+                planned = cases[one.case]
+                draws.append(Draw(planned, numbers.of_main(planned, count[one.case])))
+                count[one.case] += 1
+            made = await asyncio.gather(*(making.make(draw) for draw in draws))
+            for one, trial in zip(wanted, made, strict=True):
+                facts = facts_of_trial(trial, checks, graded=())
+                pairs[one] = facts.passed if facts is not None else None
+            measured = [(one, fresh) for one, fresh in pairs.items() if fresh is not None]
+            report = _report(measured, step.level, passed=passed, failed=failed)
+            if report.p_value <= step.level or report.p_value > step.further:
+                break
+    assert report is not None
+    return report
+
+
+def _place(one: AuditedTrial, seed: str) -> Fraction:
+    """Where a trial stands in the order of an audit, from 0 to 1."""
+    digest = digest_of([seed, one.prompt, one.case, one.series, one.number])
+    return Fraction(int(digest[:12], 16), 16**12)
+
+
+def fresh_counts(
+    session: EvalSession, cases: Sequence[PlannedCase], checks: Sequence[str], *, nth: int
+) -> dict[str, Count]:
+    """One further trial of the base for each case, by the id of the case.
+
+    Args:
+        session: Calls models.
+        cases: What is asked.
+        checks: The judges that must pass.
+        nth: Which trial of today; those before have decided something.
+    """
+    return asyncio.run(_fresh_counts(session, cases, checks, nth))
+
+
+async def _fresh_counts(
+    session: EvalSession, cases: Sequence[PlannedCase], checks: Sequence[str], nth: int
+) -> dict[str, Count]:
+    numbers = StoredNumbers(session)
+    draws = [Draw(planned, numbers.of_main(planned, nth)) for planned in cases]
+    async with session.making() as making:
+        made = await asyncio.gather(*(making.make(draw) for draw in draws))
+    counts: dict[str, Count] = {}
+    for planned, trial in zip(cases, made, strict=True):
+        facts = facts_of_trial(trial, checks, graded=())
+        passed = facts.passed if facts is not None else None
+        counts[planned.case.id] = Count(passed=bool(passed), trials=int(passed is not None))
+    return counts
+
+
 def today_is_worse(before: Sequence[Count], today: Sequence[Count]) -> bool:
     """Whether the base passes less today than its record says, all cases weighed alike."""
     p_value = suite_p_value(
@@ -173,17 +276,23 @@ def today_is_worse(before: Sequence[Count], today: Sequence[Count]) -> bool:
     return float(p_value) <= _BASE_WORSE
 
 
-def _report(pairs: Sequence[tuple[AuditedTrial, bool]], level: float) -> AuditReport:
+def _report(
+    pairs: Sequence[tuple[AuditedTrial, bool]],
+    level: float,
+    *,
+    passed: Fraction = Fraction(1),
+    failed: Fraction = Fraction(1),
+) -> AuditReport:
     lead: Counter[str] = Counter()
     better = worse = 0
-    for one, passed in pairs:
-        if one.passed and not passed:
+    for one, fresh in pairs:
+        if one.passed and not fresh:
             better += 1
             lead[one.prompt] += 1
-        elif passed and not one.passed:
+        elif fresh and not one.passed:
             worse += 1
             lead[one.prompt] -= 1
-    p_value = audit_p_value(better, worse)
+    p_value = audit_p_value(better, worse, passed=passed, failed=failed)
     return AuditReport(
         trials=len(pairs),
         better=better,

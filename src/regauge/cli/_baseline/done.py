@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from regauge.gate.baselines import LandedSuite
@@ -11,7 +11,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from regauge.gate import Count
+    from regauge.gate import AuditReport, Count
     from regauge.gate.baselines import AskedSuite, Baseline, CellChange, Drift, StoredHistory
     from regauge.runner import Suite
 
@@ -29,6 +29,8 @@ class AskedEval:
     landed: LandedSuite = field(default_factory=LandedSuite)
     redrawn: LandedSuite | None = None
     drift: Drift | None = None
+    audit: AuditReport | None = None
+    audited: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class Done:
         landed: The trials of the history.
         drift: What fresh trials say of the history that was complete; None where none were made.
         redrawn: Those trials.
+        audit: Committed completions next to fresh trials; None where none were compared.
     """
 
     prompt: str
@@ -64,11 +67,14 @@ class Done:
     landed: LandedSuite
     drift: Drift | None = None
     redrawn: LandedSuite | None = None
+    audit: AuditReport | None = None
 
     @property
     def worse(self) -> bool:
-        """Whether main fares worse than with the version before, or than its history says."""
+        """Whether main is worse than the version before, its history, or its recordings."""
         drifted = self.drift is not None and self.drift.worse
+        if self.audit is not None and self.audit.result == "better":
+            return True
         return drifted or any(change.direction == "worse" for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
@@ -88,6 +94,7 @@ class Done:
             "file": self.written,
             "changes": [_change(change) for change in self.changes],
             "drift": _drift(self.drift) if self.drift is not None else None,
+            "audit": _audit(self.audit) if self.audit is not None else None,
         }
 
     def lines(self, before: StoredHistory | None) -> Iterator[str]:
@@ -98,6 +105,10 @@ class Done:
         """
         if self.drift is not None:
             yield from _drift_lines(self.prompt, self.drift)
+        if self.audit is not None and self.audit.result != "agree":
+            yield f"{self.prompt}: {self.audit.message}"
+            if self.audit.result == "better":
+                yield f"  fix: {self.audit.fix}"
         if self.drawn:
             state = f"not complete yet: {self.lacking}" if self.lacking else "complete"
             yield f"{self.prompt}: {summary(self.history)}, {state}"
@@ -169,6 +180,10 @@ def _drift(drift: Drift) -> dict[str, Any]:
         "changes": [_change(change) for change in drift.changes],
         "served": list(drift.served),
     }
+
+
+def _audit(audit: AuditReport) -> dict[str, Any]:
+    return {**asdict(audit), "prompts": [*audit.prompts], "message": audit.message}
 
 
 def _change(change: CellChange) -> dict[str, Any]:

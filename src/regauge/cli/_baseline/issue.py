@@ -52,7 +52,9 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         drift: Mapping[str, Any] = one["drift"] or {"worse": False, "changes": []}
         worse = [change for change in one["changes"] if change["direction"] == "worse"]
         drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
-        if not worse and not drift["worse"]:
+        audit: Mapping[str, Any] = one["audit"] or {"result": "agree"}
+        selected = audit["result"] == "better"
+        if not worse and not drift["worse"] and not selected:
             continue
         yield ""
         named = f"{one['prompt']} {one['version']} ({one['model']})"
@@ -61,6 +63,13 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield ""
             yield "It fares worse than the version before."
             yield from _table(worse)
+        if selected:
+            yield ""
+            yield (
+                f"{escape_markdown(audit['message'])}. Somebody may have recorded failing cases"
+                " until they passed, or edited recordings. Record all of them again:"
+                f" `regauge record --all {one['prompt']}`."
+            )
         if drift["worse"]:
             before, now = drift["before"], drift["now"]
             yield ""

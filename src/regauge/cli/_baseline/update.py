@@ -10,7 +10,17 @@ from regauge.cli._baseline.done import AskedEval, AskedPrompt, Done, summary
 from regauge.cli._baseline.text import uncommitted_notes
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
-from regauge.gate import StoredNumbers, policy_of
+from regauge.digests import digest_of
+from regauge.errors import RegaugeError
+from regauge.gate import (
+    StoredNumbers,
+    audit_by_steps,
+    audit_fresh,
+    fresh_counts,
+    policy_of,
+    recorded_outcomes,
+    today_is_worse,
+)
 from regauge.gate.baselines import (
     AskedRedraw,
     AskedSuite,
@@ -29,8 +39,9 @@ from regauge.gate.baselines import (
     save_baseline,
     top_up,
 )
+from regauge.prompts import Repository, load_prompt
 from regauge.reports import money, progress_line, quantity
-from regauge.runner import Draw, Plan, missing_answers
+from regauge.runner import Draw, Plan, PlannedCase, missing_answers
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -38,9 +49,12 @@ if TYPE_CHECKING:
 
     from regauge.gate.baselines import StoredHistory, TopUp, TopUpPolicy
     from regauge.project import Project
-    from regauge.runner import EvalSession, PlannedCase, Suite
+    from regauge.runner import EvalSession, Suite
 
 __all__ = ["BaselineUpdate"]
+
+# Recorded trials of each case that are audited at most.
+_AUDITED_NUMBERS = 24
 
 
 class BaselineUpdate:
@@ -111,6 +125,8 @@ class BaselineUpdate:
                 complete = [asked for asked in every if self._due(asked)]
                 if complete:
                     self._draw_again(complete, evals)
+                if evals.options.record != "none":
+                    self._audit(prompts, evals)
         finally:
             evals.close()
         for prompt in prompts:
@@ -149,6 +165,89 @@ class BaselineUpdate:
                 stale.append(one)
         if stale:
             self._draw(stale, evals)
+
+    def _audit(self, prompts: list[AskedPrompt], evals: EvalSession) -> None:
+        """Compare committed completions with fresh trials, once for each state of them.
+
+        The trials of this session serve where there are any; complete histories repeat few.
+        """
+        reader = evals.reading()
+        try:
+            for prompt in prompts:
+                for one in prompt.suites:
+                    self._audit_eval(one, prompt.baseline, evals, reader)
+        finally:
+            reader.close()
+
+    def _audit_eval(
+        self, one: AskedEval, baseline: Baseline, evals: EvalSession, reader: EvalSession
+    ) -> None:
+        name, history = one.suite.prompt.name, one.asked.asked.history
+        checks = sorted(history.key.judges)
+        cases = {planned.case.id: planned for planned in one.asked.cases}
+        recorded = recorded_outcomes(
+            reader,
+            [(name, planned, checks) for planned in cases.values()],
+            numbers=_AUDITED_NUMBERS,
+        )
+        state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
+        landed = one.landed if one.landed.facts else one.redrawn
+        facts = landed.facts if landed is not None else {}
+        if not recorded or history.audited == state:
+            one.audited = history.audited
+            return
+        if facts:
+            fresh = {
+                (name, case): [trials[number].passed for number in sorted(trials)]
+                for case, trials in facts.items()
+            }
+            report = audit_fresh(recorded, fresh)
+        elif one.asked.asked.complete:
+            report = audit_by_steps(evals, recorded, cases, checks, seed=self._commit())
+        else:
+            return
+        one.audited = state
+        better = report is not None and report.result == "better"
+        if report is not None and better and self._base_is_worse(one, baseline, evals):
+            report = replace(report, result="base-worse")
+        one.audit = report
+
+    def _base_is_worse(self, one: AskedEval, baseline: Baseline, evals: EvalSession) -> bool:
+        """Whether the base passes less today than its history, or the version before than its own.
+
+        Of a new version nothing is known but what this session drew.
+        """
+        history, suite = one.asked.asked.history, one.suite
+        if not history.cases:
+            before = baseline.before(history.key)
+            if before is None or not before.version:
+                return False
+            try:
+                prompt = load_prompt(suite.prompt.name, before.version, root=self._project.root)
+            except RegaugeError:  # no commit holds it
+                return False
+            history, suite = before, replace(suite, prompt=prompt)
+        known = {
+            planned.case.id: (PlannedCase(suite, planned.case), stored.whole)
+            for planned in one.asked.cases
+            if (stored := history.history(planned.case.id, planned.case.digest)) is not None
+        }
+        if not known:
+            return False
+        today = fresh_counts(
+            evals,
+            [planned for planned, _ in known.values()],
+            sorted(history.key.judges),
+            nth=_AUDITED_NUMBERS,
+        )
+        return today_is_worse([count for _, count in known.values()], [today[id_] for id_ in known])
+
+    def _commit(self) -> str:
+        """The commit that is checked out; empty outside git."""
+        repository = Repository.find(self._project.root)
+        if repository is None or not repository.has_commits():
+            return ""
+        return repository.commit("HEAD")
 
     def _due(self, asked: AskedEval) -> bool:
         """Whether a history is complete, and to be held against fresh trials."""
@@ -245,6 +344,7 @@ class BaselineUpdate:
         for one in prompt.suites:
             top = one.asked.asked
             history = applied(top, one.landed.facts, now=self._now, served=one.landed.served)
+            history = replace(history, audited=one.audited)
             known = Baseline(prompt=prompt.name, histories=(history,))
             after = self._top_up(one.suite, known)
             updated.append((history, after.complete))
@@ -275,6 +375,7 @@ class BaselineUpdate:
                 landed=one.landed,
                 drift=one.drift,
                 redrawn=one.redrawn,
+                audit=one.audit,
             )
             self._done.append(done)
             self._tell(done, before)

@@ -176,12 +176,15 @@ class StoredHistory:
         sessions: Oldest first; their trial numbers rise.
         cases: By case id.
         graded: The judges that ever gave a score strictly between 0 and 1.
+        audited: The digest of the recorded trials that fresh ones were compared with; empty where
+            there were none.
     """
 
     key: HistoryKey
     version: str = ""
     sessions: tuple[Session, ...] = ()
     cases: Mapping[str, CaseTrials] = field(default_factory=dict[str, CaseTrials])
+    audited: str = ""
     # Computed once: every case asks for it.
     graded: frozenset[str] = field(init=False, compare=False, repr=False)
 

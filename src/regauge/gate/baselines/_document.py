@@ -103,6 +103,7 @@ class _HistoryDocument(_Document):
     parameters: dict[str, Any] = {}
     dataset: str
     judges: dict[str, str]
+    audited: str = ""
     sessions: list[_SessionDocument]
     cases: dict[str, _CaseDocument]
 
@@ -142,6 +143,7 @@ class _HistoryDocument(_Document):
                 judges=self.judges,
             ),
             version=self.version,
+            audited=self.audited,
             sessions=tuple(session.value() for session in self.sessions),
             cases={name: case.value(self.judges) for name, case in self.cases.items()},
         )

@@ -82,6 +82,7 @@ def _history_text(history: StoredHistory) -> str:
         _block(
             "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
         ),
+        *([f'      "audited": {_json(history.audited)}'] if history.audited else []),
         _block("sessions", [_session_text(session) for session in history.sessions], ends="[]"),
         _block(
             "cases",
