@@ -78,13 +78,9 @@ class Decided:
 
     @property
     def provisional(self) -> bool:
-        """Whether committed answers of the candidate were weighed, which its author recorded."""
-        return any(
-            trial.answer is not None and trial.answer.source == "recording"
-            for (_, _, arm), trials in self.trials.items()
-            if arm == "candidate"
-            for trial in trials
-        )
+        """Whether stored trials of the candidate alone were weighed: the author recorded them."""
+        candidates = (trials for (_, _, arm), trials in self.trials.items() if arm == "candidate")
+        return self.outcome.policy.provisional and any(candidates)
 
     @property
     def exit_code(self) -> int:
