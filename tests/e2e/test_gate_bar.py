@@ -175,3 +175,14 @@ def test_a_rule_of_the_base_about_changed_judges_counts(repo: GateRepo):
     repo.commit("Judge otherwise")
     repo.regauge("gate", "HEAD~1", code=0)
     assert CERTIFICATE_LINE not in repo.read(PROMPT)
+
+
+def test_trials_that_a_change_commits_are_refused(repo: GateRepo):
+    break_prompt(repo)
+    repo.gate(code=1)
+    repo.git("add", "-f", ".regauge/gate")
+    repo.commit("Bring trials along")
+    assert "git rm -r --cached .regauge" in repo.gate(code=2)
+    repo.git("rm", "-r", "-q", "--cached", ".regauge")
+    repo.commit("Leave them out")
+    repo.gate(code=1)

@@ -228,6 +228,11 @@ class Repository:
                     renamed[now] = path
         return paths, renamed
 
+    def tracked(self, directory: Path) -> list[str]:
+        """Paths from the top that git tracks at or below a directory."""
+        listing = self._text("ls-files", "-z", "--", self.inside(directory))
+        return [path for path in listing.split("\0") if path]
+
     def dirty(self) -> bool:
         """Whether files differ from what is committed."""
         status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
