@@ -502,14 +502,16 @@ _CONTEXTS: Final = (
         hints=("cookie",),
         pattern=(
             r"(?i)cookie[\"']?[ \t]{0,2}:[ \t]{0,2}[\"']?[\w.-]{1,64}="
-            r"(?P<value>[^\s;,\"']{8,4096})"
+            r"(?P<value>[^\s;,\"'<>]{8,4096})"
         ),
         accepts=_is_random_value,
     ),
     _Kind(
         name="password of netrc",
         hints=("login",),
-        pattern=(r"(?i)\blogin\s{1,20}\S{1,128}\s{1,20}password\s{1,20}(?P<value>\S{3,256})"),
+        pattern=(
+            r"(?i)\blogin\s{1,20}\S{1,128}\s{1,20}password\s{1,20}(?P<value>[^\s\"'<>]{3,256})"
+        ),
         accepts=_is_credential,
     ),
     _Kind(
@@ -517,7 +519,7 @@ _CONTEXTS: Final = (
         hints=("-u", "--user", "--proxy-user"),
         pattern=(
             r"(?<![\w-])(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s\"':$<{]{1,128}"
-            r":(?P<value>[^\s\"'$<{][^\s\"']{2,512})"
+            r":(?P<value>[^\s\"'$<{][^\s\"'<>]{2,512})"
         ),
         accepts=_is_user_option,
     ),

@@ -49,6 +49,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "percent twice": lambda text: quote(quote(text, safe=""), safe=""),
     "percent of all": lambda text: "".join(f"%{byte:02X}" for byte in text.encode()),
     "HTML": html.escape,
+    "between tags": lambda text: f"<b>{text}</b>",
 }
 
 
