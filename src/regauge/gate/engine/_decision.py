@@ -119,14 +119,21 @@ def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             lower = min(last.p_values, key=last.p_values.__getitem__)
             yield _whole(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
-            leads_to: Decision = "accept" if policy.provisional else "undecided"
-            yield _whole(suite, "not-recorded", leads_to)
+            # Recordings that ask for pairs show a loss; without the pairs nobody knows whose it is.
+            left = policy.provisional and not _asks_for_pairs(suite)
+            yield _whole(suite, "not-recorded", "accept" if left else "undecided")
         case "unmeasured":
             yield _whole(suite, "unmeasured", "unmeasured")
         case "unconfirmed":
             yield _whole(suite, "suite", "accept")
         case _:
             return
+
+
+def _asks_for_pairs(suite: SuiteReport) -> bool:
+    """Whether the candidate is worse than the base's record, which pairs of today would test."""
+    last = suite.rounds[-1] if suite.rounds else None
+    return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound
 
 
 def _single(case: CaseReport, kind: ReasonKind, leads_to: Decision) -> Reason:
