@@ -10,6 +10,7 @@ import math
 from typing import cast
 
 from regauge.datasets._jsonl import parse_json
+from regauge.datasets._parquet_size import BYTES_MAX, ROWS_MAX, count_rows_and_bytes
 from regauge.datasets._record import Record, Source, decode_lines, is_known
 from regauge.regular_file import read_regular
 
@@ -17,9 +18,6 @@ __all__ = ["read_csv", "read_parquet"]
 
 # A cell may hold a whole document; the csv module stops at 128 KiB unless told otherwise.
 _CELL_CHARS_MAX = 64 * 1024 * 1024
-_ROWS_MAX = 1_000_000
-_TABLE_BYTES_MAX = 512 * 1024 * 1024
-_BATCH_ROWS = 1024
 _ONE_COLUMN_EACH = "one column `inputs.<name>` for each input, `expected.<key>` for each key"
 
 
@@ -121,37 +119,17 @@ def read_parquet(source: Source) -> list[Record]:
 
 
 def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
-    """Whether a parquet file is of a size that cases have; a fault if not.
-
-    A kilobyte can hold a million rows, or one long text a thousand times. So batches are read that
-    cannot exceed the limit, since no value is larger than its column, until their sum does.
-    """
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(data)
-    parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    columns = [
-        part.column(number).total_uncompressed_size
-        for part in parts
-        for number in range(part.num_columns)
-    ]
-    rows, size = file.metadata.num_rows, sum(columns)
-    if rows <= _ROWS_MAX and size <= _TABLE_BYTES_MAX:
-        batch_rows = max(1, min(_BATCH_ROWS, _TABLE_BYTES_MAX // max([*columns, 1])))
-        size = 0
-        for batch in file.iter_batches(batch_size=batch_rows):
-            size += batch.nbytes
-            if size > _TABLE_BYTES_MAX:
-                break
+    """Whether a parquet file is of a size that cases have; a fault if not."""
+    rows, size = count_rows_and_bytes(data)
     data.seek(0)
-    if rows > _ROWS_MAX:
-        source.fault(None, f"{rows:,} rows, and a dataset has at most {_ROWS_MAX:,}")
-    elif size > _TABLE_BYTES_MAX:
-        limit = _TABLE_BYTES_MAX // 1024 // 1024
+    if rows > ROWS_MAX:
+        source.fault(None, f"{rows:,} rows, and a dataset has at most {ROWS_MAX:,}")
+    elif size > BYTES_MAX:
+        limit = BYTES_MAX // 1024 // 1024
         source.fault(
             None, f"its rows need more than {limit} MiB of memory", "keep long texts in files"
         )
-    return bool(rows <= _ROWS_MAX and size <= _TABLE_BYTES_MAX)
+    return rows <= ROWS_MAX and size <= BYTES_MAX
 
 
 def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:

@@ -7,6 +7,8 @@ import datetime as dt
 import decimal
 import io
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -272,6 +274,62 @@ fixtures/golden/demo.parquet: unknown column 'name'
 fixtures/golden/demo.parquet: there is no column `id`
   fix: columns found: name, inputs.x\
 """)
+
+
+_LONG = "x" * 8192
+_MANY = 200_000
+_LOADS_IN_LITTLE_MEMORY = """\
+import resource, sys
+from pathlib import Path
+import pandas, pyarrow.parquet
+from regauge.datasets import load_dataset
+from regauge.errors import DatasetError
+
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+for path in sorted(Path(sys.argv[1]).glob("*.parquet")):
+    try:
+        print(path.stem, "has", len(load_dataset(path, fixtures_dir=path.parent)))
+    except DatasetError as error:
+        print(path.stem, "is refused" if "more than 512 MiB" in str(error) else error)
+"""
+
+
+def test_a_small_file_that_needs_much_memory_is_refused_before_it_takes_it(tmp_path):
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(_MANY, "int32")), pa.array([_LONG]))
+    ids = pa.array([f"case-{number}" for number in range(_MANY)])
+    one, ends = pa.array(["a"]), pa.array([0, _MANY], pa.int32())
+    nothing = pa.nulls(100_000_000)
+    tables = {
+        "categories": (ids, same),
+        "structs": (ids, pa.StructArray.from_arrays([same], ["text"])),
+        "list": (one, pa.ListArray.from_arrays(ends, same)),
+        "map": (one, pa.MapArray.from_arrays(ends, ids, same)),
+        "nulls": (one, pa.ListArray.from_arrays(pa.array([0, len(nothing)], pa.int32()), nothing)),
+        "texts": (ids[:70_000], same[:70_000].cast(pa.string())),
+    }
+    for name, (ids_of_rows, texts) in tables.items():
+        table = pa.table({"id": ids_of_rows, "inputs.x": texts})
+        pq.write_table(table, tmp_path / f"{name}.parquet", compression="zstd")
+    for name, ids_of_rows, texts in (
+        ("shared beginnings", ids[:70_000], pa.array([_LONG] * 70_000)),
+        ("shared beginnings in a list", one, pa.array([[_LONG] * 70_000])),
+    ):
+        table = pa.table({"id": ids_of_rows, "inputs.x": texts})
+        leaf = "inputs.x" if len(texts) > 1 else "inputs.x.list.element"
+        encodings = {"id": "PLAIN", leaf: "DELTA_BYTE_ARRAY"}
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(table, path, use_dictionary=False, column_encoding=encodings)
+    few = pa.table({"id": ids[:1000], "inputs.x": same[:1000], "tags": [["a", "b"]] * 1000})
+    pq.write_table(few, tmp_path / "usual.parquet")
+    paths = sorted(tmp_path.glob("*.parquet"))
+    assert all(path.stat().st_size < 1_000_000 for path in paths)
+
+    program = [sys.executable, "-c", _LOADS_IN_LITTLE_MEMORY, str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.splitlines() == [
+        f"{path.stem} {'has 1000' if path.stem == 'usual' else 'is refused'}" for path in paths
+    ], done.stderr
 
 
 def test_a_small_file_of_many_rows_is_refused(tmp_path):
