@@ -259,7 +259,7 @@ class PytestEnd:
             *cause_lines(self.writer.tally.causes()),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
-            *recorded_lines(self._end.written),
+            *recorded_lines(self.project, self._end.written),
             *self._suggestion_lines(),
         ]
         for line in lines:

@@ -150,13 +150,13 @@ def test_a_comment_posted_twice_is_one_comment_and_says_what_broke(workflow: Wor
     lines = body.splitlines()
     assert lines[:2] == [
         "<!-- regauge gate 2026-01-31T11:00:00+00:00 -->",
-        "### ❌ regauge gate: rejected against origin/main (1a2b3c&#8203;4d5): 1 broken",
+        "### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken",
     ]
     assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100% → 0% |" in lines
-    assert "- alert/disk-full: failed 6 of 6 new trials." in lines
+    assert "- `alert/disk-full`: failed 6 of 6 new trials." in lines
     assert "Decide again: `regauge gate origin/main`" in lines
     assert lines[-1] == (
-        "<sub>run 202601&#8203;31-110000-bbbb · commit c0ffee&#8203;c0f ·"
+        "<sub>run `20260131-110000-bbbb` · commit `c0ffeec0f` ·"
         " [log](https://github.test/acme/prompts/actions/runs/42)</sub>"
     )
 
@@ -246,7 +246,7 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
     workflow.run(git={"commit": "c0ffee" * 6, "branch": None, "dirty": True})
     workflow.monkeypatch.delenv("GITHUB_TOKEN")
     done = workflow.comment("--dry-run")
-    assert "commit c0ffee&#8203;c0f+" in done.output
+    assert "commit `c0ffeec0f`+" in done.output
     assert done.exit_code == 0
     assert done.output.startswith("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\n### ❌")
     assert not workflow.server.asked
@@ -335,7 +335,7 @@ def test_a_run_that_failed_without_a_record_replaces_what_was_said_before(workfl
     assert "### ❌ GitHub reports that the workflow run failed: failure" in body
     assert "It left no run record." in body
     assert "accepted" not in body
-    assert "commit bbbbbbbbb · base main (ddddddddd) · GitHub: failure · [log](" in body
+    assert "commit `bbbbbbbbb` · base `main` (`ddddddddd`) · GitHub: failure · [log](" in body
     workflow.event({"workflow_run": RUN})
     done = workflow.comment("run-record")
     assert isinstance(done.exception, RegaugeError)
@@ -347,13 +347,13 @@ def test_commit_and_base_come_from_github_and_not_from_the_record(workflow: Work
     workflow.run(git={"commit": "0" * 40, "branch": None, "dirty": False})
     assert workflow.comment().exit_code == 0
     footer = workflow.server.said(8)[0].splitlines()[-1]
-    assert "commit bbbbbbbbb · base main (ddddddddd) · GitHub: success · [log](" in footer
+    assert "commit `bbbbbbbbb` · base `main` (`ddddddddd`) · GitHub: success · [log](" in footer
     assert "000000000" not in footer
     other = workflow.run(
         "20260131-110000-bbbb", decision=DecisionDocument.model_validate(decision(ref="fork/easy"))
     )
     assert workflow.comment(other).exit_code == 0
-    said = "**The run compares with fork/easy, and the pull request goes into main.**"
+    said = "**The run compares with `fork/easy`, and the pull request goes into `main`.**"
     assert said in workflow.server.said(8)[0]
 
 
@@ -383,7 +383,7 @@ def test_a_pull_request_of_another_repository_or_commit_gets_no_comment(
     if number is None:
         assert "no open pull request has change as it was" in done.output
     else:
-        assert "base main (eeeeeeeee)" in workflow.server.said(7)[0]
+        assert "base `main` (`eeeeeeeee`)" in workflow.server.said(7)[0]
 
 
 def edit(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
@@ -44,6 +47,39 @@ needs recording: triage, 5 cases
     assert live.command("record", "--all").returncode == 0
     assert endpoint.total == 10
     assert path.read_bytes() == before
+
+
+def _add_large_recording(project: EvalProject) -> Path:
+    """A recordings file of 51 MiB, whose last line is of a case that no eval has."""
+    path = project.root / "fixtures" / "recordings" / "triage.jsonl"
+    line = json.loads(path.read_text().splitlines()[0])
+    line |= {"case": "large", "digest": "a" * 64}
+    line["completion"]["text"] = "x" * (51 * 1024 * 1024)
+    path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
+    return path
+
+
+def test_a_recordings_file_that_is_large_for_github_is_warned_of(project: EvalProject):
+    warning = (
+        "warning: fixtures/recordings/triage.jsonl: the file has 51 MiB, and GitHub will refuse"
+        " files above 100 MiB\n  fix: remove stale recordings (regauge record --prune), record"
+        " fewer trials, or limit the outputs (max_tokens)\n"
+    )
+    assert project.run().ret == 0
+    _add_large_recording(project)
+    assert warning not in project.run().stdout.str()  # nothing is written
+    project.golden(project.case(number) for number in range(6))
+    assert warning in project.command("record").stdout
+    project.golden(project.case(number) for number in range(7))
+    assert warning in f"{project.run().stdout.str()}\n"
+    assert warning in project.command("lint").stdout
+    said = project.command("doctor", "--offline").stdout
+    assert "warn   recordings: fixtures/recordings/triage.jsonl: the file has 51 MiB" in said
+    done = project.command("lint", "--json")
+    (found,) = json.loads(done.stdout)["warnings"]
+    assert found["path"] == "fixtures/recordings/triage.jsonl"
+    assert project.command("record", "--prune").returncode == 0
+    assert warning not in project.command("lint").stdout
 
 
 def test_recordings_nobody_asks_for_are_pruned(live: EvalProject):

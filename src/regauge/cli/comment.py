@@ -20,6 +20,7 @@ from regauge.reports import (
     read_record,
     read_rows,
     run_markdown,
+    shown_name,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _alerts(record: RunRecord, event: Event) -> Iterator[str]:
     if decision is not None and event.base_ref:
         compared = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
         if decision.ref not in compared:
-            ref, base = escape_markdown(decision.ref), escape_markdown(event.base_ref)
+            ref, base = shown_name(decision.ref), shown_name(event.base_ref)
             yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
 
 
@@ -175,15 +176,15 @@ def _is_green(record: RunRecord) -> bool:
 
 def _origin(record: RunRecord | None, event: Event) -> list[str]:
     """The run, its commit and its base, as GitHub states them, and its log."""
-    parts = [f"run {escape_markdown(record.id)}"] if record is not None else []
+    parts = [f"run {shown_name(record.id)}"] if record is not None else []
     if event.head_sha:
-        parts.append(f"commit {escape_markdown(event.head_sha[:_SHORT_HASH])}")
+        parts.append(f"commit {shown_name(event.head_sha[:_SHORT_HASH])}")
     elif record is not None and record.git is not None:
         dirty = "+" if record.git.dirty else ""
-        parts.append(f"commit {escape_markdown(record.git.commit[:_SHORT_HASH])}{dirty}")
+        parts.append(f"commit {shown_name(record.git.commit[:_SHORT_HASH])}{dirty}")
     if event.base_ref:
-        sha = f" ({escape_markdown(event.base_sha[:_SHORT_HASH])})" if event.base_sha else ""
-        parts.append(f"base {escape_markdown(event.base_ref)}{sha}")
+        sha = f" ({shown_name(event.base_sha[:_SHORT_HASH])})" if event.base_sha else ""
+        parts.append(f"base {shown_name(event.base_ref)}{sha}")
     if event.conclusion:
         parts.append(f"GitHub: {escape_markdown(event.conclusion)}")
     url = event.run_url or _url_of_this_run()

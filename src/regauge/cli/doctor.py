@@ -19,6 +19,7 @@ from regauge.cli._terminal.text import echo
 from regauge.errors import ConfigError, GitError
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
+from regauge.recordings import warn_of_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +58,8 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
     speak of no check or case, cases held out that the prompt gives away, an endpoint that cannot be
     reached, a model it no longer has.
     Warnings: a key that is not set, a model shut down within 90 days, judges without calibration,
-    prompts, judges and cases that no eval uses, cases given twice.
+    prompts, judges and cases that no eval uses, cases given twice, recordings
+    files that are large for GitHub.
 
     The only request is for the list of models of each endpoint that evals use. No eval is run.
     """
@@ -93,6 +95,8 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Findi
     yield from _git(project)
     prompts = list(_prompts(project))
     yield from prompts
+    large = warn_of_sizes(project)
+    yield from findings_of(large, project, check="recordings", level="warning")
     seen = look_at_evals(project, evals, told=[str(one) for one in prompts])
     yield from seen.findings
     models = {*seen.models, *filter(None, (settings.model, settings.judge_model))}

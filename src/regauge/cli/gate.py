@@ -65,7 +65,7 @@ class _Output:
     as_json: bool
     markdown: Path | None
     annotations: bool
-    root: Path
+    project: Project
 
     def write(
         self, document: DecisionDocument, record: RunRecord, written: Mapping[str, int]
@@ -82,12 +82,12 @@ class _Output:
         else:
             for line in [
                 *decision_lines(document),
-                *recorded_lines(written),
+                *recorded_lines(self.project, written),
                 *_suggested(record),
             ]:
                 echo(line.text, style=_STYLES[line.tone])
         if self.annotations or in_github_actions(os.environ):
-            for command_ in gate_annotations(document, self.root, os.environ):
+            for command_ in gate_annotations(document, self.project.root, os.environ):
                 # A workflow reads both; JSON is to be read by itself.
                 print_command(command_, sys.stderr if self.as_json else sys.stdout)
         if self.markdown is not None:
@@ -174,7 +174,7 @@ def command(
     project = Project.find()
     _check_directory(markdown)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
-    output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, root=project.root)
+    output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, project=project)
     stored = _baseline(project, baseline)
     if run is not None:
         options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)

@@ -15,7 +15,7 @@ from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
-from regauge.recordings import RecordingsFile, replacements_in
+from regauge.recordings import RecordingsFile, replacements_in, warn_of_sizes
 from regauge.wording import plural
 
 __all__ = ["command"]
@@ -48,7 +48,8 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     their release, a contract that changed without a major version, lines of the lock that changed
     or vanished, declared inputs that nobody uses, schemas that are none, recordings that no eval
     asks for any more, goals of refinements that speak of no check or case. Warnings: keys that
-    nobody reads, braces that hold no input, sentences that are said twice.
+    nobody reads, braces that hold no input, sentences that are said twice, recordings
+    files that are large for GitHub.
     """
     project = Project.find()
     _ = project.settings  # what pyproject.toml says must be readable, too
@@ -57,7 +58,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     faults += baseline_faults(project)
     told = [_shown(project, fault) for fault in faults]
     faults += lint_recordings(project, project.root / "evals", told=told)
-    warnings = lint_warnings(project)
+    warnings = [*lint_warnings(project), *warn_of_sizes(project)]
     notes = _replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count:

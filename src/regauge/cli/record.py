@@ -16,6 +16,7 @@ from regauge.cli._stale.recordings import stale_files
 from regauge.cli._terminal.meter import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
+from regauge.recordings import warn_of_sizes
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
 from regauge.runner import missing_answers
 from regauge.wording import plural
@@ -114,7 +115,7 @@ def command(
         elif dry_run:
             failures.extend(_estimate(evals, project, said))
         else:
-            failures.extend(_draw(evals, said))
+            failures.extend(_draw(evals, project, said))
 
     with_evals(project, path or project.root / "evals", act, prompts=prompts, options=options)
     said.document["failures"] = [*failures]
@@ -160,7 +161,7 @@ def _judgements(evals: EvalSession, project: Project) -> list[MissingJudgements]
     return evals.misses.summary(evals.answers, project.settings, options=evals.options)
 
 
-def _draw(evals: EvalSession, said: _Said) -> list[str]:
+def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     """Take every missing answer and judge call; returns each kind of failure, with its count."""
     draws = evals.plan.asks
     missing = {draw.id for draw in evals.plan.missing}
@@ -182,7 +183,9 @@ def _draw(evals: EvalSession, said: _Said) -> list[str]:
             except UnmeasuredError as error:
                 failures[str(error)] += 1
     unembedded = _embed(evals)
-    evals.finish(complete=True)  # so that nothing is called recorded that cannot be written
+    published = evals.finish(
+        complete=True
+    )  # so that nothing is called recorded that cannot be written
     if missing or failures:
         said.line(f"{recorded} of {recorded + failures.total()} answers recorded")
     calls = evals.progress.judge_calls
@@ -192,6 +195,10 @@ def _draw(evals: EvalSession, said: _Said) -> list[str]:
         said.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
     elif not any((missing, failures, calls, unjudged, unembedded)):
         said.line("nothing is missing")
+    large = [str(warning) for warning in warn_of_sizes(project, published.written)]
+    for warning in large:
+        said.line(f"warning: {warning}")
+    said.document["warnings"] = [*large]
     said.document["answers_recorded"] = recorded
     said.document["judge_calls_recorded"] = calls
     said.document["vectors_recorded"] = evals.embeddings.asked

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         VerdictRow,
     )
     from regauge.reports._tally import CauseGroup, Tally
-    from regauge.reports._verbatim import escape_markdown
+    from regauge.reports._verbatim import escape_markdown, shown_name
     from regauge.reports._writer import RunWriter
 else:
     __getattr__ = names_of(
@@ -90,7 +90,7 @@ else:
                 "SuiteSummary TrialRow VerdictRow"
             ),
             "_tally": "CauseGroup Tally",
-            "_verbatim": "escape_markdown",
+            "_verbatim": "escape_markdown shown_name",
             "_writer": "RunWriter",
         },
     )
@@ -141,6 +141,7 @@ __all__ = [
     "recorded_lines",
     "rows_of",
     "run_markdown",
+    "shown_name",
     "suite_lines",
     "trials_table",
     "verdict_words",

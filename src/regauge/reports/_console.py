@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.printable import printable
+from regauge.recordings import warn_of_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regauge.project import Project
     from regauge.reports._schema import SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import Budget, MissingAnswers, MissingJudgements, Progress
@@ -163,14 +165,16 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Line]:
     return lines
 
 
-def recorded_lines(written: Mapping[str, int]) -> list[Line]:
-    """Which committed recordings changed."""
-    return [
+def recorded_lines(project: Project, written: Mapping[str, int]) -> list[Line]:
+    """Which committed recordings changed, and which of them are large for GitHub."""
+    lines = [
         Line(
             f"recorded: {_count(count, _recorded_noun(path))} in {path}; commit it with the prompt"
         )
         for path, count in written.items()
     ]
+    warnings = warn_of_sizes(project, map(Path, written))
+    return lines + [Line(f"warning: {warning}", "bad") for warning in warnings]
 
 
 def _recorded_noun(path: str) -> str:

@@ -10,7 +10,7 @@ from regauge.reports._answer_diff import answer_diff
 from regauge.reports._console import Line, money
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
@@ -78,16 +78,27 @@ _DECISIONS = {
 }
 
 
-def headline(document: DecisionDocument) -> str:
-    """The decision in a few words, with what it was compared with."""
-    named = f"{_DECISIONS[document.decision]} against {document.ref}"
+def headline(
+    document: DecisionDocument,
+    *,
+    name: Callable[[str], str] = str,
+    words: Callable[[str], str] = str,
+) -> str:
+    """The decision in a few words, with what it was compared with.
+
+    Args:
+        document: What was decided.
+        name: Formats the reference and the commit of the base.
+        words: Formats other text that the document brings.
+    """
+    named = f"{_DECISIONS[document.decision]} against {name(document.ref)}"
     if document.base_commit and not document.base_commit.startswith(document.ref):
-        named += f" ({document.base_commit[:_SHORT_HASH]})"
+        named += f" ({name(document.base_commit[:_SHORT_HASH])})"
     counts = _counts(_summed(document), only={"broken", "fixed", "undecided", "unmeasured"})
     text = f"{named}: {counts}" if counts else named
-    text += _allowed(document)
+    text += words(_allowed(document))
     if document.loosened:
-        text += f" (with {', '.join(document.loosened)})"
+        text += f" (with {words(', '.join(document.loosened))})"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 

@@ -10,7 +10,7 @@ from regauge.reports._answer_diff import answer_diff
 from regauge.reports._gate_console import VERDICTS, calls_line, headline
 from regauge.reports._gate_table import prompt_table
 from regauge.reports._suggestions import suggestion_blocks
-from regauge.reports._verbatim import fenced, inline_code, shown_text
+from regauge.reports._verbatim import fenced, inline_code, shown_name, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +86,8 @@ def _parts(
     limits: _Limits,
 ) -> Iterator[str]:
     yield _MARK
-    yield f"### {_MARKS[document.decision]} regauge gate: {shown_text(headline(document))}"
+    title = headline(document, name=shown_name, words=shown_text)
+    yield f"### {_MARKS[document.decision]} regauge gate: {title}"
     yield ""
     for reason in document.reasons:
         yield f"- {shown_text(reason)}"
@@ -130,7 +131,7 @@ def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
             yield f"**{words.title}**"
         yield ""
         for case in cases[: limits.cases]:
-            yield f"- {shown_text(_short(case.message))}{_accepted(case)}"
+            yield f"- {_message(case)}{_accepted(case)}"
             if words.diff and answers_left:
                 answers_left -= 1
                 yield from _answers(case, limits)
@@ -139,6 +140,15 @@ def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
         if folded:
             yield ""
             yield "</details>"
+
+
+def _message(case: CaseDocument) -> str:
+    """What is stated of a case, with the name that it begins with as code."""
+    name = f"{case.prompt}/{case.case}"
+    text = _short(case.message)
+    if not text.startswith(f"{name}:"):
+        return shown_text(text)
+    return shown_name(name) + shown_text(text.removeprefix(name))
 
 
 def _rules(prompt: PromptDocument) -> Iterator[str]:

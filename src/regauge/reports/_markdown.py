@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.criteria import CRITERIA
 from regauge.reports._console import duration, money, quantity
 from regauge.reports._suggestions import suggestion_blocks
-from regauge.reports._verbatim import escape_markdown
+from regauge.reports._verbatim import escape_markdown, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,7 +50,8 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         if len(troubled) > _FAILED_CASES_MAX:
             lines += ["", f"… and {len(troubled) - _FAILED_CASES_MAX} more."]
     lines += suggestion_blocks(record.suggestions)
-    lines += ["", f"Run {record.id}, {record.started_at}, regauge {record.regauge_version}."]
+    when, by = escape_markdown(record.started_at), escape_markdown(record.regauge_version)
+    lines += ["", f"Run {shown_name(record.id)}, {when}, regauge {by}."]
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +74,7 @@ def _suite_row(suite: SuiteSummary) -> str:
     model = f"{suite.model} (simulated)" if suite.simulated else suite.model
     cells = [
         escape_markdown(suite.prompt),
-        suite.version or "-",
+        escape_markdown(suite.version or "-"),
         escape_markdown(model),
         suite.cases,
         suite.passed,
@@ -137,5 +138,5 @@ def _case_row(row: dict[str, Any]) -> str:
         why = "; ".join(verdict["reason"] for verdict in failed)
     if len(why) > _REASON_CHARS_MAX:
         why = f"{why[: _REASON_CHARS_MAX - 1]}…"
-    case = escape_markdown(f"{row['prompt']} {row['case']}")
+    case = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}"
     return f"| {case} | {row['trial']} | {escape_markdown(what)} | {escape_markdown(why)} |"

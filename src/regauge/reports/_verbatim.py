@@ -10,7 +10,7 @@ from regauge.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["escape_markdown", "fenced", "inline_code", "shown_text"]
+__all__ = ["escape_markdown", "fenced", "inline_code", "shown_name", "shown_text"]
 
 # What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
 # rule begins a line, which a cell never does; a colon matters in an address alone.
@@ -23,6 +23,7 @@ _SPECIAL = re.compile(
 # parts them. It takes 7 to 40 hexadecimal digits for a commit.
 _SPACE = "&#8203;"
 _SHA_PART = 6
+_NAME = re.compile(r"[A-Za-z0-9_.+/~^-]{1,250}")
 
 
 def escape_markdown(text: str) -> str:
@@ -41,6 +42,17 @@ def escape_markdown(text: str) -> str:
 def shown_text(text: str) -> str:
     """Text of others that is shown as it is, and moves no cursor where it is printed."""
     return escape_markdown(printable(text))
+
+
+def shown_name(text: str) -> str:
+    """An id, a path or a commit as code, which can be copied and which GitHub links nowhere.
+
+    Names of other characters than those of ids are escaped.
+
+    >>> shown_name("alert/case-deadbeef"), shown_name("a|b")
+    ('`alert/case-deadbeef`', 'a&#124;b')
+    """
+    return f"`{text}`" if _NAME.fullmatch(text) else shown_text(text)
 
 
 def fenced(

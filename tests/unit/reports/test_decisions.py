@@ -134,7 +134,7 @@ decide again: regauge gate origin/main\
 """)
     assert decision_markdown(document) == snapshot("""\
 <!-- regauge gate -->
-### ❌ regauge gate: rejected against origin/main (1a2b3c&#8203;4d5): 1 broken
+### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken
 
 
 | prompt | version | cases | broken | passed | pass rate |
@@ -147,7 +147,7 @@ decide again: regauge gate origin/main\
 
 **Broken**
 
-- alert-severity/disk-full: failed 6 of 6 new trials.
+- `alert-severity/disk-full`: failed 6 of 6 new trials.
   <details><summary>answers</summary>
 
   ```diff

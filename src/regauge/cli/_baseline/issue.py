@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from regauge.github import GitHub, Mark
-from regauge.reports import escape_markdown
+from regauge.reports import escape_markdown, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "|---|---|--:|--:|"
     for change in changes:
         yield (
-            f"| {escape_markdown(change['case'])} | {escape_markdown(change['check'])}"
+            f"| {shown_name(change['case'])} | {escape_markdown(change['check'])}"
             f" | {_of(change['before'])} | {_of(change['now'])} |"
         )
 
