@@ -57,6 +57,8 @@ class CasePolicy:
         undecided_today: The same for the e-value side by side.
         keep_on: From this e-value side by side on, the late steps are worth their calls.
         passes_ahead: So are they where main passes so many trials more than the candidate.
+        untold: Where main follows the candidate's record and passes so many trials more at the cap,
+            a candidate that passed none cannot be told from it: the case is undecided.
         control_min: Fresh trials of main without which a case is neither named nor drifted.
     """
 
@@ -76,6 +78,7 @@ class CasePolicy:
     undecided_today: float = 5.0
     keep_on: float = 2.0
     passes_ahead: int = 4
+    untold: int = 2
     control_min: int = 3
 
     def __post_init__(self) -> None:

@@ -141,11 +141,13 @@ class CellTest:
         at_cap = number >= len(policy.steps) - 1
         # The candidate passes none of today's trials and main some: drift, and perhaps more.
         never = (kd if self._direction == "worse" else nd - kd) == 0
-        untold = moved & never & (ahead >= policy.passes_ahead)
+        untold = moved & never & (ahead >= policy.untold)
+        # Few pairs in which neither passes do not tell "main hardly passes" from "never".
+        drifted = moved & (today < 0) & (at_cap & ~untold | (ahead <= 0) & ~never)
         self.ends[rows, cells] = np.select(
             [
                 confirmed & controlled,
-                moved & (today < 0) & ((ahead <= 0) | (at_cap & ~untold)),
+                drifted,
                 evidence < log(policy.clear),
             ],
             [End.NAMED, End.DRIFTED, End.CLEARED],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regauge.gate.power._simulation import FloatArray, Played
 
 # Simulated runs of a search, of a change, and of all suites of a range together.
-_SEARCH_RUNS, _CHANGE_RUNS, _RANGE_RUNS = 300, 400, 1_200
+_SEARCH_RUNS, _CHANGE_RUNS, _RANGE_RUNS, _RANGE_RUNS_LEAST = 300, 400, 1_200, 150
 # Rates nearer to 0 or 1 than this are not given as a number: too few runs are simulated.
 _RARE = 0.01
 _DROPS = (0.02, 0.05, 0.10)
@@ -174,7 +174,7 @@ def operating_line(
     if _FLAKY_DROP in drops and suite.flaky_share > 2 * _FLAKY_DROP:
         flaky = _found(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
     return OperatingLine(
-        cases=suite.size,
+        cases=cases or sum(1 for count in histories if count.trials),
         false_alarm=_rate(alike),
         one_broken=broken,
         drops=tuple((drop, _found(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops),
@@ -189,7 +189,9 @@ def _found(
     """How often a change is found; with its range where the record is too short for one number."""
     if not suite.suites:
         return _rate(suite.play(seed, change, runs=runs))
-    blocked = suite.play_suites(seed, change, runs=_RANGE_RUNS)
+    # All suites together get as many runs as there is time for.
+    each = max(_RANGE_RUNS_LEAST, min(_RANGE_RUNS, suite.runs_in_time))
+    blocked = suite.play_suites(seed, change, runs=each)
     low, high = np.quantile(blocked.mean(axis=1), _RANGE)
     return Rate(
         hits=int(np.count_nonzero(blocked)),

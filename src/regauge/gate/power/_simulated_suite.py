@@ -25,6 +25,8 @@ _FLAKY_LOW, _FLAKY_HIGH = 0.05, 0.97
 # Cases times runs, which bound time and memory.
 _SIZE = 120_000
 _RUNS_LEAST, _RUNS_MOST = 100, 1_000
+# Larger suites are simulated by so many of their cases: what these find, all of them find.
+_CASES_MOST = 1_000
 # From so many cases with so many trials on, one number is precise enough without a range.
 _CASES_KNOWN, _TRIALS_KNOWN = 100, 12
 # Suites drawn from what the record leaves open, for the range.
@@ -65,6 +67,14 @@ def lowered_where_flaky(drop: float) -> Callable[[FloatArray], FloatArray]:
     return change
 
 
+def _thinned(known: list[tuple[Count, str]]) -> list[tuple[Count, str]]:
+    """At most so many cases as are simulated, in the shares of prompts and records."""
+    if len(known) <= _CASES_MOST:
+        return known
+    ordered = sorted(known, key=lambda one: (one[1], one[0].rate, one[0].trials))
+    return [ordered[i * len(ordered) // _CASES_MOST] for i in range(_CASES_MOST)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSuite:
     """Cases to simulate.
@@ -101,6 +111,8 @@ class SimulatedSuite:
             # As many as wanted, in the shares of the suite.
             known.sort(key=lambda one: one[0].passed / one[0].trials)
             known = [(known[i * len(known) // cases][0], "") for i in range(cases)]
+        family = round(per_case * len(known))
+        known = _thinned(known)
         columns: dict[str, list[int]] = {}
         for column, (_, prompt) in enumerate(known):
             columns.setdefault(prompt, []).append(column)
@@ -110,7 +122,7 @@ class SimulatedSuite:
                 np.array([count.trials for count, _ in known], dtype=np.int64),
             ),
             policy=policy,
-            family=round(per_case * len(known)),
+            family=family,
             prompts=tuple(np.array(own, dtype=np.int64) for own in columns.values()),
         )
 
@@ -120,9 +132,14 @@ class SimulatedSuite:
         return int(self.main[0].size)
 
     @property
+    def runs_in_time(self) -> int:
+        """How many runs take about a second."""
+        return _SIZE // self.size
+
+    @property
     def runs(self) -> int:
         """How many runs of an unchanged prompt are simulated."""
-        return int(np.clip(_SIZE // self.size, _RUNS_LEAST, _RUNS_MOST))
+        return int(np.clip(self.runs_in_time, _RUNS_LEAST, _RUNS_MOST))
 
     @property
     def suites(self) -> int:
