@@ -69,12 +69,10 @@ class Permit:
         """The provider answered."""
         self._limit.on_answer(self._lane, quotas)
 
-    def refused(self, retry_after_s: float | None, quotas: tuple[Quota, ...] = ()) -> None:
+    def refused(self, quotas: tuple[Quota, ...] = ()) -> None:
         """The provider answered 429."""
         now = asyncio.get_running_loop().time()
-        pace = self._lane.pace.after_refusal(
-            self._number, sent_at=self._sent_at, now=now, hold_s=retry_after_s
-        )
+        pace = self._lane.pace.after_refusal(self._number, sent_at=self._sent_at, now=now)
         self._lane.pace = pace.after_quotas(quotas, in_flight=self._limit.in_flight, now=now)
 
 

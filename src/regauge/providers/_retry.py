@@ -17,8 +17,9 @@ Result = TypeVar("Result")
 
 _WAIT_FIRST_S: Final = 0.25
 _WAIT_MAX_S: Final = 8.0
-# A server that restarts is looked after more often: a refused connection costs nothing.
-_OUTAGE_WAIT_MAX_S: Final = 1.5
+# A server that restarts is tried more often: a refused connection costs nothing. After a 429 the
+# pace of all requests limits the load, so that the wait of one need not grow.
+_PASSING_WAIT_MAX_S: Final = 2.0
 # A provider that names a time means it; the first wait is short only where it names none.
 _WAIT_FIRST_NAMED_S: Final = 0.05
 _DOUBLINGS_MAX: Final = 10
@@ -64,16 +65,18 @@ class Ledger:
             self.failures += 1
             if self.failures >= self.max_attempts:
                 return None
-        wait = wait_s(self.attempts, error.retry_after_s, chance=chance)
-        if error.outage:
-            wait = min(wait, _OUTAGE_WAIT_MAX_S)
+        passing = error.outage or error.kind == "rate-limit"
+        longest = _PASSING_WAIT_MAX_S if passing else _WAIT_MAX_S
+        wait = wait_s(self.attempts, error.retry_after_s, chance=chance, longest_s=longest)
         if self.spent_s + wait >= self.deadline_s:
             return None
         self.spent_s += wait
         return wait
 
 
-def wait_s(attempt: int, retry_after_s: float | None, *, chance: float) -> float:
+def wait_s(
+    attempt: int, retry_after_s: float | None, *, chance: float, longest_s: float = _WAIT_MAX_S
+) -> float:
     """How long to wait after attempt number `attempt` (from 1), in seconds.
 
     Doubling from a quarter of a second to 8 seconds, of which `chance` (0 to 1) takes up to a half
@@ -81,8 +84,8 @@ def wait_s(attempt: int, retry_after_s: float | None, *, chance: float) -> float
     """
     doublings = min(attempt - 1, _DOUBLINGS_MAX)
     if retry_after_s is None:
-        return min(_WAIT_FIRST_S * 2.0**doublings, _WAIT_MAX_S) * (1 - chance / 2)
-    least = max(retry_after_s, min(_WAIT_FIRST_NAMED_S * 2.0**doublings, _WAIT_MAX_S))
+        return min(_WAIT_FIRST_S * 2.0**doublings, longest_s) * (1 - chance / 2)
+    least = max(retry_after_s, min(_WAIT_FIRST_NAMED_S * 2.0**doublings, longest_s))
     return least + chance * min(least / 10, 0.5)
 
 

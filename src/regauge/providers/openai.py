@@ -155,7 +155,7 @@ class OpenAIProvider:
         except AttemptError as error:
             self.calls.failures[error.kind] += 1
             if error.kind == "rate-limit":
-                permit.refused(error.retry_after_s, error.quotas)
+                permit.refused(error.quotas)
             self._note(error, gave_up=False)
             error.outage = self._breaker.answered and (error.never_sent or self._breaker.outage)
             raise

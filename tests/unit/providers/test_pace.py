@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 import random
+import statistics
 from collections import deque
 from dataclasses import dataclass
 
@@ -13,20 +14,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regauge.providers._failure import AttemptError
 from regauge.providers._pace import Pace
+from regauge.providers._rate import window_for
+from regauge.providers._retry import Ledger
 
 SECONDS = st.floats(0.001, 60)
 
 
 class Bucket:
-    """Full at first, refilled steadily."""
+    """Full at first, refilled steadily; another rate from `later_at` on."""
 
-    def __init__(self, rate, burst):
+    def __init__(self, rate, burst, *, later=None, later_at=math.inf):
         self.rate, self.burst, self.left, self.at = rate, burst, burst, 0.0
+        self.later, self.later_at = later, later_at
 
     def grants(self, now, chance):
         del chance
-        self.left = min(self.burst, self.left + (now - self.at) * self.rate)
+        rate = self.rate if now < self.later_at else self.later
+        self.left = min(self.burst, self.left + (now - self.at) * rate)
         self.at = now
         granted = self.left >= 1
         self.left -= granted
@@ -87,76 +93,116 @@ class SlidingWindow:
         return granted
 
 
+class Outage:
+    """Refuses everything for a while."""
+
+    def __init__(self, server, start_s, end_s):
+        self.server, self.start_s, self.end_s = server, start_s, end_s
+
+    def grants(self, now, chance):
+        return not self.start_s <= now < self.end_s and self.server.grants(now, chance)
+
+
 @dataclass
 class Run:
-    """What came of a simulated run."""
+    """The result of a simulated run.
+
+    Attributes:
+        requests: Requests that the server received.
+        answered: Requests that were granted.
+        lost: Requests that ran out of their deadline.
+        end_s: When the last answer came.
+        longest_s: What the unluckiest request spent on attempts and waits.
+    """
 
     requests: int = 0
     answered: int = 0
+    lost: int = 0
     end_s: float = 0.0
+    longest_s: float = 0.0
 
 
 def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
-    server, count, *, latency_s=0.05, refusal_s=0.002, retry_after_s=None, workers=1, seed=0
+    server,
+    count,
+    *,
+    latency_s=0.05,
+    spread=0.2,
+    refusal_s=0.002,
+    retry_after_s=None,
+    workers=1,
+    seed=0,
 ):
     """So many requests against a server, from workers that each learn their own pace."""
     chance = random.Random(seed)
     order = itertools.count()
     events = []
     result = Run()
+    refused = AttemptError("", kind="rate-limit", transient=True, retry_after_s=retry_after_s)
     paces = [Pace() for _ in range(workers)]
-    windows = [16] * workers
+    windows = [window_for("auto")] * workers
     in_flight = [0] * workers
     timers = [math.inf] * workers
     again = [deque() for _ in range(workers)]
-    fresh = [deque([0] * len(range(n, count, workers))) for n in range(workers)]
+    fresh = [
+        deque(Ledger(max_attempts=5, deadline_s=120) for _ in range(n, count, workers))
+        for n in range(workers)
+    ]
 
     def push(at, *event):
         heapq.heappush(events, (at, next(order), *event))
 
+    def after(seconds):
+        return seconds * chance.uniform(1 - spread, 1 + spread)
+
     def admit(worker, now):
-        while (queue := again[worker] or fresh[worker]) and in_flight[worker] < windows[worker]:
+        while (queue := again[worker] or fresh[worker]) and (
+            in_flight[worker] < windows[worker].size
+        ):
             at = paces[worker].next_at
             if at > now:
                 if not now < timers[worker] <= at:
                     timers[worker] = at
                     push(at + chance.random() * 0.002, "timer", worker)
                 return
-            refusals = queue.popleft()
+            ledger = queue.popleft()
+            ledger.attempts += 1
             in_flight[worker] += 1
             result.requests += 1
             paces[worker] = paces[worker].after_send(now)
-            push(now + chance.random() * 0.001, "arrive", worker, refusals, paces[worker].sent, now)
+            push(now + chance.random() * 0.001, "arrive", worker, ledger, paces[worker].sent, now)
 
     for worker in range(workers):
         push(worker * 0.03, "timer", worker)
     while events:
         now, _, kind, worker, *details = heapq.heappop(events)
         if kind == "arrive":
-            if server.grants(now, chance):
-                push(now + latency_s * chance.uniform(0.8, 1.2), "answer", worker)
-            else:
-                push(now + refusal_s, "refuse", worker, *details)
+            granted = server.grants(now, chance)
+            wait_s = after(latency_s if granted else refusal_s)
+            push(now + wait_s, "answer" if granted else "refuse", worker, *details)
             continue
         if kind == "timer":
             timers[worker] = math.inf
         elif kind == "answer":
             in_flight[worker] -= 1
-            windows[worker] = min(64, windows[worker] + 1)
+            windows[worker] = windows[worker].answered()
             result.answered += 1
             result.end_s = now
         elif kind == "refuse":
-            refusals, number, sent_at = details
+            ledger, number, sent_at = details
             in_flight[worker] -= 1
-            paces[worker] = paces[worker].after_refusal(
-                number, sent_at=sent_at, now=now, hold_s=retry_after_s
-            )
-            wait_s = retry_after_s or min(0.25 * 2**refusals, 8) * chance.uniform(0.5, 1)
-            push(now + wait_s * chance.uniform(1, 1.1), "back", worker, refusals + 1)
+            paces[worker] = paces[worker].after_refusal(number, sent_at=sent_at, now=now)
+            ledger.spent_s += now - sent_at
+            wait_s = ledger.wait_after(refused, chance=chance.random())
+            if wait_s is None:
+                result.lost += 1
+            else:
+                push(now + wait_s, "back", worker, ledger)
+            result.longest_s = max(result.longest_s, ledger.spent_s)
         else:
             again[worker].append(details[0])
         admit(worker, now)
-    assert result.answered == count
+    assert result.answered + result.lost == count
     return result
 
 
@@ -168,10 +214,11 @@ def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
 def test_a_bucket_is_used_up_with_few_refusals(rate, burst, count, retry_after_s, refusal_s):
     for seed in range(5):
         server = Bucket(rate, burst)
-        ideal_s = server.ideal_s(count)
         done = run(server, count, retry_after_s=retry_after_s, refusal_s=refusal_s, seed=seed)
-        assert done.end_s <= 1.15 * ideal_s + (retry_after_s or 0) / 4
-        assert done.requests <= 1.2 * count + 50
+        assert done.lost == 0
+        assert done.end_s <= 1.15 * server.ideal_s(count)
+        # Slow refusals leave the whole first window, and another, to be sent before a limit shows.
+        assert done.requests <= 1.25 * count + (8 if refusal_s < 0.01 else 32)
 
 
 @settings(deadline=None, max_examples=40)
@@ -187,23 +234,32 @@ def test_any_bucket_is_used_up(rate, seconds_of_burst, latency_s, seed):
     # What the window lets through is the limit of a fast server.
     ideal_s = max((count - burst) / rate, count * 1.2 * latency_s / 64)
     done = run(Bucket(rate, burst), count, latency_s=latency_s, seed=seed)
-    assert done.end_s <= 1.4 * ideal_s + 2
+    assert done.lost == 0
+    assert done.end_s <= 1.3 * ideal_s + 2
     assert done.requests <= 1.3 * count + 60
 
 
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.2, 0.3])
-def test_refusals_at_random_hold_nobody_else_back(share):
-    for seed in range(5):
-        done = run(Refusals(share), 2000, latency_s=0.1, seed=seed)
-        # Ideal is 3.1 s; a request that is refused four times waits for 4.
-        assert done.end_s <= 45
-        assert done.requests <= 2000 / (1 - share) * 1.1
-
-
-def test_a_fifth_refused_at_random_takes_as_long_as_its_waits():
-    for seed in range(10):
-        done = run(Refusals(0.2), 300, latency_s=0.1, refusal_s=0.1, retry_after_s=1.0, seed=seed)
-        assert done.end_s <= 9
+@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+@pytest.mark.parametrize(
+    ("share", "median_s", "longest_s"), [(0.05, 4, 6), (0.2, 6, 12), (0.3, 10, 20), (0.5, 25, 40)]
+)
+def test_random_refusals_are_no_limit(share, median_s, longest_s, retry_after_s):
+    """A request that is refused four times waits at least 4 seconds where a header says 1."""
+    runs = [
+        run(
+            Refusals(share),
+            300,
+            latency_s=0.1,
+            refusal_s=0.1,
+            retry_after_s=retry_after_s,
+            seed=seed,
+        )
+        for seed in range(50)
+    ]
+    assert sum(done.lost for done in runs) == 0
+    assert statistics.median(done.end_s for done in runs) <= median_s
+    assert max(done.end_s for done in runs) <= longest_s
+    assert max(done.requests for done in runs) <= 300 / (1 - share) * 1.25
 
 
 SERVERS = [
@@ -214,7 +270,8 @@ SERVERS = [
     lambda n: FixedWindow(5 * n, 1.0),
     lambda n: SlidingWindow(20 * n, 60.0),
     lambda n: SlidingWindow(5 * n, 1.0, refused_count=True),
-    lambda n: Refusals(min(0.6, 0.05 * n)),
+    lambda n: Refusals(min(0.5, 0.05 * n)),
+    lambda n: Outage(Bucket(10 * n, 10 * n), 1.0, 21.0),
 ]
 
 
@@ -224,16 +281,18 @@ SERVERS = [
     size=st.integers(1, 10),
     workers=st.integers(1, 4),
     latency_s=st.floats(0.01, 3),
+    spread=st.floats(0, 0.9),
     retry_after_s=st.none() | st.floats(0.1, 5),
     seed=st.integers(0, 99),
 )
 def test_any_server_is_worked_through(  # noqa: PLR0917 - as drawn
-    make, size, workers, latency_s, retry_after_s, seed
+    make, size, workers, latency_s, spread, retry_after_s, seed
 ):
     done = run(
         make(size),
         150,
         latency_s=latency_s,
+        spread=spread,
         workers=workers,
         retry_after_s=retry_after_s,
         seed=seed,
@@ -241,36 +300,48 @@ def test_any_server_is_worked_through(  # noqa: PLR0917 - as drawn
     assert done.requests <= 150 * 8
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_workers_share_a_bucket(workers):
-    for seed in range(5):
-        done = run(Bucket(40, 20), 800, workers=workers, seed=seed)
-        assert done.end_s <= 4 * Bucket(40, 20).ideal_s(800)
+@pytest.mark.parametrize("retry_after_s", [None, 1.0])
+@pytest.mark.parametrize(("workers", "most"), [(2, 1.6), (4, 2.5)])
+def test_workers_share_a_bucket(workers, most, retry_after_s):
+    ideal_s = Bucket(40, 20).ideal_s(800)
+    runs = [
+        run(Bucket(40, 20), 800, workers=workers, retry_after_s=retry_after_s, seed=seed)
+        for seed in range(10)
+    ]
+    assert sum(done.lost for done in runs) == 0
+    assert max(done.end_s for done in runs) <= most * ideal_s
 
 
 def test_a_limit_that_rises_is_found():
-    server = Bucket(10, 10)
-    granted = server.grants
-
-    def grants(now, chance):
-        server.rate = 10 if now < 20 else 60
-        return granted(now, chance)
-
-    server.grants = grants
-    done = run(server, 1400)
-    # 210 in the first 20 seconds, 1,190 at 60 a second.
-    assert done.end_s <= 1.3 * (20 + 1190 / 60)
+    for seed in range(5):
+        done = run(Bucket(10, 10, later=60, later_at=20), 1400, seed=seed)
+        # 210 in the first 20 seconds, 1,190 at 60 a second.
+        assert done.end_s <= 1.15 * (20 + 1190 / 60)
+        assert done.requests <= 1.1 * 1400
 
 
-steps = st.lists(
-    st.tuples(st.sampled_from(["send", "refuse"]), SECONDS, st.none() | SECONDS), max_size=80
-)
+def test_a_limit_that_falls_is_found():
+    for seed in range(5):
+        done = run(Bucket(100, 20, later=10, later_at=5), 700, seed=seed)
+        # 520 in the first 5 seconds, 180 at 10 a second.
+        assert done.end_s <= 1.15 * (5 + 180 / 10)
+        assert done.requests <= 1.6 * 700
+
+
+def test_requests_refused_for_twenty_seconds_are_not_lost():
+    for seed in range(5):
+        done = run(Outage(Bucket(40, 40), 5, 25), 600, seed=seed)
+        assert done.lost == 0
+        assert done.end_s <= 90
+
+
+steps = st.lists(st.tuples(st.sampled_from(["send", "refuse"]), SECONDS), max_size=80)
 
 
 @given(steps)
 def test_a_pace_is_never_slower_than_one_request_in_twelve_seconds(events):
     pace, now, numbers = Pace(), 0.0, []
-    for kind, after_s, hold_s in events:
+    for kind, after_s in events:
         now += after_s
         if kind == "send":
             now = max(now, pace.next_at)
@@ -278,6 +349,6 @@ def test_a_pace_is_never_slower_than_one_request_in_twelve_seconds(events):
             numbers.append((pace.sent, now))
         elif numbers:
             number, sent_at = numbers.pop(0)
-            pace = pace.after_refusal(number, sent_at=sent_at, now=now, hold_s=hold_s)
+            pace = pace.after_refusal(number, sent_at=sent_at, now=now)
         assert pace.rate >= 1 / 12 - 1e-9
         assert pace.next_at <= now + 24 + 1e-6

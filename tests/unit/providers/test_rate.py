@@ -75,7 +75,7 @@ def test_a_refusal_holds_no_other_request_back():
     async def main():
         limit = AdaptiveLimit(window_for(4))
         async with limit.permit() as permit:
-            permit.refused(30.0)
+            permit.refused()
         began = time.perf_counter()
         async with limit.permit():
             return time.perf_counter() - began
@@ -88,7 +88,7 @@ def test_many_refusals_slow_down_requests_for_this_model_only():
         limit = AdaptiveLimit(window_for(64))
         for _ in range(30):
             async with limit.permit("a") as permit:
-                permit.refused(None)
+                permit.refused()
         async with limit.permit("b") as permit:
             permit.answered()
         return limit.pace("a").rate, limit.pace("b").rate
