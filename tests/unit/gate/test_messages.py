@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -317,6 +317,7 @@ def test_a_case_comes_back_from_its_record_as_it_was(
     history: History | None, case: str, accepted: str
 ):
     one = GateCase(prompt="p", case=case, checks=("a", "b"), history=history, accepted=accepted)
+    assert case_to_json(one) == json.loads(json.dumps(asdict(one)))
     assert case_from_json(json.loads(json.dumps(case_to_json(one)))) == one
 
 
