@@ -6,6 +6,7 @@ Nobody is asked: every number is computed, or simulated with a fixed seed.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pictures"]
 
+REAL_ANSWERS = Path(__file__).parents[1] / "benchmarks/results/real_answers.json"
 DIRECTORY = Path(__file__).parent / "explanation" / "pictures"
 # Passes of twelve trials of main, and the share of cases with so many: most are stable, some waver.
 TYPICAL = ((12, 0.80), (11, 0.10), (9, 0.05), (6, 0.02), (0, 0.03))
@@ -39,6 +41,7 @@ def pictures() -> Iterator[tuple[str, str]]:
         ("one-case", one_case),
         ("unchanged", unchanged),
         ("drops", drops),
+        ("real-answers", real_answers),
     )
     for name, draw in drawings:
         yield f"{name}.svg", draw()
@@ -124,6 +127,39 @@ def drops() -> str:
         points = [Mark(0, 100 * line.false_alarm.value)]
         points += [Mark(100 * drop, 100 * rate.value) for drop, rate in line.drops]
         chart.line(points, f"{cases} cases", series=series)
+    return chart.svg()
+
+
+def real_answers() -> str:
+    """How often each rule blocks when nothing changed, on recorded completions of GPT-4o."""
+    document = json.loads(REAL_ANSWERS.read_text(encoding="utf-8"))
+    names = {
+        "some case broke": "a case broke",
+        "the mean is lower": "lower mean",
+        "bootstrap, 90 % interval": "bootstrap",
+        "McNemar, 5 %": "McNemar",
+        "regauge gate": "regauge",
+    }
+    chart = Chart(
+        title="Blocked although nothing changed: GPT-4o, four tasks",
+        x=f"share of {document['runs']} identical runs that the rule blocks",
+        y="",
+        x_ticks=[(rate, f"{rate} %") for rate in range(0, 101, 20)],
+        y_ticks=[(len(names) - row, label) for row, label in enumerate(names.values())],
+        height=260,
+        y_from=0.4,
+        y_to=len(names) + 0.6,
+    )
+    for row, name in enumerate(names):
+        y = len(names) - row
+        shares = [
+            100 * task["drawn"][name]["blocked"] / document["runs"]
+            for task in document["tasks"].values()
+        ]
+        series = 0 if name == "regauge gate" else 1
+        chart.band(min(shares), max(shares), y, series=series)
+        for share in shares:
+            chart.mark(Mark(share, y), series=series)
     return chart.svg()
 
 

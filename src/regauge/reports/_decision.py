@@ -55,6 +55,8 @@ class AnswerDocument(_Document):
         arm: Whose answer it is.
         judge: The check that failed it; empty when it passed.
         reason: What that judge said.
+        expected: What that judge compares with; null where it compares with nothing.
+        output: What it found instead.
     """
 
     arm: Literal["candidate", "main"]
@@ -62,6 +64,8 @@ class AnswerDocument(_Document):
     text: str
     judge: str = ""
     reason: str = ""
+    expected: Any = None
+    output: Any = None
 
 
 class CheckDocument(_Document):

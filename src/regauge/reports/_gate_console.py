@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from regauge.printable import printable
 from regauge.reports._answer_diff import answer_diff
 from regauge.reports._console import Line, money
+from regauge.reports._groups import CaseGroup, groups_of
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
@@ -34,6 +36,10 @@ __all__ = [
 _SHORT_HASH = 9
 _PROVISIONAL = "provisional, by answers that the author of the change recorded"
 _DIFFS_MAX = 3
+_DIFF_LINES_MAX = 12
+_GROUPS_MAX = 10
+_GROUP_CASES_MAX = 3
+_NAMES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +100,29 @@ def headline(
     named = f"{_DECISIONS[document.decision]} against {name(document.ref)}"
     if document.base_commit and not document.base_commit.startswith(document.ref):
         named += f" ({name(document.base_commit[:_SHORT_HASH])})"
-    counts = _counts(_summed(document), only={"broken", "fixed", "undecided", "unmeasured"})
+    counts = _balance(document)
     text = f"{named}: {counts}" if counts else named
     text += words(_allowed(document))
     if document.loosened:
         text += f" (with {words(', '.join(document.loosened))})"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
+
+
+def _balance(document: DecisionDocument) -> str:
+    """What changed, the direction of the whole first: `+14.4 points: 15 fixed, 5 broken`."""
+    summed = _summed(document)
+    tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
+    differences = [test.difference for test in tests if test.difference is not None]
+    change = differences[0].candidate - differences[0].main if len(differences) == 1 else None
+    order = ["broken", "fixed"]
+    if change is not None and change > 0:
+        order.reverse()
+    parts = [f"{summed[name]} {name}" for name in order if summed.get(name)]
+    rest = _counts(summed, only={"undecided", "unmeasured"})
+    counts = ", ".join([*parts, *([rest] if rest else [])])
+    if change is None or not parts:
+        return counts
+    return f"{100 * change:+.1f} points: {counts}"
 
 
 def _allowed(document: DecisionDocument) -> str:
@@ -171,6 +194,7 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     for prompt in document.prompts:
         nothing = "not run" if document.not_run else "nothing to compare"
         yield from _prompt_lines(prompt, nothing)
+        yield from _prompt_diff(prompt, document.ref)
     yield from _cases(document)
     for note in document.notes:
         yield Line(printable(f"note: {note}"), "quiet")
@@ -193,6 +217,20 @@ def _prompt_lines(prompt: PromptDocument, nothing: str) -> Iterator[Line]:
             yield Line(printable(f"  fix: {rule.fix}"))
 
 
+def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[Line]:
+    """The changed lines of a prompt file, without their context."""
+    changed = [
+        line
+        for line in prompt.diff.splitlines()
+        if line[:1] in {"+", "-"} and not line.startswith(("+++", "---"))
+    ]
+    yield from (Line(printable(f"  {line}"), "quiet") for line in changed[:_DIFF_LINES_MAX])
+    more = len(changed) - _DIFF_LINES_MAX
+    if more > 0:
+        command = f"regauge diff {prompt.prompt} {ref}"
+        yield Line(printable(f"  and {plural(more, 'changed line')} more: {command}"), "quiet")
+
+
 def _cases(document: DecisionDocument) -> Iterator[Line]:
     diffs_left = _DIFFS_MAX
     for verdict, words in VERDICTS.items():
@@ -200,12 +238,30 @@ def _cases(document: DecisionDocument) -> Iterator[Line]:
         if not words.shown or not cases:
             continue
         yield Line(f"{words.title.lower()}:", "quiet")
-        for case in cases[: words.most]:
-            yield Line(printable(f"  {case.message}"), words.tone)
-            yield from _details(case, diff=words.diff and diffs_left > 0)
-            diffs_left -= words.diff
-        if len(cases) > words.most:
-            yield Line(f"  and {len(cases) - words.most} more", "quiet")
+        groups = groups_of(cases) if words.diff else [CaseGroup(kind="", cases=cases)]
+        for group in groups[:_GROUPS_MAX]:
+            joined = words.diff and len(group.cases) > 1
+            most = _GROUP_CASES_MAX if joined else words.most
+            if joined:
+                yield Line(printable(f"  {group.title}"), words.tone)
+            for number, case in enumerate(group.cases[:most]):
+                indent = "    " if joined else "  "
+                yield Line(printable(f"{indent}{case.message}"), words.tone)
+                diff = words.diff and not number and diffs_left > 0
+                diffs_left -= diff
+                yield from _details(case, diff=diff)
+            if joined and group.cases[most:]:
+                yield Line(printable(f"    also {_named(group.cases[most:])}"), "quiet")
+            elif len(group.cases) > most:
+                yield Line(f"  and {len(group.cases) - most} more", "quiet")
+        if rest := sum(len(group.cases) for group in groups[_GROUPS_MAX:]):
+            yield Line(f"  and {plural(rest, 'case')} of other kinds", "quiet")
+
+
+def _named(cases: Sequence[CaseDocument]) -> str:
+    names = [case.case for case in cases[:_NAMES_MAX]]
+    rest = len(cases) - len(names)
+    return ", ".join(names) + (f" and {rest} more" if rest else "")
 
 
 def _details(case: CaseDocument, *, diff: bool) -> Iterator[Line]:

@@ -9,13 +9,16 @@ from regauge.printable import printable
 from regauge.reports._answer_diff import answer_diff
 from regauge.reports._gate_console import VERDICTS, calls_line, headline
 from regauge.reports._gate_table import prompt_table
+from regauge.reports._groups import groups_of
 from regauge.reports._suggestions import suggestion_blocks
 from regauge.reports._verbatim import fenced, inline_code, shown_name, shown_text
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
+    from regauge.reports._groups import CaseGroup
     from regauge.reports._schema import Suggestion, SuiteSummary
 
 __all__ = ["decision_markdown"]
@@ -99,13 +102,13 @@ def _parts(
         yield from prompt_table(document, suites)
     for prompt in document.prompts:
         yield from _rules(prompt)
-    yield from _cases(document, limits)
-    yield from suggestion_blocks(suggestions)
     for prompt in document.prompts[: limits.prompts]:
         yield from _prompt_diff(prompt, limits)
     if any(prompt.diff for prompt in document.prompts[limits.prompts :]):
         yield ""
-        yield f"… and what changed in {len(document.prompts) - limits.prompts} more prompts"
+        yield f"… and the diffs of {len(document.prompts) - limits.prompts} more prompts"
+    yield from _cases(document, limits)
+    yield from suggestion_blocks(suggestions)
     yield ""
     if document.notes:
         yield from (f"- {shown_text(note)}" for note in document.notes)
@@ -130,13 +133,15 @@ def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:
         else:
             yield f"**{words.title}**"
         yield ""
-        for case in cases[: limits.cases]:
-            yield f"- {_message(case)}{_accepted(case)}"
-            if words.diff and answers_left:
+        if words.diff:
+            groups = groups_of(cases)
+            for group in groups[: limits.cases]:
+                yield from _group(group, limits, answers=answers_left > 0)
                 answers_left -= 1
-                yield from _answers(case, limits)
-        if len(cases) > limits.cases:
-            yield f"- … and {len(cases) - limits.cases} more"
+            if rest := sum(len(group.cases) for group in groups[limits.cases :]):
+                yield f"- … and {plural(rest, 'case')} of other kinds"
+        else:
+            yield from _listed(cases, limits)
         if folded:
             yield ""
             yield "</details>"
@@ -149,6 +154,31 @@ def _message(case: CaseDocument) -> str:
     if not text.startswith(f"{name}:"):
         return shown_text(text)
     return shown_name(name) + shown_text(text.removeprefix(name))
+
+
+def _group(group: CaseGroup, limits: _Limits, *, answers: bool) -> Iterator[str]:
+    """One kind of change: its first case with both answers, the others folded."""
+    first, *others = group.cases
+    if not others:
+        yield f"- {_message(first)}{_accepted(first)}"
+    else:
+        yield f"- **{shown_text(group.title)}**, such as"
+        yield f"  {_message(first)}{_accepted(first)}"
+    if answers:
+        yield from _answers(first, limits)
+    if others:
+        yield f"  <details><summary>{len(others)} more</summary>"
+        yield ""
+        yield from (f"  {line}" for line in _listed(others, limits))
+        yield ""
+        yield "  </details>"
+
+
+def _listed(cases: Sequence[CaseDocument], limits: _Limits) -> Iterator[str]:
+    for case in cases[: limits.cases]:
+        yield f"- {_message(case)}{_accepted(case)}"
+    if len(cases) > limits.cases:
+        yield f"- … and {len(cases) - limits.cases} more"
 
 
 def _rules(prompt: PromptDocument) -> Iterator[str]:

@@ -20,7 +20,7 @@ from regauge.gate import (
     policy_to_json,
 )
 from regauge.reports._prompt_decisions import suite_test, verdict_counts
-from regauge.reports.decisions import case_document, reasons_of, shown_answer
+from regauge.reports.decisions import AnswerFailure, case_document, reasons_of, shown_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -150,7 +150,12 @@ def _cases(
             for row in known.get((*case.key, arm), ()):
                 if row["cause"] is None and row["source"] is not None:
                     failures = [
-                        (verdict["judge"], verdict["reason"])
+                        AnswerFailure(
+                            verdict["judge"],
+                            verdict["reason"],
+                            verdict.get("expected"),
+                            verdict.get("actual"),
+                        )
                         for verdict in row["verdicts"]
                         if verdict["outcome"] == "fail" and verdict.get("gates", True)
                     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regauge.gate import (
     MessageContext,
@@ -31,9 +31,11 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from regauge.digests import JSON
     from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome
 
 __all__ = [
+    "AnswerFailure",
     "case_document",
     "decision_document",
     "reasons_of",
@@ -55,6 +57,15 @@ _SUMS: Mapping[str, tuple[str, str]] = {
     "undecided": ("may have got worse", "may have got worse"),
     "drifted": ("fails on main today, too", "fail on main today, too"),
 }
+
+
+class AnswerFailure(NamedTuple):
+    """Why a check failed an answer; the fields are those of `AnswerDocument`."""
+
+    judge: str
+    reason: str
+    expected: JSON
+    output: JSON
 
 
 def decision_document(
@@ -253,7 +264,12 @@ def _case(
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
                 text = completion.text if completion.text is not None else completion.refusal
-                failures = [(one.judge, one.verdict.reason) for one in trial.failures]
+                failures = [
+                    AnswerFailure(
+                        one.judge, one.verdict.reason, one.verdict.expected, one.verdict.actual
+                    )
+                    for one in trial.failures
+                ]
                 yield from shown_answer(arm, trial.number, text or "", failures, check)
 
     return case_document(
@@ -274,13 +290,13 @@ def _across_models(compared: Compared) -> bool:
 
 
 def shown_answer(
-    arm: Arm, trial: int, text: str, failures: Sequence[tuple[str, str]], check: str
+    arm: Arm, trial: int, text: str, failures: Sequence[AnswerFailure], check: str
 ) -> Iterator[AnswerDocument]:
     """An answer as evidence; none where it failed for another reason than the case did."""
-    failed = [one for one in failures if not check or one[0] == check]
+    failed = [one for one in failures if not check or one.judge == check]
     if failed or not failures:
-        judge, reason = failed[0] if failed else ("", "")
-        yield AnswerDocument(arm=arm, trial=trial, text=text, judge=judge, reason=reason)
+        first = failed[0]._asdict() if failed else {}
+        yield AnswerDocument(arm=arm, trial=trial, text=text, **first)
 
 
 def _evidence(

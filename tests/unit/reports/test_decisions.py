@@ -20,7 +20,15 @@ from regauge.reports import (
     decision_lines,
     decision_markdown,
 )
-from regauge.reports._decision import CallsDocument, CountDocument, RuleDocument
+from regauge.reports._decision import (
+    CallsDocument,
+    CountDocument,
+    DifferenceDocument,
+    RuleDocument,
+    SuiteTestDocument,
+)
+from regauge.reports._gate_console import headline
+from regauge.reports._verbatim import shown_text
 
 DIFF = """\
 --- alert-severity@1.0.0
@@ -119,6 +127,8 @@ gate: rejected against origin/main (1a2b3c4d5): 1 broken
 alert-severity 1.0.0 → 1.1.0 (simulated): 1 broken, 99 passed
   prompts/alert-severity.prompt.yml changed and its version did not
   fix: regauge bump alert-severity minor
+  -  - critical: wake somebody up
+  +  - critical
 broken:
   alert-severity/disk-full: failed 6 of 6 new trials.
     --- passed (main, trial 1000)
@@ -145,6 +155,19 @@ decide again: regauge gate origin/main\
 
 - prompts/alert-severity.prompt.yml changed and its version did not. Fix: `regauge bump alert-severity minor`
 
+<details><summary>diff of prompts/alert-severity.prompt.yml</summary>
+
+```diff
+--- alert-severity@1.0.0
++++ prompts/alert-severity.prompt.yml
+@@ -10,3 +10,3 @@
+ messages:
+-  - critical: wake somebody up
++  - critical
+```
+
+</details>
+
 **Broken**
 
 - `alert-severity/disk-full`: failed 6 of 6 new trials.
@@ -161,19 +184,6 @@ decide again: regauge gate origin/main\
   ```
 
   </details>
-
-<details><summary>diff of prompts/alert-severity.prompt.yml</summary>
-
-```diff
---- alert-severity@1.0.0
-+++ prompts/alert-severity.prompt.yml
-@@ -10,3 +10,3 @@
- messages:
--  - critical: wake somebody up
-+  - critical
-```
-
-</details>
 
 110 trials (100 first, 5 further, 5 of main), 110 calls now, $0. With these 100 cases this gate finds one fully broken case.
 
@@ -208,7 +218,7 @@ def test_many_broken_cases_stay_within_what_github_takes():
     ]
     document = a_decision(*cases, prompts=[a_prompt(diff="+x" * 50_000), a_prompt(diff=DIFF * 999)])
     assert len(decision_markdown(document)) < 65_536
-    assert "… and 470 more" in decision_markdown(document)
+    assert "… and 469 more" in decision_markdown(document)
     assert len(decision_annotations(document)) == 10
 
 
@@ -256,3 +266,48 @@ def test_cases_that_decide_nothing_are_folded_away():
     assert "<details><summary>Flaky: 1</summary>\n\n- flaky &#64;&#8203;all\n\n</details>\n" in text
     assert "<details><summary>Known failing: 1</summary>\n\n- known\n\n</details>\n" in text
     assert text.count("<details>") == text.count("</details>")
+
+
+def a_broken_case(name: str, expected: str, output: str) -> CaseDocument:
+    return a_case(
+        name,
+        passing=AnswerDocument(arm="main", trial=1000, text=expected),
+        failing=AnswerDocument(
+            arm="candidate",
+            trial=0,
+            text=output,
+            judge="field_equals(severity)",
+            reason=f"expected {expected}, output {output}",
+            expected=expected,
+            output=output,
+        ),
+    )
+
+
+def test_broken_cases_of_one_kind_are_one_group_with_one_diff():
+    cases = [
+        a_broken_case("one", "info", "critical"),
+        *(a_broken_case(f"case-{n}", "warning", "critical") for n in range(8)),
+    ]
+    document = a_decision(*cases, prompts=[a_prompt()])
+    lines = [line.text for line in decision_lines(document)]
+    start = lines.index("broken:")
+    group = "8 cases: field_equals(severity): expected warning, output critical"
+    assert lines[start + 1] == f"  {group}"
+    assert sum("+critical" in line for line in lines) == 2
+    assert "    also case-3, case-4, case-5, case-6, case-7" in lines
+    markdown = decision_markdown(document)
+    assert f"- **{shown_text(group)}**, such as" in markdown
+    assert "<details><summary>7 more</summary>" in markdown
+    assert markdown.count("<summary>answers</summary>") == 2
+
+
+def test_the_headline_of_one_prompt_states_the_difference_and_both_counts():
+    test = SuiteTestDocument(
+        verdict="passed",
+        cases=100,
+        difference=DifferenceDocument(main=0.7, candidate=0.844, low=0.08, high=0.21),
+    )
+    prompt = a_prompt(test=test, counts={"fixed": 15, "broken": 5, "passed": 80})
+    document = a_decision(a_broken_case("one", "info", "critical"), prompts=[prompt])
+    assert ": +14.4 points: 15 fixed, 5 broken" in headline(document)
