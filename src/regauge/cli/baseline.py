@@ -117,7 +117,11 @@ def update(
     With --redraw, fresh trials say whether main still fares as a complete history tells. They count
     nowhere. Where it surely does not, the model or a judge changed, and a new history begins.
 
-    Exits with 1 when main fares worse than with the version before, or than its history tells; with
+    Each version is also compared with an old one, the anchor: the last release of a new major
+    version, or what `anchor` of [tool.regauge.gate] names. Where it seems worse, the anchor is run
+    again next to it.
+
+    Exits with 1 when the base is worse than the version before, the anchor or its own history; with
     3 when trials could not be measured; what was measured is kept.
     """
     project = Project.find()

@@ -75,7 +75,8 @@ def _share(given: object) -> object:
 
 
 def _anchor(text: str) -> str:
-    if text not in {"major", "none"} and not re.fullmatch(r"\d+\.\d+\.\d+", text):
+    number = r"(0|[1-9]\d{0,8})"
+    if text not in {"major", "none"} and not re.fullmatch(rf"{number}(\.{number}){{2}}", text):
         raise ValueError("must be 'major', 'none' or a version such as '2.0.0'")
     return text
 

@@ -11,6 +11,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from regauge.cli._baseline.anchor import AskedAnchor
     from regauge.gate import AuditReport, Count
     from regauge.gate.baselines import AskedSuite, Baseline, CellChange, Drift, StoredHistory
     from regauge.runner import Suite
@@ -31,6 +32,7 @@ class AskedEval:
     drift: Drift | None = None
     audit: AuditReport | None = None
     audited: str = ""
+    anchor: AskedAnchor | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +56,7 @@ class Done:
         drift: What fresh trials say of the history that was complete; None where none were made.
         redrawn: Those trials.
         audit: Committed completions next to fresh trials; None where none were compared.
+        anchor: The comparison with an old version; None where there is none to compare with.
     """
 
     prompt: str
@@ -68,12 +71,14 @@ class Done:
     drift: Drift | None = None
     redrawn: LandedSuite | None = None
     audit: AuditReport | None = None
+    anchor: AskedAnchor | None = None
 
     @property
     def worse(self) -> bool:
-        """Whether main is worse than the version before, its history, or its recordings."""
+        """Whether main is worse than the version before, the anchor, its history or recordings."""
         drifted = self.drift is not None and self.drift.worse
-        if self.audit is not None and self.audit.result == "better":
+        lost = self.anchor is not None and self.anchor.lost
+        if lost or (self.audit is not None and self.audit.result == "better"):
             return True
         return drifted or any(change.direction == "worse" for change in self.changes)
 
@@ -95,6 +100,8 @@ class Done:
             "changes": [_change(change) for change in self.changes],
             "drift": _drift(self.drift) if self.drift is not None else None,
             "audit": _audit(self.audit) if self.audit is not None else None,
+            "anchor": self.anchor.to_json() if self.anchor is not None else None,
+            "anchor_lost": self.anchor is not None and self.anchor.lost,
         }
 
     def lines(self, before: StoredHistory | None) -> Iterator[str]:
@@ -118,6 +125,8 @@ class Done:
                 yield f"  {change}"
             if not self.changes:
                 yield "  no case surely fares otherwise"
+        if self.anchor is not None:
+            yield f"  {self.anchor.line()}"
         if self.written:
             yield f"  wrote {self.written}: commit it"
 
@@ -133,7 +142,9 @@ class Done:
             yield f"  cases: {', '.join(cases[:_NAMED_MAX])}{more}"
 
     def _landed(self) -> list[LandedSuite]:
-        return [self.landed] if self.redrawn is None else [self.redrawn, self.landed]
+        of_anchor = self.anchor.landed if self.anchor is not None else []
+        again = [self.redrawn] if self.redrawn is not None else []
+        return [*again, self.landed, *of_anchor]
 
 
 def summary(history: StoredHistory) -> str:

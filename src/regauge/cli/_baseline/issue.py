@@ -54,7 +54,8 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
         audit: Mapping[str, Any] = one["audit"] or {"result": "agree"}
         selected = audit["result"] == "better"
-        if not worse and not drift["worse"] and not selected:
+        lost = one["anchor_lost"]
+        if not (worse or drift["worse"] or selected or lost):
             continue
         yield ""
         named = f"{one['prompt']} {one['version']} ({one['model']})"
@@ -70,6 +71,9 @@ def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 " until they passed, or edited recordings. Record all of them again:"
                 f" `regauge record --all {one['prompt']}`."
             )
+        if lost:
+            yield ""
+            yield f"{escape_markdown(one['anchor']['message'])}."
         if drift["worse"]:
             before, now = drift["before"], drift["now"]
             yield ""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from regauge.cli._baseline.anchor import ask_anchor
 from regauge.cli._baseline.done import AskedEval, AskedPrompt, Done, summary
 from regauge.cli._baseline.text import uncommitted_notes
 from regauge.cli._terminal.meter import Meter
@@ -47,6 +48,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from regauge.cli._baseline.anchor import AskedAnchor
     from regauge.gate.baselines import StoredHistory, TopUp, TopUpPolicy
     from regauge.project import Project
     from regauge.runner import EvalSession, Suite
@@ -127,15 +129,34 @@ class BaselineUpdate:
                     self._draw_again(complete, evals)
                 if evals.options.record != "none":
                     self._audit(prompts, evals)
+                self._compare_with_anchors(every, evals)
         finally:
             evals.close()
         for prompt in prompts:
             self._keep(prompt)
 
     def _draw(self, asked: list[AskedEval], evals: EvalSession) -> None:
-        landed = draw_trials([one.asked for one in asked], session=evals, waiting=lambda _: None)
-        for one, got in zip(asked, landed, strict=True):
+        anchors = [one.anchor for one in asked if one.anchor is not None]
+        of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
+        suites = [one.asked for one in asked]
+        landed = draw_trials([*suites, *of_anchors], session=evals, waiting=lambda _: None)
+        for one, got in zip(asked, landed[: len(asked)], strict=True):
             one.landed = got
+        drawn = [anchor for anchor in anchors if anchor.asked is not None]
+        for anchor, got in zip(drawn, landed[len(asked) :], strict=True):
+            anchor.take(got, now=self._now)
+
+    def _compare_with_anchors(self, every: list[AskedEval], evals: EvalSession) -> None:
+        """Hold each version against its anchor; where it is worse, draw the anchor again today."""
+        for one in every:
+            if one.anchor is None:
+                continue
+            history, after = self._after(one)
+            one.anchor.compare(history, complete=after.complete)
+            again = one.anchor.second_drawing(self._now, self._policy(len(one.suite.dataset)))
+            if again is not None:
+                (landed,) = draw_trials([again], session=evals, waiting=lambda _: None)
+                one.anchor.replace_with(again, landed, history, now=self._now)
 
     def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
         """Hold complete histories against fresh trials; what they no longer tell begins anew."""
@@ -270,7 +291,16 @@ class BaselineUpdate:
             if any(not one.asked.asked.history.key.differences(key) for one in prompt.suites):
                 continue  # another eval measures the very same
             asked = AskedSuite(asked=self._top_up(suite, prompt.baseline), cases=tuple(cases))
-            prompt.suites.append(AskedEval(suite=suite, asked=asked))
+            anchor = ask_anchor(
+                suite,
+                cases,
+                prompt.baseline,
+                asked.asked,
+                setting=self._project.settings.gate.anchor,
+                policy=self._policy(len(suite.dataset)),
+                now=self._now,
+            )
+            prompt.suites.append(AskedEval(suite=suite, asked=asked, anchor=anchor))
         return list(found.values())
 
     def _top_up(self, suite: Suite, baseline: Baseline, *, anew: bool = False) -> TopUp:
@@ -300,13 +330,8 @@ class BaselineUpdate:
             if again
             else draws_of(one)
         )
-        missing = [d for d in draws if not evals.answers.has(d.planned, d.key)]
+        calls, tokens, cost_usd = self._cost(evals, one, draws)
         cases = len(one.cases) if again else len(one.asked.wanted)
-        plan = Plan(cases=one.cases, missing=missing)
-        costs = missing_answers(plan, evals.answers, self._project.settings, options=evals.options)
-        tokens = sum(cost.tokens for cost in costs)
-        prices = [cost.cost_usd for cost in costs]
-        cost_usd = None if None in prices else sum(price for price in prices if price is not None)
         self._estimates.append(
             {
                 "prompt": prompt.name,
@@ -314,7 +339,7 @@ class BaselineUpdate:
                 "cases": cases,
                 "redraw": again,
                 "trials": len(draws),
-                "calls": len(missing),
+                "calls": calls,
                 "tokens": tokens,
                 "cost_usd": cost_usd,
                 "waits_h": one.asked.waits_h,
@@ -333,24 +358,72 @@ class BaselineUpdate:
             fresh = "complete, held against " if again else ""
             self._say(
                 f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
-                f" {plural(len(missing), 'call')}{judged}: about {quantity(tokens)} tokens,"
+                f" {plural(calls, 'call')}{judged}: about {quantity(tokens)} tokens,"
                 f" {money(cost_usd)}"
             )
+
+        if asked.anchor is not None and asked.anchor.asked is not None:
+            self._estimate_anchor(evals, prompt, asked.anchor, asked.anchor.asked)
+
+    def _estimate_anchor(
+        self, evals: EvalSession, prompt: AskedPrompt, anchor: AskedAnchor, asked: AskedSuite
+    ) -> None:
+        draws = draws_of(asked)
+        if not draws:
+            return
+        calls, tokens, cost_usd = self._cost(evals, asked, draws)
+        self._estimates.append(
+            {
+                "prompt": prompt.name,
+                "anchor": anchor.version,
+                "model": asked.asked.history.key.model,
+                "cases": len(asked.asked.wanted),
+                "trials": len(draws),
+                "calls": calls,
+                "tokens": tokens,
+                "cost_usd": cost_usd,
+            }
+        )
+        self._say(
+            f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')},"
+            f" {plural(calls, 'call')}: about {quantity(tokens)} tokens, {money(cost_usd)}"
+        )
+
+    def _cost(
+        self, evals: EvalSession, one: AskedSuite, draws: list[Draw]
+    ) -> tuple[int, int, float | None]:
+        """Calls, tokens and US dollars of draws; None where a price is unknown."""
+        missing = [d for d in draws if not evals.answers.has(d.planned, d.key)]
+        plan = Plan(cases=one.cases, missing=missing)
+        costs = missing_answers(plan, evals.answers, self._project.settings, options=evals.options)
+        prices = [cost.cost_usd for cost in costs]
+        cost_usd = None if None in prices else sum(price for price in prices if price is not None)
+        return len(missing), sum(cost.tokens for cost in costs), cost_usd
+
+    def _after(self, one: AskedEval) -> tuple[StoredHistory, TopUp]:
+        """The history with the trials of this session, and what it still lacks."""
+        top, landed = one.asked.asked, one.landed
+        history = applied(top, landed.facts, now=self._now, served=landed.served)
+        history = replace(history, audited=one.audited)
+        known = Baseline(prompt=one.suite.prompt.name, histories=(history,))
+        return history, self._top_up(one.suite, known)
 
     def _keep(self, prompt: AskedPrompt) -> None:
         """Write the baseline of a prompt, and compare it with the version before."""
         updated: list[tuple[StoredHistory, bool]] = []
         lacking: list[str] = []
         for one in prompt.suites:
-            top = one.asked.asked
-            history = applied(top, one.landed.facts, now=self._now, served=one.landed.served)
-            history = replace(history, audited=one.audited)
-            known = Baseline(prompt=prompt.name, histories=(history,))
-            after = self._top_up(one.suite, known)
+            history, after = self._after(one)
             updated.append((history, after.complete))
             lacking.append("" if after.complete else self._lacking(after))
         path = baseline_path(self._project, prompt.name)
-        baseline = merged(prompt.baseline, updated)
+        anchors = [one.anchor for one in prompt.suites if one.anchor is not None]
+        baseline = merged(
+            prompt.baseline,
+            updated,
+            anchors=[anchor.stored for anchor in anchors if anchor.stored is not None],
+            anchor_versions={anchor.version for anchor in anchors},
+        )
         written = bool(baseline.histories) and save_baseline(path, baseline)
         shown = str(self._project.relative(path))
         for one, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
@@ -376,6 +449,7 @@ class BaselineUpdate:
                 drift=one.drift,
                 redrawn=one.redrawn,
                 audit=one.audit,
+                anchor=one.anchor,
             )
             self._done.append(done)
             self._tell(done, before)

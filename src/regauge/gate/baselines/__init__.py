@@ -8,7 +8,15 @@ holds main of today against its own record.
 
 from __future__ import annotations
 
+from regauge.gate.baselines._anchor import (
+    AnchorComparison,
+    anchor_suite,
+    anchor_version,
+    compare_histories,
+    compare_with_anchor,
+)
 from regauge.gate.baselines._baseline import (
+    Anchor,
     Baseline,
     CaseTrials,
     HistoryKey,
@@ -48,6 +56,8 @@ from regauge.gate.baselines._update import (
 __all__ = [
     "CRITICAL_TRIALS",
     "SESSIONS",
+    "Anchor",
+    "AnchorComparison",
     "AskedRedraw",
     "AskedSuite",
     "Baseline",
@@ -64,10 +74,14 @@ __all__ = [
     "TopUp",
     "TopUpPolicy",
     "accepted_since",
+    "anchor_suite",
+    "anchor_version",
     "applied",
     "baseline_faults",
     "baseline_path",
     "changes_between",
+    "compare_histories",
+    "compare_with_anchor",
     "draw_trials",
     "draws_of",
     "gating_judges",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CASE_DIGITS",
+    "Anchor",
     "Baseline",
     "CaseTrials",
     "HistoryKey",
@@ -230,17 +231,32 @@ class StoredHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """The trials of an old version, which later versions are compared with.
+
+    Attributes:
+        drawn_for: The prompt digest of the version next to which the trials were drawn again;
+            empty for trials that are older than that.
+    """
+
+    history: StoredHistory
+    drawn_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """The baseline of one prompt: `fixtures/baselines/<prompt>.json`.
 
     Attributes:
         histories: One for each eval of the prompt as main has it.
         previous: Histories of the version before, kept until the new ones are complete.
+        anchors: The old version that later ones are compared with, for each eval.
     """
 
     prompt: str
     histories: tuple[StoredHistory, ...] = ()
     previous: tuple[StoredHistory, ...] = ()
+    anchors: tuple[Anchor, ...] = ()
 
     def find(self, key: HistoryKey) -> StoredHistory | None:
         """The history under a key, be it of the current version or of the one before."""

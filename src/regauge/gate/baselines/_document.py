@@ -11,6 +11,7 @@ from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
 from regauge.gate._types import Count
 from regauge.gate.baselines._baseline import (
     CASE_DIGITS,
+    Anchor,
     Baseline,
     CaseTrials,
     HistoryKey,
@@ -149,17 +150,26 @@ class _HistoryDocument(_Document):
         )
 
 
+class _AnchorDocument(_HistoryDocument):
+    drawn_for: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+
+
 class BaselineDocument(_Document):
     schema_version: Literal[1]
     prompt: str
     histories: list[_HistoryDocument] = []
     previous: list[_HistoryDocument] = []
+    anchors: list[_AnchorDocument] = []
 
     def value(self) -> Baseline:
         return Baseline(
             prompt=self.prompt,
             histories=tuple(history.value() for history in self.histories),
             previous=tuple(history.value() for history in self.previous),
+            anchors=tuple(
+                Anchor(history=anchor.value(), drawn_for=anchor.drawn_for)
+                for anchor in self.anchors
+            ),
         )
 
 

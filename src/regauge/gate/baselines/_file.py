@@ -34,6 +34,8 @@ __all__ = [
     "save_baseline",
 ]
 
+# The lists of histories behind the first one.
+_LATER_LISTS = frozenset({"previous", "anchors"})
 _KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
 
 
@@ -175,24 +177,24 @@ class _Places:
 
     def __init__(self, text: str) -> None:
         self._keys: list[tuple[int, int, str]] = []
-        history, previous = -1, 0
+        self._starts: dict[str, int] = {}
+        history = -1
         for number, line in enumerate(text.splitlines(), 1):
             key = _key_of(line)
             if key is None:
                 continue
             if key == "prompt_digest":
                 history += 1
-            elif key == "previous":
-                previous = history + 1
+            elif key in _LATER_LISTS:
+                self._starts[key] = history + 1
             self._keys.append((history, number, key))
-        self._previous = previous
 
     def line(self, place: tuple[int | str, ...]) -> int | None:
         """The line of the innermost key of a place that begins a line."""
         wanted = [part for part in place if isinstance(part, str)]
         index = next((part for part in place if isinstance(part, int)), None)
-        if index is not None and wanted[0] == "previous":
-            index += self._previous
+        if index is not None:
+            index += self._starts.get(wanted[0], 0)
         for name in reversed(wanted):
             for history, number, key in self._keys:
                 if key == name and index in {None, history}:

@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from regauge.gate._types import Count
-    from regauge.gate.baselines._baseline import Baseline, CaseTrials, Session, StoredHistory
+    from regauge.gate.baselines._baseline import (
+        Baseline,
+        CaseTrials,
+        Session,
+        StoredHistory,
+    )
 
 __all__ = ["SCHEMA_VERSION", "baseline_text", "numbers_of", "plain_scores", "ranges_text"]
 
@@ -21,12 +26,15 @@ def baseline_text(baseline: Baseline) -> str:
     """A baseline as its file has it."""
     head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
     head += [
-        f'  "{name}": {_listed(histories)}'
+        f'  "{name}": {_listed([(history, "") for history in histories])}'
         for name, histories in (
             ("histories", baseline.histories),
             ("previous", baseline.previous),
         )
     ]
+    if baseline.anchors:
+        kept = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
+        head.append(f'  "anchors": {_listed(kept)}')
     return "{\n" + ",\n".join(head) + "\n}\n"
 
 
@@ -64,18 +72,24 @@ def plain_scores(count: Count) -> tuple[float, ...]:
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
-def _listed(histories: Sequence[StoredHistory]) -> str:
+def _listed(histories: Sequence[tuple[StoredHistory, str]]) -> str:
     if not histories:
         return "[]"
-    ordered = sorted(histories, key=lambda known: (known.key.dataset, known.key.model, str(known)))
-    return "[\n" + ",\n".join(_history_text(history) for history in ordered) + "\n  ]"
+    ordered = sorted(histories, key=_order)
+    return "[\n" + ",\n".join(_history_text(*known) for known in ordered) + "\n  ]"
 
 
-def _history_text(history: StoredHistory) -> str:
+def _order(known: tuple[StoredHistory, str]) -> tuple[str, str, str]:
+    history, _ = known
+    return history.key.dataset, history.key.model, str(history)
+
+
+def _history_text(history: StoredHistory, drawn_for: str) -> str:
     key = history.key
     lines = [
         f'      "prompt_digest": {_json(key.prompt)}',
         f'      "version": {_json(history.version)}',
+        *([f'      "drawn_for": {_json(drawn_for)}'] if drawn_for else []),
         f'      "model": {_json(key.model)}',
         f'      "parameters": {_json(key.parameters, ordered=True)}',
         f'      "dataset": {_json(key.dataset)}',

@@ -10,6 +10,7 @@ from regauge.errors import UsageError
 from regauge.gate._numbers import CONTROL_FIRST, HISTORY_FIRST
 from regauge.gate.baselines._baseline import (
     CASE_DIGITS,
+    Anchor,
     Baseline,
     CaseTrials,
     Session,
@@ -188,7 +189,13 @@ def applied(
     return replace(history, sessions=(*history.sessions, session), cases=cases)
 
 
-def merged(baseline: Baseline, updated: Sequence[tuple[StoredHistory, bool]]) -> Baseline:
+def merged(
+    baseline: Baseline,
+    updated: Sequence[tuple[StoredHistory, bool]],
+    *,
+    anchors: Sequence[Anchor] = (),
+    anchor_versions: Collection[str] = (),
+) -> Baseline:
     """The baseline with histories of all evals of a prompt, the version before kept as needed.
 
     Histories of other models stay as long as the prompt does.
@@ -196,6 +203,8 @@ def merged(baseline: Baseline, updated: Sequence[tuple[StoredHistory, bool]]) ->
     Args:
         baseline: As it was.
         updated: The history of each eval, and whether it is complete.
+        anchors: Trials of the version that later ones are compared with, for each eval.
+        anchor_versions: That version, by eval; stored trials of it stay where no others are given.
     """
     current = tuple(history for history, _ in updated if history.cases)
     keys = [history.key for history in current]
@@ -212,7 +221,19 @@ def merged(baseline: Baseline, updated: Sequence[tuple[StoredHistory, bool]]) ->
             previous.append(before)
     if not current:  # nothing could be measured, so nothing is known better than before
         return baseline
-    return replace(baseline, histories=(*current, *elsewhere), previous=tuple(previous))
+    drawn = {(one.history.key.dataset, one.history.key.model) for one in anchors}
+    kept = tuple(
+        one
+        for one in baseline.anchors
+        if one.history.version in anchor_versions
+        and (one.history.key.dataset, one.history.key.model) not in drawn
+    )
+    return replace(
+        baseline,
+        histories=(*current, *elsewhere),
+        previous=tuple(previous),
+        anchors=(*anchors, *kept),
+    )
 
 
 def _lacking(history: StoredHistory, case: CaseTrials | None, policy: TopUpPolicy) -> int:
