@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, UsageError
+from regauge.gate._anchor_report import anchor_report
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
 from regauge.gate._decided import Decided
@@ -201,6 +202,7 @@ def decide(
     policy = replace(policy, provisional=session.options.record == "none")
     run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
     outcome = run.decide()
+    outcomes = run.first_outcomes()
     audit = None if session.options.record == "none" else _audited(session, run)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
@@ -214,6 +216,11 @@ def decide(
         outcome=outcome,
         trials=run.trials,
         audit=audit,
+        anchors={
+            one.name: report
+            for one in comparison.suites
+            if (report := anchor_report(one, outcomes)) is not None
+        },
         not_run=len(compared) - len(run_cases),
         locks=comparison.locks,
         unmeasured=comparison.unmeasured,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.errors import Fault, UnmeasuredError
+    from regauge.gate._anchor_report import AnchorReport
     from regauge.gate._audit import AuditReport
     from regauge.gate._compared import Compared, SuiteBase
     from regauge.gate._outcome import Decision, GateOutcome
@@ -39,6 +40,7 @@ class Decided:
         trials: What was made, by suite, case and arm.
         audit: The candidate's committed completions next to its first trials; None where none
             could be compared.
+        anchors: By suite, the sum of what changed since an old version.
         not_run: How many cases were not run, because the change is rejected whatever they show.
         locks: What `prompts.lock` lost against the base version.
         unmeasured: What the run left out and nobody selected so.
@@ -54,6 +56,7 @@ class Decided:
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Arm], Sequence[Trial]]
     audit: AuditReport | None = None
+    anchors: Mapping[str, AnchorReport] = field(default_factory=dict[str, "AnchorReport"])
     not_run: int = 0
     locks: Sequence[RuleBreach] = ()
     unmeasured: Sequence[Fault] = ()
@@ -66,13 +69,16 @@ class Decided:
     def decision(self) -> Decision:
         """The engine's, unless the change breaks a rule or is not measured whole.
 
-        Recordings that were selected reject it, too.
+        Recordings that were selected reject it, too, and so does a loss against the anchor where
+        the base's settings say so.
         """
         broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
         selected = self.audit is not None and self.audit.result == "better"
         return final_decision(
             self.outcome.decision,
-            broken=bool(broken) or selected,
+            broken=bool(broken)
+            or selected
+            or any(anchor.blocks for anchor in self.anchors.values()),
             unmeasured=bool(self.unmeasured),
         )
 

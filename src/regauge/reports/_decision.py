@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 __all__ = [
+    "AnchorDocument",
     "AnswerDocument",
     "AuditDocument",
     "CallsDocument",
@@ -258,6 +259,32 @@ class RuleDocument(_Document):
     line: int | None = None
 
 
+class AnchorDocument(_Document):
+    """A prompt next to an old version: the sum of what changed since.
+
+    Attributes:
+        version: The old version.
+        message: The difference with its interval, or why it is not measured.
+        cases: How many cases were compared.
+        difference: The candidate minus the old version; null where nothing was compared.
+        p_value: How likely so many failures are if nothing changed since; null, too.
+        of_base: Whether the base's record was compared, since the candidate has no trials.
+        base_lost: Whether `regauge baseline update` confirmed a loss of the base.
+        lost: Whether the base lost and the change does not make up for it.
+        blocks: Whether that rejects the change.
+    """
+
+    version: str
+    message: str
+    cases: int = 0
+    difference: DifferenceDocument | None = None
+    p_value: float | None = None
+    of_base: bool = False
+    base_lost: bool = False
+    lost: bool = False
+    blocks: bool = False
+
+
 class PromptDocument(_Document):
     """What the gate says of one prompt.
 
@@ -269,6 +296,8 @@ class PromptDocument(_Document):
         diff: Of the prompt file, as a unified diff.
         counts: How many cases have each verdict.
         test: Of the prompt as a whole; null where nothing was tested.
+        anchor: The sum of what changed since an old version; null where the settings name none, and
+            where the base is that version.
     """
 
     prompt: str
@@ -285,6 +314,7 @@ class PromptDocument(_Document):
     diff: str = ""
     counts: dict[_CaseVerdict, int] = {}
     test: SuiteTestDocument | None = None
+    anchor: AnchorDocument | None = None
     rules: list[RuleDocument] = []
 
 

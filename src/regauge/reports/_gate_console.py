@@ -211,6 +211,8 @@ def _prompt_lines(prompt: PromptDocument, nothing: str) -> Iterator[Line]:
     if prompt.test is not None and prompt.test.difference is not None:
         counts = f"{difference_words(prompt.test.difference)}; {counts}"
     yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
+    if prompt.anchor is not None:
+        yield Line(printable(f"  {prompt.anchor.message}"))
     for rule in prompt.rules:
         yield Line(printable(f"  {rule.message}"), "bad")
         if rule.fix:

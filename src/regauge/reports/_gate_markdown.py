@@ -100,6 +100,7 @@ def _parts(
     if document.prompts:
         yield ""
         yield from prompt_table(document, suites)
+    yield from _anchors(document)
     for prompt in document.prompts:
         yield from _rules(prompt)
     for prompt in document.prompts[: limits.prompts]:
@@ -118,6 +119,12 @@ def _parts(
     yield f"Decide again: {inline_code(document.again)}"
     if document.go_on:
         yield f"<br>Go on: {inline_code(document.go_on)}"
+
+
+def _anchors(document: DecisionDocument) -> Iterator[str]:
+    for prompt in document.prompts:
+        if prompt.anchor is not None:
+            yield f"\n{shown_text(prompt.prompt)} {shown_text(prompt.anchor.message)}"
 
 
 def _cases(document: DecisionDocument, limits: _Limits) -> Iterator[str]:

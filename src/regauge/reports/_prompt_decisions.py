@@ -7,7 +7,13 @@ from dataclasses import asdict
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING
 
-from regauge.reports._decision import PromptDocument, RuleDocument, SuiteTestDocument
+from regauge.reports._decision import (
+    AnchorDocument,
+    DifferenceDocument,
+    PromptDocument,
+    RuleDocument,
+    SuiteTestDocument,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +47,7 @@ def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
         diff=_prompt_diff(decided, one),
         counts=verdict_counts(decided.outcome, one.name),
         test=suite_test(decided.outcome, one.name),
+        anchor=_anchor(decided, one.name),
         rules=[rule_document(rule, fault, project.relative) for rule, fault in decided.rules(one)],
     )
 
@@ -53,6 +60,26 @@ def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> 
         fix=fault.fix,
         path=str(relative(fault.path)),
         line=fault.line,
+    )
+
+
+def _anchor(decided: Decided, name: str) -> AnchorDocument | None:
+    report = decided.anchors.get(name)
+    if report is None:
+        return None
+    found = report.comparison
+    return AnchorDocument(
+        version=report.version,
+        message=report.message,
+        cases=found.cases if found is not None else 0,
+        difference=DifferenceDocument.model_validate(asdict(found.difference))
+        if found is not None
+        else None,
+        p_value=found.p_value if found is not None else None,
+        of_base=report.of_base,
+        base_lost=report.base_lost,
+        lost=report.lost,
+        blocks=report.blocks,
     )
 
 

@@ -70,7 +70,8 @@ def decide_again(
     }
     outcome = _outcome(cases, policy, graded, known)
     selected = document.audit is not None and document.audit.result == "better"
-    rules = selected or any(prompt.rules for prompt in document.prompts)
+    lost = any(one.anchor is not None and one.anchor.blocks for one in document.prompts)
+    rules = selected or lost or any(prompt.rules for prompt in document.prompts)
     decision = final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured))
     prompts = [
         prompt.model_copy(

@@ -138,6 +138,11 @@ def reasons_of(
     found: list[str] = []
     if rules := sum(len(prompt.rules) for prompt in prompts):
         found.append(f"{plural(rules, 'rule')} of versions broken")
+    found += [
+        f"{prompt.prompt}: {prompt.anchor.message}"
+        for prompt in prompts
+        if prompt.anchor is not None and prompt.anchor.blocks
+    ]
     found += [f"not measured: {one.path}: {one.message}" for one in unmeasured]
     found += [
         reason_message(reason, outcome, case_messages={})

@@ -9,6 +9,7 @@ acknowledges, and `_coverage.py` what main or the change has and the run does no
 
 from __future__ import annotations
 
+from regauge.gate.base._anchor import BaseAnchor
 from regauge.gate.base._bar import MovedBar, moved_files, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
 from regauge.gate.base._commit import BaseCommit, find_base
@@ -19,6 +20,7 @@ from regauge.gate.base._version_rules import RuleBreach
 
 __all__ = [
     "Base",
+    "BaseAnchor",
     "BaseCommit",
     "Coverage",
     "MovedBar",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
 from regauge.gate.base._bar import MovedBar, moved_tiers
 from regauge.gate.base._cases import gate_cases, states_of
 from regauge.gate.base._changes import acknowledged
@@ -45,6 +46,7 @@ class Base:
             today, so that both arms are asked and judged alike; None where the prompt is new.
         cases: For the engine: the cases of today in their order, then those that are gone.
         history: What the baseline knows of main; None where it knows nothing under this key.
+        anchor: The old version that the candidate is also compared with; None without any.
         refusals: Why nothing may be compared; empty when it may.
         breaches: Version rules that the change breaks, each of which rejects it.
         bars: Parts of the bar that the change lowers for this suite.
@@ -57,6 +59,7 @@ class Base:
     suite: Suite | None
     cases: tuple[GateCase, ...]
     history: StoredHistory | None = None
+    anchor: BaseAnchor | None = None
     refusals: tuple[Refusal, ...] = ()
     breaches: tuple[RuleBreach, ...] = ()
     bars: tuple[MovedBar, ...] = ()
@@ -115,6 +118,7 @@ def compare_with_base(
         main = replace(suite, prompt=replace(prompt, name=head.name), model=model, origin=origin)
     states = states_of(suite, main, before)
     found = Known()
+    anchor = None
     if main is not None and prompt is not None:
         known = (
             [baseline]
@@ -122,6 +126,11 @@ def compare_with_base(
             else committed_baselines(head, prompt, at, unreadable)
         )
         found = known_of(main, known)
+        lock = readable(at.lock, at, unreadable)
+        if lock is not None:
+            anchor = anchor_of_base(
+                suite, main, prompt, at, lock, known=known, history=found.history
+            )
     refusals: tuple[Refusal, ...] = ()
     if main is not None:
         refusals = refusals_of(
@@ -149,6 +158,7 @@ def compare_with_base(
         suite=main,
         cases=tuple(cases),
         history=history,
+        anchor=anchor,
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
         bars=tuple(moved_tiers(suite.dataset, before)),
