@@ -199,7 +199,7 @@ def ask_anchor(
         (one for one in baseline.anchors if not one.history.key.differences(key)), None
     )
     if found.stored is None and (known := baseline.find(key)) is not None:
-        found.stored = Anchor(history=known)
+        found.stored = Anchor(history=replace(known, audited=""))
     found.cases = tuple(
         PlannedCase(found.suite, one.case) for one in planned if _renders(found.suite, one)
     )
