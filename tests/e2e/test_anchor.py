@@ -60,11 +60,12 @@ class AnchoredProject:
 
     def update(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """Three sessions of `regauge baseline update`; what the last one found."""
-        for number in range(3):
-            done = self.live.command("baseline", "update", "--force-session", "--json", *arguments)
-            assert done.returncode == (code if number == 2 else 0), done.stdout + done.stderr
+        command = ("baseline", "update", "--force-session", "--json", *arguments)
+        sessions = [self.live.command(*command) for _ in range(3)]
+        said = [one.stdout + one.stderr for one in sessions]
+        assert [one.returncode for one in sessions] == [0, 0, code], said
         self.commit()
-        (found,) = json.loads(done.stdout)["done"]
+        (found,) = json.loads(sessions[-1].stdout)["done"]
         assert found["complete"]
         return found
 
