@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inline_snapshot import snapshot
 
+from tests.conftest import PRICES
 from tests.github_server import GitHubServer
 
 if TYPE_CHECKING:
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
     from tests.fakes import Endpoint
 
 
+def keep_twelve(project: EvalProject) -> None:
+    """Have a baseline be complete with 12 trials of each case."""
+    project.settings(provider=f"{PRICES}[tool.regauge.gate]\nbaseline_trials = 12\n")
+
+
 def baseline(project: EvalProject, name: str = "triage") -> dict[str, Any]:
     path = project.root / "fixtures" / "baselines" / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_a_baseline_is_filled_session_by_session(live: EvalProject, endpoint: Endpoint):
+    keep_twelve(live)
     live.golden([*(live.case(number) for number in range(3)), live.case(3, ok=False)])
     estimated = live.command("baseline", "update", "--dry-run")
     assert (estimated.returncode, estimated.stdout) == snapshot(
@@ -103,6 +110,7 @@ def test_what_could_not_be_measured_is_named_and_does_not_count(
 
 
 def test_a_session_that_was_cut_off_asks_only_for_the_rest(live: EvalProject, endpoint: Endpoint):
+    keep_twelve(live)
     live.command("baseline", "update")
     assert endpoint.total == 20
     (live.root / "fixtures" / "baselines" / "triage.json").unlink()
@@ -114,6 +122,7 @@ def test_a_session_that_was_cut_off_asks_only_for_the_rest(live: EvalProject, en
 def test_a_version_that_broke_a_case_is_reported_after_the_merge(
     live: EvalProject, endpoint: Endpoint
 ):
+    keep_twelve(live)
     live.judged_by("not_(contains('never'))")
     live.command("baseline", "update", "--trials", "12")
     live.prompt(system="Say it otherwise.", version="1.1.0")
@@ -134,6 +143,7 @@ triage: 5 cases with 8 trials each from 1 session, not complete yet: 2 more sess
 def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_begins(
     live: EvalProject, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ):
+    keep_twelve(live)
     live.judged_by("not_(contains('never'))")
     live.command("baseline", "update", "--trials", "12")
     path = live.root / "fixtures" / "baselines" / "triage.json"
