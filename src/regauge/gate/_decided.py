@@ -111,9 +111,12 @@ class Decided:
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
         """Why trials are unmeasured; of one case, or of all."""
-        for (its_prompt, its_case, _), trials in self.trials.items():
-            if not prompt or (its_prompt, its_case) == (prompt, case):
-                yield from (trial.error for trial in trials if trial.error is not None)
+        arms: tuple[Arm, ...] = ("candidate", "main")
+        keys = [(prompt, case, arm) for arm in arms] if prompt else [*self.trials]
+        for key in keys:
+            for trial in self.trials.get(key, ()):
+                if trial.error is not None:
+                    yield trial.error
 
     @property
     def lacks(self) -> str:
