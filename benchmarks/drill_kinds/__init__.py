@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from ._commands import COMMANDS
 from ._gate import GATE
+from ._git import GIT
 from ._green import GREEN
 from ._injections import INJECTIONS
 from ._keys import KEYS, LOOKALIKES
+from ._kills import KILLS
+from ._machine import MACHINE
+from ._providers import PROVIDERS
 from ._replies import LLMBAR, REPLIES
 from ._try import Drill, Report, run_drill
 
 __all__ = ["DRILLS", "Drill", "Report", "run_drill"]
 
-DRILLS: tuple[Drill, ...] = (GREEN, GATE, COMMANDS, KEYS, LOOKALIKES, INJECTIONS, REPLIES, LLMBAR)
+DRILLS: tuple[Drill, ...] = (
+    KILLS,
+    GREEN,
+    GATE,
+    COMMANDS,
+    GIT,
+    KEYS,
+    LOOKALIKES,
+    INJECTIONS,
+    REPLIES,
+    LLMBAR,
+    PROVIDERS,
+    MACHINE,
+)

@@ -49,6 +49,7 @@ class Reply:
         sent: How many bytes of the body are sent before the connection is dropped; None for all.
         drip_s: Seconds over which the body is spread.
         drop: Close the connection without a byte.
+        good: The client can use it, so it is never to be requested again.
     """
 
     body: bytes
@@ -58,6 +59,7 @@ class Reply:
     sent: int | None = None
     drip_s: float = 0.0
     drop: bool = False
+    good: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class Logged:
     came_at: float
     answered_at: float = 0.0
     status: int = 0
+    good: bool = True
 
 
 def completion(text: str | None, **more: object) -> bytes:
@@ -106,8 +109,13 @@ class Stub:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def answered(self) -> Counter[str]:
-        """How often each request was answered with a completion."""
-        return Counter(each.key for each in self.log if each.answered_at and each.status == 200)
+        """How often each request was answered with a completion that the client can use."""
+        used = (each for each in self.log if each.answered_at and each.status == 200 and each.good)
+        return Counter(each.key for each in used)
+
+    def paid_twice(self) -> int:
+        """Answers beyond the first one of each request."""
+        return sum(count - 1 for count in self.answered().values())
 
     def in_flight(self) -> int:
         return sum(not each.status for each in self.log)
@@ -140,6 +148,13 @@ class Stub:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    async def _stop(self) -> None:
+        await self._close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
@@ -165,6 +180,7 @@ class Stub:
         self.seen[key] += 1
         self.log.append(entry)
         reply = self.behave(request)
+        entry.good = reply.good and reply.sent is None
         await asyncio.sleep(reply.delay_s)
         if reply.drop:
             entry.status = -1
@@ -200,6 +216,6 @@ def stub(behave: Callable[[Request], Reply] | None = None) -> Generator[Stub]:
     try:
         yield server
     finally:
-        server.down()
+        asyncio.run_coroutine_threadsafe(server._stop(), server._loop).result(10)  # noqa: SLF001
         server._loop.call_soon_threadsafe(server._loop.stop)  # noqa: SLF001
         thread.join(10)

@@ -74,6 +74,16 @@ def _share(given: object) -> object:
     raise ValueError(f"must be above 0 and below 1, not {given!r}\n  fix: {fix}")
 
 
+def _branch(ref: str) -> str:
+    """Refuse what moves with the change: it would be compared with itself."""
+    if re.match(r"(?:HEAD|@)(?:[~^@]|\Z)", ref):
+        raise ValueError(
+            f"{ref} moves with every commit, so a change would be compared with itself; name the"
+            " branch that changes are merged into, such as origin/main"
+        )
+    return ref
+
+
 def _anchor(text: str) -> str:
     number = r"(0|[1-9]\d{0,8})"
     if text not in {"major", "none"} and not re.fullmatch(rf"{number}(\.{number}){{2}}", text):
@@ -164,7 +174,7 @@ class GateSettings(_Table):
         new_case_passes: How many of those must pass.
     """
 
-    ref: str = "origin/main"
+    ref: Annotated[str, AfterValidator(_branch)] = "origin/main"
     on_broken: Literal["net", "block", "warn"] = "net"
     on_undecided: Literal["block", "warn"] = "block"
     on_drifted: Literal["block", "warn"] = "warn"

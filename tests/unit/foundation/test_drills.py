@@ -15,5 +15,6 @@ def test_drills_are_listed_with_what_they_try():
         [sys.executable, str(script), "--list"], capture_output=True, text=True, check=True
     )
     names = [line.split()[0] for line in listed.stdout.splitlines()]
-    assert {"green", "gate", "commands", "keys", "injections", "replies"} <= set(names)
+    wanted = {"kills", "green", "gate", "commands", "git", "keys", "injections", "replies"}
+    assert wanted | {"providers", "machine"} <= set(names)
     assert all(len(line.split()) > 3 for line in listed.stdout.splitlines())

@@ -102,6 +102,8 @@ ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
         ('baseline_trials = "all"', "baseline_trials"),
         ('anchor = "minor"', "must be 'major', 'none' or a version such as '2.0.0'"),
         ("accepted_max = -1", "accepted_max"),
+        ('ref = "HEAD"', "a change would be compared with itself"),
+        ('ref = "@~2"', "a change would be compared with itself"),
     ],
 )
 def test_gate_settings_that_cannot_be_held_are_refused(tmp_path: Path, gate: str, complaint: str):
