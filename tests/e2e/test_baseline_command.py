@@ -184,14 +184,14 @@ triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was drawn
             """\
 triage@1.0.0 (local:clerk): complete, held against 10 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
 triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was drawn
-  disk-003: not contains(never) worse: passed 1 of 6; 12 of 12 when the baseline was drawn
+  disk-003: not contains(never) worse: passed 1 of 7; 12 of 12 when the baseline was drawn
   a new history begins
 triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sessions, an hour apart
   wrote fixtures/baselines/triage.json: commit it
 """,
         )
     )
-    assert endpoint.total == 65 + 5 + 4 + 20  # first trials, suspects, the new history
+    assert endpoint.total == 65 + 5 + 5 + 20  # first trials, suspects, the new history
     assert issue["body"].splitlines()[1:] == snapshot(
         [
             "Fresh trials of the default branch fail where earlier ones passed.",
@@ -202,7 +202,7 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
             "",
             "| case | check | passed before | passes now |",
             "|---|---|--:|--:|",
-            "| disk-003 | not contains(never) | 12 of 12 | 1 of 6 |",
+            "| disk-003 | not contains(never) | 12 of 12 | 1 of 7 |",
             "",
             "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog which cases may fare worse, with `accepted`. Where the model changed, `regauge gate --model` compares another one.",
         ]

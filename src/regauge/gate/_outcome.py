@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from regauge.gate._types import NONE_DRAWN, Count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from regauge.gate._policy import GatePolicy
     from regauge.gate._types import CaseState, CaseTier
@@ -48,6 +48,7 @@ ReasonKind: TypeAlias = Literal[
     "undecided",
     "drifted",
     "accepted",
+    "accepted-max",
 ]
 
 
@@ -131,6 +132,23 @@ class CaseReport:
         """The check that the verdict of the case comes from; None where nothing was drawn."""
         same = [check for check in self.checks if check.verdict == self.verdict]
         return max(same, key=lambda check: check.e_value or 0.0, default=None)
+
+
+def accepted_broken(cases: Iterable[CaseReport]) -> tuple[CaseReport, ...]:
+    """Cases that broke, or are new and miss their bar, and that the changelog accepts."""
+    return tuple(
+        case
+        for case in cases
+        if case.accepted
+        and (
+            case.verdict == "broken"
+            or (
+                case.verdict == "new"
+                and case.bar is not None
+                and case.candidate.failed > case.bar.failed
+            )
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +325,11 @@ class GateOutcome:
     def fixed(self) -> tuple[CaseReport, ...]:
         """Cases that the candidate fixed."""
         return tuple(case for case in self.cases if case.verdict == "fixed")
+
+    @property
+    def accepted_broken(self) -> tuple[CaseReport, ...]:
+        """Cases that miss their bar and block nothing, by the word of the change's author."""
+        return accepted_broken(self.cases)
 
     @property
     def left_to_audit(self) -> tuple[CaseReport, ...]:

@@ -41,6 +41,8 @@ class GatePolicy:
             all for each prompt.
         baseline_trials: Trials of every case in a complete baseline; `auto` is about 200 in all,
             and at least 12.
+        accepted_max: The most broken cases that changelogs may accept in one change; None is no
+            limit.
         min_effect: How much lower scores may be and not count; between 0 and 1.
         first_history: How many trials of main, at least, are drawn in the same run for a case that
             has none.
@@ -62,6 +64,7 @@ class GatePolicy:
     on_new: BlockOrWarn = "block"
     first_draws: int | Auto = "auto"
     baseline_trials: int | Auto = "auto"
+    accepted_max: int | None = None
     min_effect: float = 0.0
     first_history: int = 3
     new_trials: int = 3

@@ -63,6 +63,7 @@ def policy_of(settings: GateSettings) -> GatePolicy:
             on_new=settings.on_new,
             first_draws=settings.first_draws,
             baseline_trials=settings.baseline_trials,
+            accepted_max=settings.accepted_max,
             min_effect=settings.min_effect,
             new_trials=settings.new_case_trials,
             new_passes=settings.new_case_passes,

@@ -155,6 +155,10 @@ def reason_message(
     """
     if reason.case:
         return case_messages[reason.prompt, reason.case]
+    if reason.kind == "accepted-max":
+        accepted = f"{len(outcome.accepted_broken)} of {plural(len(outcome.cases), 'case')}"
+        limit = outcome.policy.accepted_max
+        return f"{accepted} accepted by the author's word; accepted_max = {limit}"
     suite = next((suite for suite in outcome.suites if suite.prompt == reason.prompt), None)
     return suite_message(suite) if suite is not None else f"{reason.prompt}: {reason.kind}"
 

@@ -20,6 +20,8 @@ _MORE = 8
 
 def go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
     """The command that draws what is missing, or gathers more evidence; empty when decided."""
+    if decided.decision == "accept":
+        return []
     match decided.lacks:
         case "recordings":
             return [*_without(again, "--record"), "--record=missing"]

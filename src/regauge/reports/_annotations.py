@@ -63,6 +63,11 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
             title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
             place = _place(case, about, below)
             yield level, mark_line(level, place, title, case.message)
+    if document.decision == "undecided" and document.prompts:
+        place = (below + document.prompts[0].path, document.prompts[0].line)
+        words = "\n".join([headline(document), *document.reasons])
+        yield "error", mark_line("error", place, "regauge gate: undecided", words)
+        return
     said = document.unmeasured or any(prompt.rules for prompt in document.prompts)
     if document.decision != "accept" and not said:
         first = document.prompts[0] if document.prompts else None

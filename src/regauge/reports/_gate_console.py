@@ -135,7 +135,7 @@ def _allowed(document: DecisionDocument) -> str:
     parts: list[str] = []
     if accepted:
         of = f"{accepted} of {len(document.cases)} {'case' if accepted == 1 else 'cases'}"
-        parts.append(f"{of} accepted by the changelog")
+        parts.append(f"{of} accepted by the author's word")
     if left := len(broken) - accepted - tracked:
         weighed = any(prompt.test is not None and prompt.test.net for prompt in document.prompts)
         policy = document.policy.get("on_broken")

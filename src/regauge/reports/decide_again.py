@@ -20,7 +20,13 @@ from regauge.gate import (
     policy_to_json,
 )
 from regauge.reports._prompt_decisions import suite_test, verdict_counts
-from regauge.reports.decisions import AnswerFailure, case_document, reasons_of, shown_answer
+from regauge.reports.decisions import (
+    AnswerFailure,
+    case_document,
+    reasons_of,
+    shown_answer,
+    undecided_advice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,6 +96,7 @@ def decide_again(
             "reasons": [
                 *([document.audit.message] if selected and document.audit is not None else []),
                 *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
+                *undecided_advice(decision, document.go_on),
             ],
             "prompts": prompts,
             "cases": list(_cases(outcome, cases, document, known)),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome
+    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, Decision, GateOutcome
 
 __all__ = [
     "AnswerFailure",
@@ -40,6 +40,7 @@ __all__ = [
     "decision_document",
     "reasons_of",
     "shown_answer",
+    "undecided_advice",
 ]
 
 _SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
@@ -100,6 +101,7 @@ def decision_document(
         reasons=[
             *_audit_reasons(decided),
             *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
+            *undecided_advice(decided.decision, go_on),
         ],
         audit=_audit(decided),
         not_run=decided.not_run,
@@ -157,6 +159,20 @@ def reasons_of(
     if not_run:
         found.append(f"{plural(not_run, 'case')} not run: the change is rejected without a trial")
     return found
+
+
+def undecided_advice(decision: Decision, go_on: str) -> Iterator[str]:
+    """What to do about an undecided gate, in the words of the place where it is read."""
+    if decision != "undecided":
+        return
+    words = "undecided is not accepted (exit code 4)"
+    if go_on:
+        words += f"; continue: {go_on}"
+    if "--more-trials" in go_on:
+        words += (
+            ", or the input `more-trials` of the workflow; or mark the cases that matter critical"
+        )
+    yield words
 
 
 def case_document(

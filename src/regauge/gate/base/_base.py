@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
@@ -125,6 +126,7 @@ def compare_with_base(
             if baseline is not None
             else committed_baselines(head, prompt, at, unreadable)
         )
+        known = [_under_names_of_today(one, suite, at) for one in known]
         found = known_of(main, known)
         lock = readable(at.lock, at, unreadable)
         if lock is not None:
@@ -210,6 +212,12 @@ def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Data
     if prompt is None:
         return None
     return replace(suite.dataset, cases=cases_from_test_data(prompt))
+
+
+def _under_names_of_today(baseline: Baseline, suite: Suite, at: BaseCommit) -> Baseline:
+    """A baseline whose dataset has the name that the change gives it."""
+    before = Path(at.path_of(suite.dataset.path)).name.split(".", maxsplit=1)[0]
+    return baseline.with_dataset(before, suite.dataset.name)
 
 
 def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:

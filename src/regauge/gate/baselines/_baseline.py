@@ -282,6 +282,23 @@ class Baseline:
             None,
         )
 
+    def with_dataset(self, before: str, now: str) -> Baseline:
+        """The baseline after a dataset was renamed; as it is where it has the new name already."""
+        if before == now or any(known.key.dataset == now for known in self._all()):
+            return self
+
+        def renamed(known: StoredHistory) -> StoredHistory:
+            if known.key.dataset != before:
+                return known
+            return replace(known, key=replace(known.key, dataset=now))
+
+        return replace(
+            self,
+            histories=tuple(map(renamed, self.histories)),
+            previous=tuple(map(renamed, self.previous)),
+            anchors=tuple(replace(one, history=renamed(one.history)) for one in self.anchors),
+        )
+
     def _all(self) -> Iterable[StoredHistory]:
         yield from self.histories
         yield from self.previous

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.gate._outcome import Reason
+from regauge.gate._outcome import Reason, accepted_broken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +37,9 @@ def reasons_for(
     by_prompt = {suite.prompt: suite for suite in suites}
     found = [reason for case in cases for reason in _of_case(case, policy, by_prompt)]
     found += [reason for suite in suites for reason in _of_suite(suite, policy)]
+    spared = accepted_broken(cases)
+    if policy.accepted_max is not None and len(spared) > policy.accepted_max:
+        found.append(Reason(kind="accepted-max", leads_to="reject", prompt=spared[0].prompt))
     return tuple(sorted(found, key=lambda reason: _STRONGEST_FIRST.index(reason.leads_to)))
 
 

@@ -158,6 +158,7 @@ class Gate:
             one.settle()
         self._settled = self._case_reports()
         named = [case for case in self._settled if case.tier == "required" and not case.accepted]
+        spared = [case for case in self._settled if case.accepted and case.verdict == "broken"]
         self._suites = [
             SuiteStage(
                 prompt,
@@ -167,6 +168,7 @@ class Gate:
                 first_draws=self._first[prompt],
                 broken=[c.case for c in named if (c.prompt, c.verdict) == (prompt, "broken")],
                 fixed=[c.case for c in named if (c.prompt, c.verdict) == (prompt, "fixed")],
+                accepted=[c.case for c in spared if c.prompt == prompt],
             )
             for prompt, cases in by_prompt.items()
         ]

@@ -51,6 +51,7 @@ class SuiteStage:
         first_draws: int,
         broken: Collection[str] = (),
         fixed: Collection[str] = (),
+        accepted: Collection[str] = (),
     ) -> None:
         """Begin once single cases are settled.
 
@@ -60,12 +61,15 @@ class SuiteStage:
             first_draws: Trials of every case in the first round.
             broken: The required cases that count as broken, without those that are accepted.
             fixed: The cases that count as fixed.
+            accepted: Broken cases that the changelog accepts; only these are left out.
         """
         self.prompt = prompt
         self._policy = policy
         self._prompts = prompts
         self._first = first_draws
-        self._drawn = [one for one in drawn if one.history().trials and not one.case.accepted]
+        self._drawn = [
+            one for one in drawn if one.history().trials and one.case.case not in accepted
+        ]
         self._broken, self._fixed = frozenset(broken), frozenset(fixed)
         self._graded = _graded(self._drawn)
         self._blocks: list[list[range]] = [[range(first_draws)] for _ in self._drawn]

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 
+# Bounds are shown as they are compared, without the tail of a binary fraction.
+_BOUND_DIGITS = 9
+
+
 class Pairs(NamedTuple):
     """Passes and trials of both arms in one wave side by side; shape (runs, cases)."""
 
@@ -93,7 +97,7 @@ def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
 
 def screen_bound(policy: SuitePolicy, number: int, *, prompts: int) -> float:
     """Up to which p-value round `number`, from 0, asks for trials side by side."""
-    return policy.screen[number] / prompts
+    return round(policy.screen[number] / prompts, _BOUND_DIGITS)
 
 
 def screen_extends(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
@@ -107,7 +111,7 @@ def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1)
     The error rate is shared out to the prompts, and then to the tests of one prompt: that of the
     cases, and one for each check with scores.
     """
-    return policy.levels[number] / prompts / tests
+    return round(policy.levels[number] / prompts / tests, _BOUND_DIGITS)
 
 
 def day_goes_on(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
@@ -118,7 +122,7 @@ def day_goes_on(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArr
 
 def net_bound(policy: NetPolicy, number: int, *, prompts: int) -> float:
     """Up to which p-value look `number`, from 0, rejects."""
-    return policy.all_levels[number] / prompts
+    return round(policy.all_levels[number] / prompts, _BOUND_DIGITS)
 
 
 def _summed(arms: Sequence[Tallies]) -> Tallies:

@@ -314,6 +314,19 @@ def test_what_the_author_accepted_is_listed_and_does_not_weigh_on_the_suite():
     assert outcome.suites[0].cases == 40
 
 
+def test_accepting_cases_that_did_not_break_leaves_them_in_the_suite_test():
+    outcome = run([*others(40), scripted("1", name="fine", accepted="ok")])
+    assert outcome.suites[0].cases == 41
+
+
+@pytest.mark.parametrize(("limit", "decision"), [(8, "accept"), (7, "reject"), (0, "reject")])
+def test_a_change_cannot_accept_more_broken_cases_than_the_limit(limit: int, decision: str):
+    broken = [scripted("0", name=f"gone-{i}", accepted="label retired") for i in range(8)]
+    outcome = run([*broken, *others(40)], GatePolicy(accepted_max=limit))
+    assert outcome.decision == decision
+    assert [r.kind for r in outcome.reasons].count("accepted-max") == (limit < 8)
+
+
 def test_without_any_history_main_is_drawn_in_the_same_run():
     outcome = run([scripted("1", was=None), *others(40, was=None)])
     assert outcome.decision == "accept"
