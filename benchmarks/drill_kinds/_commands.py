@@ -73,9 +73,8 @@ def commands_in(text: str) -> list[str]:
 
 
 def _seen(line: str) -> str:
-    """Without what is not seen: format characters and colours."""
-    plain = re.sub("\x1b\\[[0-9;]*[A-Za-z]", "", line)
-    return "".join(each for each in plain if unicodedata.category(each) not in {"Cf", "Cc"})
+    """Without format and control characters."""
+    return "".join(each for each in line if unicodedata.category(each) not in {"Cf", "Cc"})
 
 
 def _is_command(line: str) -> bool:

@@ -221,7 +221,7 @@ def _counts(server: Stub, moments: Sequence[tuple[float, float]], bound: int) ->
             continue
         # What was sent after the kill, or right before it, reached no one. Workers live on for a
         # moment when their controller is killed.
-        kill = next((at for at, end in moments if once.came_at < end < again.came_at), None)
+        kill = next((at for at, end in moments if once.came_at < end and at < again.came_at), None)
         lost += kill is None or kill - once.answered_at > _ARRIVED_S
         first[again.key] = again
     if lost:

@@ -160,14 +160,18 @@ class Stub:
         try:
             while await self._exchange(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             self._writers.discard(writer)
             writer.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        start = await reader.readexactly(1)
+        if start == b"\x16":  # the beginning of TLS
+            writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+            return False
+        head = (start + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         if head.startswith("GET"):
             listed = b'{"object":"list","data":[{"id":"m-1"},{"id":"j-1"}]}'
             return await self._send(writer, Reply(body=listed))
