@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,7 @@ __all__ = [
     "UnmeasuredError",
     "UsageError",
     "explain_os_error",
+    "has_no_descriptor",
 ]
 
 
@@ -62,7 +63,8 @@ class Fault:
             message = "a directory stands where this file should be"
             fix = "move it away, and put the file back (git checkout, if it was committed)"
             return cls(path=path, line=None, message=message, fix=fix)
-        return cls(path=path, line=None, message=f"cannot be read: {error.strerror or error}")
+        what, fix = explain_os_error(error)
+        return cls(path=path, line=None, message=f"cannot be read: {what}", fix=fix)
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line is not None else str(self.path)
@@ -129,6 +131,11 @@ class MachineError(RegaugeError):
         return cls((f"{place}: " if place else "") + what + (f"\n  fix: {fix}" if fix else ""))
 
 
+def has_no_descriptor(error: BaseException) -> TypeGuard[OSError]:
+    """Whether an error is that no file descriptor is left, for this process or the machine."""
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+
+
 def explain_os_error(error: OSError) -> tuple[str, str]:
     """What an error of the system means, and what to do about it; empty where that is plain."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -137,7 +144,7 @@ def explain_os_error(error: OSError) -> tuple[str, str]:
     if error.errno == errno.EFBIG:
         fix = "raise the limit (ulimit -f), then run the same command again"
         return "the file is larger than this process may write", fix
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
+    if has_no_descriptor(error):
         fix = "raise the limit, as with ulimit -n 1024, or lower --concurrency"
         return "too many files and connections are open", fix
     return error.strerror or str(error), ""

@@ -247,12 +247,28 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say what failed in the words of the case, not in those of a traceback."""
     if call.excinfo is not None and hasattr(call.excinfo.value, "regauge_words"):
-        # pytest formats every frame, and none of them is shown.
-        shown = call.excinfo.traceback.filter(call.excinfo)
-        call.excinfo.traceback = (shown or call.excinfo.traceback)[-1:]
+        # pytest formats every frame, and parses its whole file; none of them is shown.
+        entries = call.excinfo.traceback
+        last = (entries.filter(call.excinfo) or entries)[-1:]
+        style: Any = "value"
+        call.excinfo.traceback = type(entries)([entry.with_repr_style(style) for entry in last])
+        _drop_tracebacks(call.excinfo.value)
     report = yield
     run = item.config.stash.get(_run_key, None)
     return report if run is None else run.amended(item, report, call)
+
+
+def _drop_tracebacks(error: BaseException | None) -> None:
+    """Forget the frames of an error and of its causes.
+
+    An error that many cases share gains frames each time it is raised, and pytest formats all of
+    those of each cause.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def pytest_report_teststatus(

@@ -374,3 +374,24 @@ def test_few_file_descriptors_lower_the_concurrency(live: EvalProject):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "60 passed" in done.stdout
+
+
+def test_the_store_names_the_limit_of_open_files(live: EvalProject):
+    live.run().assert_outcomes(passed=5)
+    program = (
+        "import os, resource, sys\n"
+        "from pathlib import Path\n"
+        "from regauge.errors import RecordingError\n"
+        "from regauge.recordings import LocalStore\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))\n"
+        "try:\n"
+        "    while True: os.open(os.devnull, os.O_RDONLY)\n"
+        "except OSError: pass\n"
+        "try: LocalStore(Path('.regauge/store.sqlite3')).get('0' * 64, 0)\n"
+        "except RecordingError as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "too many files and connections are open" in done.stdout, done.stderr
+    assert "fix: raise the limit, as with ulimit -n 1024" in done.stdout
+    assert "permission" not in done.stdout

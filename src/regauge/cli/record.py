@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from regauge.digests import JSON
-    from regauge.runner import EvalSession, MissingJudgements
+    from regauge.runner import EvalSession, MissingJudgements, Progress
 
 __all__ = ["command"]
 
@@ -108,8 +110,11 @@ def command(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     failures: list[str] = []
     said = _Said(as_json=as_json)
+    progress: Progress | None = None
 
     def act(evals: EvalSession) -> None:
+        nonlocal progress
+        progress = evals.progress
         if prune:
             _prune(evals, project, prompts, said, dry_run=dry_run)
         elif dry_run:
@@ -117,11 +122,25 @@ def command(
         else:
             failures.extend(_draw(evals, project, said))
 
-    with_evals(project, path or project.root / "evals", act, prompts=prompts, options=options)
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=prompts,
+        options=options,
+        interrupted=lambda: _left_at(progress),
+    )
     said.document["failures"] = [*failures]
     said.end()
     if failures:
         raise UnmeasuredError("\n".join(failures))
+
+
+def _left_at(progress: Progress | None) -> str:
+    """What is recorded when the command is interrupted, and the command that continues."""
+    landed, total = (0, 0) if progress is None else (progress.landed, progress.total)
+    count = f"{landed} of {total}" if total else str(landed)
+    return f"{count} completions recorded; continue: {shlex.join(['regauge', *sys.argv[1:]])}"
 
 
 def _unaskable(evals: EvalSession) -> Counter[str]:

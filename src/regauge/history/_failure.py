@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from regauge.errors import StoreError
+from regauge.errors import StoreError, explain_os_error
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -60,7 +60,8 @@ def explained(place: StorePlace) -> Generator[None]:
             "pip install 'regauge[postgres]'",
         ) from error
     except OSError as error:
-        raise StoreError(place.shown, error.strerror or str(error), _PERMISSION) from error
+        what, fix = explain_os_error(error)
+        raise StoreError(place.shown, what, fix or _PERMISSION) from error
     except ValueError as error:
         raise StoreError(place.shown, f"its URL cannot be read: {error}", _URL) from error
 

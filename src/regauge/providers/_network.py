@@ -7,6 +7,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, Final
 
+from regauge.errors import explain_os_error, has_no_descriptor
 from regauge.providers._failure import AttemptError
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
     cause = chain[-1]
     said = f"{where} cannot be reached: {_words(cause)}"
     base_url = f"base_url of provider {provider!r}"
+    if (full := next(filter(has_no_descriptor, chain), None)) is not None:
+        what, fix = explain_os_error(full)
+        return _failure(f"{where} cannot be reached: {what}", fix, never_sent=True)
     if isinstance(cause, ssl.SSLCertVerificationError):
         fix = _certificate_fix(cause.verify_code, base_url)
         return _failure(said, fix, transient=False)
@@ -65,11 +69,9 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
             never_sent=True,
         )
     fix = f"start the server, or correct {base_url}"
-    if isinstance(cause, ConnectionRefusedError):
-        return _failure(said, fix, never_sent=True)
     if isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
         fix = f"look at the server's log: it closed the connection; or correct {base_url}"
-    return _failure(said, fix)
+    return _failure(said, fix, never_sent=isinstance(cause, ConnectionRefusedError))
 
 
 def _certificate_fix(code: int, base_url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from regauge.errors import Fault, RecordingError
+from regauge.errors import Fault, RecordingError, explain_os_error
 from regauge.recordings._atomic import exclusive
 from regauge.regular_file import read_regular
 
@@ -50,7 +50,8 @@ def rewriting(path: Path, *, fix: str) -> Generator[None]:
         with exclusive(path.parent):
             yield
     except OSError as error:
+        what, own_fix = explain_os_error(error)
         fault = Fault(
-            path=path, line=None, message=f"cannot be written: {error.strerror or error}", fix=fix
+            path=path, line=None, message=f"cannot be written: {what}", fix=own_fix or fix
         )
         raise RecordingError([fault]) from error

@@ -88,6 +88,7 @@ class Providers:
         from regauge.providers.openai import OpenAIProvider
 
         import_for_good("openai")
+        import_for_good("stamina")  # a retry where no file can be opened could not load it
         return OpenAIProvider(
             endpoint,
             name=name,
