@@ -153,3 +153,28 @@ def test_a_provider_that_got_worse_is_no_loss_since_the_anchor(project: Anchored
     assert found["redrawn"]
     assert not found["confirmed"]
     assert "not confirmed with fresh trials of both" in found["message"]
+
+
+def test_a_renamed_prompt_and_dataset_keep_their_baseline(project: AnchoredProject):
+    live = project.live
+    project.update()
+    project.git("checkout", "-q", "-b", "renamed")
+    for before, after in (
+        ("prompts/triage.prompt.yml", "prompts/severity.prompt.yml"),
+        ("fixtures/golden/triage.jsonl", "fixtures/golden/severity.jsonl"),
+    ):
+        project.git("mv", before, after)
+    live.eval(
+        "from regauge import golden\nfrom regauge.judges import *\n"
+        "@golden('severity', judges=[not_(contains('never'))])\n"
+        "def test_triage(result):\n    result.check()\n"
+    )
+    bumped = live.command("bump", "severity")
+    assert bumped.returncode == 0, bumped.stderr
+    project.commit()
+    calls = project.endpoint.total
+    kept = live.command("baseline", "update", "--force-session")
+    assert "severity@1.0.0 (local:clerk): complete" in kept.stdout
+    assert project.endpoint.total == calls
+    files = sorted(path.name for path in (live.root / "fixtures/baselines").iterdir())
+    assert files == ["severity.json"]

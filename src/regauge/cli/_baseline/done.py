@@ -10,6 +10,7 @@ from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from regauge.cli._baseline.anchor import AskedAnchor
     from regauge.gate import AuditReport, Count
@@ -37,10 +38,15 @@ class AskedEval:
 
 @dataclass(slots=True, kw_only=True)
 class AskedPrompt:
-    """What the command knows of one prompt."""
+    """What the command knows of one prompt.
+
+    Attributes:
+        older: The file of the baseline under an older name, which the new one replaces.
+    """
 
     name: str
     baseline: Baseline
+    older: Path | None = None
     suites: list[AskedEval] = field(default_factory=list["AskedEval"])
 
 

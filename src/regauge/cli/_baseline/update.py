@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.cli._baseline.anchor import ask_anchor
 from regauge.cli._baseline.done import AskedEval, AskedPrompt, Done, summary
+from regauge.cli._baseline.renamed import baseline_of
 from regauge.cli._baseline.text import uncommitted_notes
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
@@ -34,7 +35,6 @@ from regauge.gate.baselines import (
     draw_trials,
     draws_of,
     key_of,
-    load_baseline,
     merged,
     redraw_trials,
     save_baseline,
@@ -283,9 +283,10 @@ class BaselineUpdate:
         for suite, cases in by_suite.items():
             name = suite.prompt.name
             if name not in found:
-                path = baseline_path(self._project, name)
-                known = load_baseline(path, shown=self._project.relative(path))
-                found[name] = AskedPrompt(name=name, baseline=known or Baseline(prompt=name))
+                known, older = baseline_of(self._project, suite)
+                found[name] = AskedPrompt(
+                    name=name, baseline=known or Baseline(prompt=name), older=older
+                )
             key = key_of(suite)
             prompt = found[name]
             if any(not one.asked.asked.history.key.differences(key) for one in prompt.suites):
@@ -425,6 +426,8 @@ class BaselineUpdate:
             anchor_versions={anchor.version for anchor in anchors},
         )
         written = bool(baseline.histories) and save_baseline(path, baseline)
+        if written and prompt.older is not None:
+            prompt.older.unlink(missing_ok=True)
         shown = str(self._project.relative(path))
         for one, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
             wanted = one.asked.asked.wanted

@@ -1,0 +1,61 @@
+"""The baseline of a prompt or dataset that was renamed, found through git."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regauge.errors import GitError
+from regauge.gate.baselines import baseline_path, load_baseline
+from regauge.prompts import Repository
+
+if TYPE_CHECKING:
+    from regauge.gate.baselines import Baseline
+    from regauge.project import Project
+    from regauge.runner import Suite
+
+__all__ = ["baseline_of"]
+
+
+def baseline_of(project: Project, suite: Suite) -> tuple[Baseline | None, Path | None]:
+    """The baseline of an eval's prompt under the names of today, and its file of an older name.
+
+    Either is None without any.
+
+    Raises:
+        BaselineError: It cannot be read.
+    """
+    name, dataset = suite.prompt.name, suite.dataset.name
+    path = baseline_path(project, name)
+    found = load_baseline(path, shown=project.relative(path))
+    older_path = None
+    if found is None:
+        for older in _older_names(project, suite.prompt.path):
+            before = baseline_path(project, older)
+            found = load_baseline(before, shown=project.relative(before))
+            if found is not None:
+                older_path = before
+                break
+    if found is None:
+        return None, None
+    known = {one.key.dataset for one in (*found.histories, *found.previous)}
+    if dataset not in known:
+        for older in _older_names(project, suite.dataset.path):
+            found = found.with_dataset(older, dataset)
+    return replace(found, prompt=name), older_path
+
+
+def _older_names(project: Project, path: Path) -> list[str]:
+    """The names that a file had in git, the newest first, and whose files are gone."""
+    try:
+        repository = Repository.find(project.root)
+        commits = repository.history(repository.inside(path)) if repository is not None else []
+    except GitError:
+        return []
+    older = dict.fromkeys(
+        Path(commit.path).name.split(".", maxsplit=1)[0]
+        for commit in commits
+        if repository is not None and not (repository.top / commit.path).exists()
+    )
+    return list(older)
