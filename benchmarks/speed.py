@@ -139,6 +139,10 @@ def limited(root: Path, times: int) -> Result:
                 where = project(root / name.replace("/", ""), cases=cases, base_url=server.base_url)
                 rows[name] = _against(where, server, cases, ideal_s, times)
             ratios.append(rows[name]["times_ideal"]["median"])
+    with endpoint(50, "--bucket", "40,20") as server:
+        where = project(root / "workers", cases=400, base_url=server.base_url)
+        shared = _against(where, server, 400, 9.55, times, "-n2", "-p", "xdist")
+    rows["40/s, two workers"] = shared
     return {**rows, **_verdict([max(ratios)], 1.15, "times ideal, the worst")}
 
 
@@ -169,7 +173,9 @@ def outage(root: Path, times: int) -> Result:
     return {"runs": rows, **_verdict(lost, 0, "cases unmeasured")}
 
 
-def _against(where: Path, server: Endpoint, cases: int, ideal_s: float, times: int) -> Result:
+def _against(
+    where: Path, server: Endpoint, cases: int, ideal_s: float, times: int, *arguments: str
+) -> Result:
     """Runs against a server with limits: at the server, and of the whole process."""
     runs: list[Usage] = []
     spans: list[float] = []
@@ -178,7 +184,7 @@ def _against(where: Path, server: Endpoint, cases: int, ideal_s: float, times: i
     for _ in range(times):
         forget(where)
         server.traffic()
-        runs.append(pytest_run(where, "evals", *_QUIET, exit_codes=(0, 1)))
+        runs.append(pytest_run(where, "evals", *_QUIET, *arguments, exit_codes=(0, 1)))
         traffic = server.traffic()
         spans.append(traffic.span_s / ideal_s)
         requests.append(traffic.requests / cases)

@@ -29,6 +29,7 @@ _NOT_IMPLEMENTED: Final = 501
 _SERVER: Final = 500
 _TOO_MANY: Final = 429
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_RETRY: Final = re.compile(r"retry in|retry after|retryDelay|per minute", re.IGNORECASE)
 _NAMED: Final = re.compile(r"['\"`]([a-z][a-z0-9_.]*)['\"`]")
 # As prompt files spell what goes over the wire under another name.
 _KEY_OF: Final = {
@@ -108,12 +109,13 @@ def refusal_in(document: object) -> Refusal:
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """How long a response asks to wait, in seconds from 0 to 3600; None when it does not say.
 
-    `retry-after-ms` counts before `Retry-After`, which is seconds or an HTTP date.
+    `retry-after-ms` counts before `Retry-After`, which is seconds or an HTTP date, and this before
+    `x-ratelimit-timeremaining` (GitHub Models).
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return _clamped(milliseconds / 1000)
-    value = headers.get("retry-after")
+    value = headers.get("retry-after") or headers.get("x-ratelimit-timeremaining")
     if value is None:
         return None
     seconds = _number(value)
@@ -149,7 +151,9 @@ def refused(
     """
     refusal = read_refusal(body)
     said = f"{where} answered {status}: {refusal.message}"
-    if _QUOTA.search(refusal.code) or (status == _TOO_MANY and _QUOTA.search(refusal.message)):
+    exhausted = status == _TOO_MANY and _QUOTA.search(refusal.message)
+    # Gemini words its limits per minute like this, too, and adds when to retry.
+    if _QUOTA.search(refusal.code) or (exhausted and not _RETRY.search(body)):
         fix = "the account has no quota left: add credit, or use another model with --model"
         return AttemptError(f"{said}\n  fix: {fix}", kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):

@@ -16,6 +16,8 @@ __all__ = ["Pace"]
 
 # The longest gap between two requests: a server that refuses everything is tried that often.
 _GAP_MAX_S: Final = 12.0
+# While the rate is searched for; longer gaps find the end of an outage later.
+_SEARCH_GAP_MAX_S: Final = 5.0
 # The first gap once a limit shows. Longer: slow limits are found with fewer refusals, and what a
 # small burst of a fast one refills is lost.
 _GAP_FIRST_S: Final = 0.05
@@ -36,6 +38,8 @@ _SURE: Final = 6
 _BELOW: Final = 0.9
 # The n-th request since the last change raises a known rate by n times this share...
 _STEP: Final = 1e-4
+# ... at most by a factor of e within the time that refusals take, and within this time ...
+_RISE_S: Final = 0.05
 # ... and, from 4 to 12 seconds after it, time does: by this share per second and second.
 _STEP_PER_S: Final = 0.1
 _STEADY_S: Final = 4.0
@@ -45,10 +49,11 @@ _STEADY_REQUESTS: Final = 24
 _POINTLESS: Final = 0.6
 _TRIAL: Final = 20
 # Shares of refusals: up to `_CALM`, a limit is what explains them; from `_NOISE_MIN` on, a limit
-# that was lowered does not.
+# that was lowered does not; a share above `_REFUSES_ALL` is an outage.
 _CALM: Final = 0.15
 _NOISE_MIN: Final = 0.1
 _NOISE_MAX: Final = 0.5
+_REFUSES_ALL: Final = 0.75
 _NOISE_DECAY: Final = 0.8
 # Limits that are full again later than this are no pace.
 _RESET_MAX_S: Final = 120.0
@@ -130,7 +135,9 @@ class Pace:
         else:
             step = float(count > 1)
         # Refusals of the requests before may be on their way.
-        return replace(pace, rate=self.rate * (1 + min(step, gap / max(self.notice_s, gap))))
+        return replace(
+            pace, rate=self.rate * (1 + min(step, gap / max(self.notice_s, gap, _RISE_S)))
+        )
 
     def after_refusal(self, number: int, *, sent_at: float, now: float) -> Pace:
         """After a request was refused.
@@ -190,10 +197,15 @@ class Pace:
             )
             if measured >= self.best:
                 pace = pace.begin_trial(measured)
-        elif not (self.sure and granted):
-            slower = min(rate, self.rate / 2)
-            rate = max(slower, measured / 2) if granted else slower
-            return replace(pace, sure=False).lift_or_set(rate, measured, last, now)
+        elif not granted:
+            pace = replace(pace, sure=False)
+            if last.at - self.empty.at > _SEARCH_GAP_MAX_S:
+                # Such a long outage says nothing of the rate after it.
+                pace = replace(pace, empty=last, refused=0)
+            return pace.lift_or_set(min(rate, self.rate / 2), measured, last, now)
+        elif not self.sure:
+            rate = max(min(rate, self.rate / 2), measured / 2)
+            return pace.lift_or_set(rate, measured, last, now)
         return pace.lift_or_set(_BELOW * rate, measured, last, now)
 
     def lift_or_set(self, rate: float, measured: float, last: _Sent, now: float) -> Pace:
@@ -203,7 +215,7 @@ class Pace:
         wanted = _POINTLESS * self.best
         if rate >= wanted or sent * wanted < _TRIAL * rate:
             return self.at_rate(rate, now)
-        if refused <= _NOISE_MIN * sent:
+        if not _NOISE_MIN * sent < refused < _REFUSES_ALL * sent:
             return self.begin_trial(measured).at_rate(rate, now)
         return Pace(
             sent=self.sent,
@@ -219,7 +231,8 @@ class Pace:
 
     def at_rate(self, rate: float, now: float) -> Pace:
         """Send the next request one gap from now."""
-        gap = min(1 / rate if rate else _GAP_MAX_S, _GAP_MAX_S)
+        most_s = _GAP_MAX_S if self.sure else _SEARCH_GAP_MAX_S
+        gap = min(1 / rate if rate else most_s, most_s)
         return replace(self, rate=1 / gap, next_at=now + gap)
 
     def after_quotas(self, quotas: tuple[Quota, ...], *, in_flight: int, now: float) -> Pace:

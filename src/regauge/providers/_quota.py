@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["Quota", "quotas_in"]
 
 # Limit, remaining and reset, as OpenAI and compatible servers, Anthropic, and others spell them.
+# Azure and GitHub Models may state the length of the period instead of the reset.
 _NAMES: Final = (
     *(
-        (f"x-ratelimit-limit-{unit}", f"x-ratelimit-remaining-{unit}", f"x-ratelimit-reset-{unit}")
+        (f"x-ratelimit-limit-{unit}", f"x-ratelimit-remaining-{unit}", f"x-ratelimit-{end}-{unit}")
         for unit in ("requests", "tokens")
+        for end in ("reset", "renewalperiod")
     ),
     *(
         (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._endpoint import OPENAI_URL, Endpoint
 from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._network import cannot_connect, cannot_open
 from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:
@@ -115,10 +116,8 @@ class OpenAIEmbedder:
                 transient=True,
             ) from error
         except openai.APIConnectionError as error:
-            raise AttemptError(
-                f"{self._endpoint} cannot be reached: {error.__cause__ or error}",
-                kind="connection",
-                transient=True,
+            raise cannot_connect(
+                error, where=str(self._endpoint), provider=self._endpoint.name
             ) from error
         except (openai.OpenAIError, ValueError) as error:
             raise self._malformed(str(error)[:200]) from error
@@ -146,21 +145,28 @@ class OpenAIEmbedder:
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
-            import httpx2
-            import openai
-
-            options: dict[str, Any] = {"timeout": httpx2.Timeout(2 * self._timeout_s)}
-            if self._transport is not None:
-                options["transport"] = self._transport
-            self._opened = openai.AsyncOpenAI(
-                api_key=self._endpoint.key(),
-                base_url=self._endpoint.url,
-                default_headers=self._endpoint.headers(),
-                max_retries=0,
-                timeout=2 * self._timeout_s,
-                http_client=openai.DefaultAsyncHttpxClient(**options),
-            )
-            if self._endpoint.url != OPENAI_URL:
-                # The SDK takes these from the environment; they are nobody else's business.
-                self._opened.organization = self._opened.project = None
+            try:
+                self._opened = self._open()
+            except (OSError, ValueError) as error:
+                raise cannot_open(error, where=str(self._endpoint)) from error
         return self._opened
+
+    def _open(self) -> AsyncOpenAI:
+        import httpx2
+        import openai
+
+        options: dict[str, Any] = {"timeout": httpx2.Timeout(2 * self._timeout_s)}
+        if self._transport is not None:
+            options["transport"] = self._transport
+        client = openai.AsyncOpenAI(
+            api_key=self._endpoint.key(),
+            base_url=self._endpoint.url,
+            default_headers=self._endpoint.headers(),
+            max_retries=0,
+            timeout=2 * self._timeout_s,
+            http_client=openai.DefaultAsyncHttpxClient(**options),
+        )
+        if self._endpoint.url != OPENAI_URL:
+            # The SDK reads these from the environment; they are for OpenAI only.
+            client.organization = client.project = None
+        return client

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.errors import ProviderError
 from regauge.project import shown_url
 from regauge.providers._endpoint import Endpoint
+from regauge.providers._network import cannot_connect, cannot_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +54,14 @@ def list_models(
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
     try:
         reply = httpx2.get(url, headers=headers, timeout=timeout_s)
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        problem = str(error) or type(error).__name__
-        raise ProviderError(f"{shown} cannot be reached: {problem}", kind="connection") from error
+    except httpx2.TimeoutException as error:
+        raise ProviderError(
+            f"{shown} did not answer within {timeout_s:g} s", kind="timeout"
+        ) from error
+    except httpx2.HTTPError as error:
+        raise cannot_connect(error, where=shown, provider=name) from error
+    except (httpx2.InvalidURL, OSError, ValueError) as error:
+        raise cannot_open(error, where=shown) from error
     if reply.status_code != _OK:
         kind = "authentication" if reply.status_code in _REFUSED else "server"
         raise ProviderError(

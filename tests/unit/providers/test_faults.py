@@ -311,3 +311,19 @@ def test_a_cancelled_request_gives_its_place_back(kit):
             return completion
 
     assert asyncio.run(main()).text == "yes"
+
+
+def test_a_limit_per_minute_that_speaks_of_quota_is_no_exhausted_quota(kit):
+    message = "You exceeded your current quota, please check your plan. Please retry in 0.1s."
+    document = {"error": {"message": message, "code": 429, "status": "RESOURCE_EXHAUSTED"}}
+    talk = kit.talk([kit.Reply(status=429, document=document)])
+    assert talk.completion.attempts == 2
+
+
+@pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached"])
+def test_an_exhausted_quota_ends_a_whole_run_at_once(kit, code):
+    document = {"error": {"message": "no", "type": code, "code": None}}
+    reply = kit.Reply(status=429, document=document, headers={"Retry-After": "60"})
+    talk = kit.talk(lambda *_: reply, *[kit.ask(trial=n) for n in range(100)], concurrency=4)
+    assert {error.kind for error in talk.results} == {"quota"}
+    assert len(talk.endpoint.bodies) <= 8

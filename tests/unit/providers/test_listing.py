@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.providers.listing import shutdown_of
+from regauge.errors import ProviderError
+from regauge.project import EndpointSettings
+from regauge.providers.listing import list_models, shutdown_of
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,18 @@ def test_the_first_published_last_day_counts(model: dict[str, object], day: date
 def test_no_value_of_a_server_stops_the_look(value: object):
     day = shutdown_of({"shutdown_date": value})
     assert day is None or isinstance(day, date)
+
+
+def test_a_server_that_is_not_there_is_an_error_with_a_fix():
+    settings = EndpointSettings(base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(ProviderError) as caught:
+        list_models("local", settings, {})
+    assert caught.value.kind == "connection"
+    assert "cannot be reached" in str(caught.value)
+    assert "fix: start the server, or correct base_url of provider 'local'" in str(caught.value)
+
+
+def test_certificates_that_cannot_be_read_are_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    with pytest.raises(ProviderError, match="fix: correct SSL_CERT_FILE"):
+        list_models("local", EndpointSettings(base_url="https://127.0.0.1:9/v1"), {})

@@ -301,14 +301,15 @@ def test_any_server_is_worked_through(  # noqa: PLR0917 - as drawn
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0])
-@pytest.mark.parametrize(("workers", "most"), [(2, 1.6), (4, 2.5)])
-def test_workers_share_a_bucket(workers, most, retry_after_s):
+@pytest.mark.parametrize(("workers", "median", "most"), [(2, 1.4, 1.6), (4, 2.0, 2.6)])
+def test_workers_share_a_bucket(workers, median, most, retry_after_s):
     ideal_s = Bucket(40, 20).ideal_s(800)
     runs = [
         run(Bucket(40, 20), 800, workers=workers, retry_after_s=retry_after_s, seed=seed)
         for seed in range(10)
     ]
     assert sum(done.lost for done in runs) == 0
+    assert statistics.median(done.end_s for done in runs) <= median * ideal_s
     assert max(done.end_s for done in runs) <= most * ideal_s
 
 
@@ -332,7 +333,7 @@ def test_requests_refused_for_twenty_seconds_are_not_lost():
     for seed in range(5):
         done = run(Outage(Bucket(40, 40), 5, 25), 600, seed=seed)
         assert done.lost == 0
-        assert done.end_s <= 90
+        assert done.end_s <= 70
 
 
 steps = st.lists(st.tuples(st.sampled_from(["send", "refuse"]), SECONDS), max_size=80)
