@@ -202,7 +202,7 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
             "",
             "| case | check | passed before | passes now |",
             "|---|---|--:|--:|",
-            "| disk-003 | not contains(never) | 12 of 12 | 1 of 7 |",
+            "| `disk-003` | not contains(never) | 12 of 12 | 1 of 7 |",
             "",
             "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog which cases may fare worse, with `accepted`. Where the model changed, `regauge gate --model` compares another one.",
         ]
