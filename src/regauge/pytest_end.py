@@ -31,7 +31,6 @@ from regauge.reports import (
     suite_lines,
     write_job_summary,
 )
-from regauge.runner import missing_answers
 from regauge.wording import plural
 from regauge.workflow_commands import in_github_actions, print_command
 
@@ -160,23 +159,13 @@ class PytestEnd:
     def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
         """Publish this process's recordings, and join what workers said of theirs."""
         answers = self.evals.answers
-        missing = (
-            missing_answers(
-                self.evals.plan,
-                answers,
-                self.project.settings,
-                options=self.evals.options,
-            )
-            if self.evals.options.record == "none" and self.gate is None
-            else []
-        )
+        replays = self.evals.options.record == "none" and self.gate is None
+        missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
             collected=self.collected,
             planned=len(self.evals.plan.cases),
-            missing=missing,
-            missing_judgements=self.evals.misses.summary(
-                answers, self.project.settings, options=self.evals.options
-            ),
+            missing=self.evals.missing_answers(missing),
+            missing_judgements=self.evals.missing_judgements(missing, misses=self.evals.misses),
             session=answers.session,
             turns=self.turns.count,
             without_result=self.turns.without_result,

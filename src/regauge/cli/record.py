@@ -20,14 +20,14 @@ from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import Project
 from regauge.recordings import warn_of_sizes
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
-from regauge.runner import missing_answers
+from regauge.runner import Plan
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from regauge.digests import JSON
-    from regauge.runner import EvalSession, MissingJudgements, Progress
+    from regauge.runner import Draw, EvalSession, MissingJudgements, Progress
 
 __all__ = ["command"]
 
@@ -118,7 +118,7 @@ def command(
         if prune:
             _prune(evals, project, prompts, said, dry_run=dry_run)
         elif dry_run:
-            failures.extend(_estimate(evals, project, said))
+            failures.extend(_estimate(evals, said, anew=anew))
         else:
             failures.extend(_draw(evals, project, said))
 
@@ -148,10 +148,12 @@ def _unaskable(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(evals: EvalSession, project: Project, said: _Said) -> list[str]:
+def _estimate(evals: EvalSession, said: _Said, *, anew: bool) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
-    missing = missing_answers(evals.plan, evals.answers, project.settings, options=evals.options)
-    judgements = _judgements(evals, project)
+    cases = [case for case in evals.plan.cases if case.error is None]
+    draws = Plan(cases=cases).draws() if anew else evals.plan.missing
+    missing = evals.missing_answers(draws := [*draws])
+    judgements = _judgements(evals, draws)
     for line in (*missing_lines(missing), *missing_judgement_lines(judgements)):
         said.line(line.text)
     unembedded = _embed(evals)
@@ -168,16 +170,13 @@ def _estimate(evals: EvalSession, project: Project, said: _Said) -> list[str]:
     ]
 
 
-def _judgements(evals: EvalSession, project: Project) -> list[MissingJudgements]:
-    """What judges lack, found by letting them judge from what is recorded."""
-    missing = {draw.id for draw in evals.plan.missing}
+def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgements]:
+    """What judges take about draws without a completion, and about others without a verdict."""
+    missing = {draw.id for draw in draws}
     for draw in evals.plan.asks:
-        if draw.id in missing:
-            for judge in draw.planned.suite.model_judges:
-                evals.misses.note(judge, draw, None)
-        else:
+        if draw.id not in missing:
             evals.take(draw, waiting=lambda _: None)
-    return evals.misses.summary(evals.answers, project.settings, options=evals.options)
+    return evals.missing_judgements(draws, misses=evals.misses)
 
 
 def _draw(evals: EvalSession, project: Project, said: _Said) -> list[str]:

@@ -17,11 +17,12 @@ from regauge.gate._audit import (
     recorded_outcomes,
     today_is_worse,
 )
+from regauge.gate._bill import Bill, bill_draws
 from regauge.gate._compared import Compared, SuiteBase
 from regauge.gate._decide import Comparison, compare, decide
 from regauge.gate._decided import EXIT_CODES, Decided, cause_of_case, final_decision
 from regauge.gate._decision_log import Change
-from regauge.gate._estimate import Bill, GateEstimate, estimate
+from regauge.gate._estimate import GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import (
     CONTROL_FIRST,
@@ -125,6 +126,7 @@ __all__ = [
     "Wanted",
     "audit_by_steps",
     "audit_fresh",
+    "bill_draws",
     "case_from_json",
     "case_message",
     "case_to_json",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regauge.gate._bill import Bill, bill_draws
 from regauge.gate._compared import compared_cases
 from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate.engine import Gate
 from regauge.gate.power import unchanged_calls
-from regauge.providers import estimate_requests
-from regauge.runner import Draw, Misses, price_for
+from regauge.runner import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,46 +20,7 @@ if TYPE_CHECKING:
     from regauge.gate._policy import GatePolicy
     from regauge.runner import EvalSession
 
-__all__ = ["Bill", "GateEstimate", "estimate"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
-    """What some trials take.
-
-    Attributes:
-        trials: Of both arms.
-        calls: Calls for answers that are not recorded.
-        judge_calls: About how many calls their judges make.
-        tokens: About how many tokens all calls use, in and out.
-        cost_usd: About what they cost; None when a price is unknown.
-    """
-
-    trials: int = 0
-    calls: int = 0
-    judge_calls: int = 0
-    tokens: int = 0
-    cost_usd: float | None = 0.0
-
-    def __add__(self, other: Bill) -> Bill:
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return Bill(
-            trials=self.trials + other.trials,
-            calls=self.calls + other.calls,
-            judge_calls=self.judge_calls + other.judge_calls,
-            tokens=self.tokens + other.tokens,
-            cost_usd=(self.cost_usd or 0) + (other.cost_usd or 0) if known else None,
-        )
-
-    def times(self, share: float) -> Bill:
-        """So many of it."""
-        return Bill(
-            trials=round(share * self.trials),
-            calls=round(share * self.calls),
-            judge_calls=round(share * self.judge_calls),
-            tokens=round(share * self.tokens),
-            cost_usd=None if self.cost_usd is None else share * self.cost_usd,
-        )
+__all__ = ["GateEstimate", "estimate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +54,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     compared = compared_cases(comparison.suites)
     wanted = list(_first_wave(compared, policy, StoredNumbers(session)))
     missing = [draw for draw in wanted if not session.answers.has(draw.planned, draw.key)]
-    first = replace(_bill(missing, session), trials=len(wanted))
+    first = replace(bill_draws(missing, session), trials=len(wanted))
     drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in wanted}
     changed = [one for one in compared if one.case.state == "changed" and _asked(one) in drawn]
     keys = {_asked(one) for one in changed}
@@ -134,7 +95,7 @@ def _likely(
     if calls is None:
         return None
     further = max(0.0, calls - at_first / len(changed))
-    return first + _bill(_again(changed), session).times(further)
+    return first + bill_draws(_again(changed), session).times(further)
 
 
 def _at_most(
@@ -160,7 +121,7 @@ def _at_most(
         for tier, cap in caps.items():
             again = _again([one for one in cases if one.case.tier == tier])
             of_case = 2 * cap if tier == "required" else cap
-            yield _bill(again, session).times(of_case + of_suite)
+            yield bill_draws(again, session).times(of_case + of_suite)
 
 
 def _again(cases: Sequence[Compared]) -> list[Draw]:
@@ -185,26 +146,3 @@ def _first_wave(
             planned.digest = planned.digest or planned.request(number).digest
             stored = numbers.of_main if wanted.arm == "main" else numbers.of_candidate
             yield Draw(planned, stored(planned, number))
-
-
-def _bill(draws: Sequence[Draw], session: EvalSession) -> Bill:
-    """What draws without an answer take: the answer, and what judges ask about it."""
-    settings = session.project.settings
-    answers = estimate_requests(
-        (draw.planned.request(draw.trial) for draw in draws),
-        price=lambda request: price_for(settings, request),
-    )
-    misses = Misses()
-    for draw in draws:
-        for judge in draw.planned.suite.model_judges:
-            misses.note(judge, draw, None)
-    judged = misses.summary(session.answers, settings, options=session.options)
-    bill = Bill(
-        trials=len(draws),
-        calls=len(draws),
-        tokens=answers.input_tokens + answers.output_tokens,
-        cost_usd=answers.cost_usd,
-    )
-    for one in judged:
-        bill += Bill(judge_calls=one.calls, tokens=one.tokens, cost_usd=one.cost_usd)
-    return bill

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ModelJudge,
         Standing,
         UnboundJudge,
+        usual_calls,
     )
     from regauge.judges._criteria import criterion_of
     from regauge.judges._evaluators import (
@@ -122,6 +123,7 @@ else:
             "_answer": "Answer Expected expected",
             "_asking": (
                 "JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing UnboundJudge"
+                " usual_calls"
             ),
             "_criteria": "criterion_of",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
@@ -302,6 +304,7 @@ __all__ = [
     "tool_calls_match",
     "tools_called",
     "urls_only_of",
+    "usual_calls",
     "verified_claims",
     "weighted",
     "word_count",

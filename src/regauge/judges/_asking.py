@@ -27,6 +27,7 @@ __all__ = [
     "ModelJudge",
     "Standing",
     "UnboundJudge",
+    "usual_calls",
 ]
 
 
@@ -67,7 +68,11 @@ class JudgeCalls(Protocol):
 
 @runtime_checkable
 class ModelJudge(Protocol):
-    """A judge that asks a model."""
+    """A judge that asks a model.
+
+    One whose later calls depend on responses to earlier ones may have a property `usual_calls`:
+    how many calls a judgement usually takes, for estimates before any is recorded.
+    """
 
     @property
     def name(self) -> str:
@@ -102,6 +107,12 @@ class ModelJudge(Protocol):
             UnmeasuredError: The model could not be asked.
         """
         ...
+
+
+def usual_calls(judge: ModelJudge) -> int:
+    """How many calls a judgement usually takes, as far as the judge knows it; else 1."""
+    calls: object = getattr(judge, "usual_calls", 1)
+    return calls if isinstance(calls, int) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

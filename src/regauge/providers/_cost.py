@@ -65,7 +65,7 @@ class Estimate:
     Attributes:
         requests: How many there are.
         input_tokens: A quarter of their characters.
-        output_tokens: What the answers may hold, see `estimate_requests`.
+        output_tokens: Of each answer its `max_tokens`, at most 300.
         cost_usd: In US dollars; None where the price of any of the models is not known.
     """
 
@@ -79,15 +79,12 @@ def estimate_requests(
     requests: Iterable[CompletionRequest],
     *,
     price: Callable[[CompletionRequest], PriceSettings | None],
-    answer_tokens: float | None = None,
 ) -> Estimate:
     """Estimate tokens and cost of requests that are still to be made.
 
     Args:
         requests: The requests, one for every draw.
         price: The price of a request's model; None where it is not known.
-        answer_tokens: How long answers were so far, on average. Without it an answer counts as
-            its `max_tokens` (300 at most), or as 300 where none is set.
     """
     count = input_tokens = 0
     output_tokens = cost_usd = 0.0
@@ -97,8 +94,7 @@ def estimate_requests(
         asked = approximate_tokens(request)
         limit = request.parameters.get("max_tokens")
         most = limit if isinstance(limit, (int, float)) else None
-        answer = _ANSWER_TOKENS if answer_tokens is None else answer_tokens
-        answer = answer if most is None else min(answer, most)
+        answer = _ANSWER_TOKENS if most is None else min(_ANSWER_TOKENS, most)
         input_tokens += asked
         output_tokens += answer
         its_price = price(request)

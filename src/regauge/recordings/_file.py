@@ -103,11 +103,6 @@ class RecordingsFile:
         digests = self._by_case().get((case, model), ())
         return bool(digests) and digest not in digests
 
-    def mean_answer_tokens(self) -> float | None:
-        """How long the recorded answers are on average, in tokens; None where none is counted."""
-        counts = [recording.completion.usage.output_tokens for recording in self]
-        return sum(counts) / len(counts) if any(counts) else None
-
     def merge(self, new: Iterable[Recording], *, replace: bool) -> bool:
         """Take answers in.
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from regauge.runner._answers import Answers, IndependentTrials, Published
 from regauge.runner._budget import Budget
 from regauge.runner._call_totals import CallTotals
-from regauge.runner._missing import MissingAnswers, missing_answers
-from regauge.runner._missing_judgements import Misses, MissingJudgements
+from regauge.runner._missing import MissingAnswers
+from regauge.runner._missing_judgements import MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
 from regauge.runner._plan import Draw, Plan, PlannedCase
 from regauge.runner._progress import Progress
@@ -39,7 +39,6 @@ __all__ = [
     "EvalSpec",
     "IndependentTrials",
     "JudgedVerdict",
-    "Misses",
     "MissingAnswers",
     "MissingJudgements",
     "Plan",
@@ -56,7 +55,6 @@ __all__ = [
     "endpoint_of",
     "golden",
     "judges_file",
-    "missing_answers",
     "needed_keys",
     "price_for",
     "resolve_options",

@@ -51,6 +51,11 @@ class Budget:
     calls: int = 0
 
     @property
+    def limited(self) -> bool:
+        """Whether money or tokens have a limit."""
+        return self.limit_usd is not None or self.limit_tokens is not None
+
+    @property
     def _share_usd(self) -> float:
         return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import BudgetError, ProviderError, RecordingError
-from regauge.providers import estimate_requests
+from regauge.providers import Usage, cost_of
+from regauge.runner._expected_usage import ExpectedUsage
 from regauge.runner._providers import Providers, price_for
 from regauge.runner._trial import SourcedCompletion
 from regauge.runner._writes import Writes
@@ -56,6 +57,7 @@ class Drawing:
         self._options = options
         self._answers = answers
         self._budget = budget
+        self._usage = ExpectedUsage(answers)
         self._providers = Providers(
             project.settings, environ, concurrency=options.concurrency, workers=workers
         )
@@ -128,14 +130,17 @@ class Drawing:
         """Call the model, within the budget."""
         request = question.request
         provider = self._providers.of(request.provider)
-        expected_usd = self._expected_usd(request)
+        usage = self._usage.of_question(question) if self._budget.limited else Usage()
+        expected_usd = self._expected_usd(request, usage)
+        expected_tokens = usage.input_tokens + usage.output_tokens
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
             await asyncio.sleep(_ASK_AGAIN_S)
-        with self._budget.charge(expected_usd, tokens=self._expected_tokens(request)) as charge:
+        with self._budget.charge(expected_usd, tokens=expected_tokens) as charge:
             completion = await provider.complete(request)
             charge.actual_usd = completion.cost_usd
-            usage = completion.usage
-            charge.actual_tokens = usage.input_tokens + usage.output_tokens
+            actual = completion.usage
+            charge.actual_tokens = actual.input_tokens + actual.output_tokens
+        self._usage.add(question, completion)
         return completion
 
     async def _stored(self, write: Callable[[], Written]) -> Written:
@@ -146,20 +151,11 @@ class Drawing:
             self._store_error = error
             raise
 
-    def _expected_tokens(self, request: CompletionRequest) -> int:
-        """About how many tokens a call will use; 0 where nobody counts them."""
-        if self._budget.limit_tokens is None:
-            return 0
-        estimate = estimate_requests([request], price=lambda _: None)
-        return estimate.input_tokens + estimate.output_tokens
-
-    def _expected_usd(self, request: CompletionRequest) -> float:
+    def _expected_usd(self, request: CompletionRequest, usage: Usage) -> float:
         """What a call is expected to cost; a budget cannot be kept without a price."""
         if self._budget.limit_usd is None:
             return 0.0
-        cost_usd = estimate_requests(
-            [request], price=lambda asked: price_for(self._settings, asked)
-        ).cost_usd
+        cost_usd = cost_of(usage, price_for(self._settings, request))
         if cost_usd is None:
             raise BudgetError(
                 f"a budget is set, but nothing says what {request.provider}:{request.model} costs\n"

@@ -6,16 +6,17 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.providers import estimate_requests
+from regauge.providers import cost_of
 from regauge.runner._providers import SIMULATED, price_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from regauge.project import Settings
     from regauge.runner._answers import Answers
+    from regauge.runner._expected_usage import ExpectedUsage
     from regauge.runner._options import RunOptions
-    from regauge.runner._plan import Draw, Plan
+    from regauge.runner._plan import Draw
     from regauge.runner._suite import Suite
 
 __all__ = ["MissingAnswers", "missing_answers", "record_command"]
@@ -44,45 +45,46 @@ class MissingAnswers:
 
 
 def missing_answers(
-    plan: Plan, answers: Answers, settings: Settings, *, options: RunOptions
-) -> list[MissingAnswers]:
-    """What each prompt of a plan lacks, in the order of the plan."""
-    by_suite: dict[tuple[str, str], list[Draw]] = {}
-    for draw in plan.missing:
-        suite = draw.planned.suite
-        by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(draw)
-    return [
-        _of_suite(prompt, model, draws, answers=answers, settings=settings, options=options)
-        for (prompt, model), draws in by_suite.items()
-    ]
-
-
-def _of_suite(
-    prompt: str,
-    model: str,
-    draws: Sequence[Draw],
-    *,
+    draws: Iterable[Draw],
+    usage: ExpectedUsage,
     answers: Answers,
     settings: Settings,
+    *,
     options: RunOptions,
-) -> MissingAnswers:
-    estimate = estimate_requests(
-        (draw.planned.request(draw.trial) for draw in draws),
-        price=lambda request: price_for(settings, request),
-        answer_tokens=answers.file(prompt).mean_answer_tokens(),
-    )
-    cases = {draw.planned.case.id: draw.planned for draw in draws}
-    return MissingAnswers(
-        prompt=prompt,
-        model=model,
-        simulated=model.split(":", maxsplit=1)[0] == SIMULATED,
-        answers=len(draws),
-        cases=len(cases),
-        stale=sum(answers.has_older(planned) for planned in cases.values()),
-        tokens=estimate.input_tokens + estimate.output_tokens,
-        cost_usd=estimate.cost_usd,
-        command=record_command(draws[0].planned.suite, settings, options),
-    )
+) -> list[MissingAnswers]:
+    """What each prompt is missing, in the order of the draws.
+
+    Args:
+        draws: The trials without a completion.
+        usage: The expected tokens of each.
+        answers: Where completions of older requests may be.
+        settings: Where prices are.
+        options: What the command repeats.
+    """
+    by_suite: dict[tuple[str, str], list[Draw]] = {}
+    for draw in draws:
+        suite = draw.planned.suite
+        by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(draw)
+    found: list[MissingAnswers] = []
+    for (prompt, model), missing in by_suite.items():
+        cases = {draw.planned.case.id: draw.planned for draw in missing}
+        expected = [(draw.planned.request(draw.trial), usage.of_draw(draw)) for draw in missing]
+        costs = [cost_of(each, price_for(settings, request)) for request, each in expected]
+        known = [cost for cost in costs if cost is not None]
+        found.append(
+            MissingAnswers(
+                prompt=prompt,
+                model=model,
+                simulated=model.split(":", maxsplit=1)[0] == SIMULATED,
+                answers=len(missing),
+                cases=len(cases),
+                stale=sum(answers.has_older(planned) for planned in cases.values()),
+                tokens=sum(each.input_tokens + each.output_tokens for _, each in expected),
+                cost_usd=round(sum(known), 9) if len(known) == len(costs) else None,
+                command=record_command(missing[0].planned.suite, settings, options),
+            )
+        )
+    return found
 
 
 def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str:

@@ -12,8 +12,11 @@ from regauge.runner._answers import Answers, Published
 from regauge.runner._budget import Budget
 from regauge.runner._drawing import Drawing
 from regauge.runner._embeddings import Embeddings
+from regauge.runner._expected_judging import ExpectedJudging
+from regauge.runner._expected_usage import ExpectedUsage
 from regauge.runner._lookahead import Lookahead
 from regauge.runner._measurements import Measurements
+from regauge.runner._missing import missing_answers
 from regauge.runner._missing_judgements import Misses
 from regauge.runner._one_loop import OneLoop
 from regauge.runner._plan import Draw, Plan, plan_cases
@@ -26,12 +29,14 @@ from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 from regauge.runner._window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from regauge.project import Project
     from regauge.runner._answers import IndependentTrials
+    from regauge.runner._missing import MissingAnswers
+    from regauge.runner._missing_judgements import MissingJudgements
     from regauge.runner._model_judging import Used
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import PlannedCase
@@ -86,6 +91,8 @@ class EvalSession:
             unpublished=independent.unpublished if independent is not None else (),
         )
         self.misses = Misses()
+        self._usage = ExpectedUsage(self.answers)
+        self._judging = ExpectedJudging(self.answers, project.settings, self._usage)
         self.embeddings = Embeddings(project, options.record, environ=environ)
         self.budget = Budget(
             options.budget_usd,
@@ -221,6 +228,29 @@ class EvalSession:
             finally:
                 measured = self.measurements.finish()
         return Published(written={**published.written, **vectors, **measured})
+
+    def missing_answers(self, draws: Iterable[Draw]) -> list[MissingAnswers]:
+        """What completions of draws without one would take, per prompt."""
+        return missing_answers(
+            draws, self._usage, self.answers, self.project.settings, options=self.options
+        )
+
+    def missing_judgements(
+        self, draws: Iterable[Draw], *, misses: Misses | None = None
+    ) -> list[MissingJudgements]:
+        """What judgements of draws would take, per LLM judge.
+
+        Args:
+            draws: Those without a completion, so without any judgement.
+            misses: Judgements of completions that cannot be replayed; none by default.
+        """
+        misses = misses or Misses()
+        for draw in draws:
+            for judge in draw.planned.suite.model_judges:
+                misses.note(judge, draw)
+        return misses.summary(
+            self._judging, self.answers, self.project.settings, options=self.options
+        )
 
     def close(self) -> None:
         """End the run and leave the committed recordings alone; the local store has the answers."""

@@ -261,7 +261,7 @@ class Trials:
             ours = self._drawing is not None and question.key in self._drawing.paid
             return replace(found, source="live") if ours else found
         if self._drawing is None:
-            self._misses.note(judge, draw, question.request)
+            self._misses.note(judge, draw)
             raise MissingRecordingError(
                 prompt=question.prompt,
                 case=question.case,

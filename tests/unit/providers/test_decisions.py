@@ -223,13 +223,5 @@ def test_an_estimate_counts_four_characters_per_token():
     assert estimate.cost_usd == pytest.approx((202 * 2 + 350 * 8) / 1e6)
 
 
-def test_an_estimate_uses_earlier_answers_but_no_more_than_the_limit():
-    estimate = estimate_requests(
-        [request(), request(max_tokens=5)], price=lambda _: None, answer_tokens=20
-    )
-    assert estimate.output_tokens == 25
-    assert estimate.cost_usd is None
-
-
 def test_nothing_to_ask_costs_nothing():
     assert estimate_requests([], price=lambda _: None).cost_usd == 0

@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regauge.errors import RecordingError
-from regauge.providers import Usage
 from regauge.recordings import RecordingKey, RecordingsFile
 
 HERE = str(Path(__file__).parent)
@@ -279,18 +278,3 @@ def test_saving_early_or_late_ends_with_the_same_file(tmp_path, made, steps):
         early.save()
     late.save()
     assert list(RecordingsFile.load(paths[0])) == list(RecordingsFile.load(paths[1])) == list(early)
-
-
-def test_the_mean_length_of_answers_counts_all_of_them_and_is_unknown_without_any(path, made):
-    file = RecordingsFile.load(path)
-    assert file.mean_answer_tokens() is None
-    one, two = made(), made()
-    usage = [replace(one.completion, usage=Usage(output_tokens=n)) for n in (10, 30)]
-    file.merge(
-        [
-            replace(one, completion=usage[0]),
-            replace(two, key=RecordingKey("b" * 64, 1), completion=usage[1]),
-        ],
-        replace=False,
-    )
-    assert file.mean_answer_tokens() == 20

@@ -18,6 +18,7 @@ from regauge.gate import (
     StoredNumbers,
     audit_by_steps,
     audit_fresh,
+    bill_draws,
     fresh_counts,
     policy_of,
     recorded_outcomes,
@@ -42,13 +43,14 @@ from regauge.gate.baselines import (
 )
 from regauge.prompts import Repository, load_prompt
 from regauge.reports import money, progress_line, quantity
-from regauge.runner import Draw, Plan, PlannedCase, missing_answers
+from regauge.runner import Draw, PlannedCase
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regauge.cli._baseline.anchor import AskedAnchor
+    from regauge.gate import Bill
     from regauge.gate.baselines import StoredHistory, TopUp, TopUpPolicy
     from regauge.project import Project
     from regauge.runner import EvalSession, Suite
@@ -331,7 +333,7 @@ class BaselineUpdate:
             if again
             else draws_of(one)
         )
-        calls, tokens, cost_usd = self._cost(evals, one, draws)
+        bill = self._bill(evals, draws)
         cases = len(one.cases) if again else len(one.asked.wanted)
         self._estimates.append(
             {
@@ -340,9 +342,10 @@ class BaselineUpdate:
                 "cases": cases,
                 "redraw": again,
                 "trials": len(draws),
-                "calls": calls,
-                "tokens": tokens,
-                "cost_usd": cost_usd,
+                "calls": bill.calls,
+                "judge_calls": bill.judge_calls,
+                "tokens": bill.tokens,
+                "cost_usd": bill.cost_usd,
                 "waits_h": one.asked.waits_h,
             }
         )
@@ -355,12 +358,12 @@ class BaselineUpdate:
         elif not draws:
             self._say(f"{label}: complete, {summary(one.asked.history)}")
         else:
-            judged = " and what judges ask" if suite.model_judges else ""
+            judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
             fresh = "complete, held against " if again else ""
             self._say(
                 f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
-                f" {plural(calls, 'call')}{judged}: about {quantity(tokens)} tokens,"
-                f" {money(cost_usd)}"
+                f" {plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"
+                f" {money(bill.cost_usd)}"
             )
 
         if asked.anchor is not None and asked.anchor.asked is not None:
@@ -372,7 +375,7 @@ class BaselineUpdate:
         draws = draws_of(asked)
         if not draws:
             return
-        calls, tokens, cost_usd = self._cost(evals, asked, draws)
+        bill = self._bill(evals, draws)
         self._estimates.append(
             {
                 "prompt": prompt.name,
@@ -380,26 +383,22 @@ class BaselineUpdate:
                 "model": asked.asked.history.key.model,
                 "cases": len(asked.asked.wanted),
                 "trials": len(draws),
-                "calls": calls,
-                "tokens": tokens,
-                "cost_usd": cost_usd,
+                "calls": bill.calls,
+                "judge_calls": bill.judge_calls,
+                "tokens": bill.tokens,
+                "cost_usd": bill.cost_usd,
             }
         )
         self._say(
             f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')},"
-            f" {plural(calls, 'call')}: about {quantity(tokens)} tokens, {money(cost_usd)}"
+            f" {plural(bill.calls, 'call')}"
+            + (f" + about {bill.judge_calls} of judges" if bill.judge_calls else "")
+            + f": about {quantity(bill.tokens)} tokens, {money(bill.cost_usd)}"
         )
 
-    def _cost(
-        self, evals: EvalSession, one: AskedSuite, draws: list[Draw]
-    ) -> tuple[int, int, float | None]:
-        """Calls, tokens and US dollars of draws; None where a price is unknown."""
-        missing = [d for d in draws if not evals.answers.has(d.planned, d.key)]
-        plan = Plan(cases=one.cases, missing=missing)
-        costs = missing_answers(plan, evals.answers, self._project.settings, options=evals.options)
-        prices = [cost.cost_usd for cost in costs]
-        cost_usd = None if None in prices else sum(price for price in prices if price is not None)
-        return len(missing), sum(cost.tokens for cost in costs), cost_usd
+    def _bill(self, evals: EvalSession, draws: list[Draw]) -> Bill:
+        """What draws take that have no completion yet."""
+        return bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
 
     def _after(self, one: AskedEval) -> tuple[StoredHistory, TopUp]:
         """The history with the trials of this session, and what it still lacks."""

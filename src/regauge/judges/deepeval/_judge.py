@@ -38,6 +38,7 @@ __all__ = ["DeepevalJudge"]
 
 _VERSION: Final = 2  # raised when this adapter may measure differently
 _THRESHOLD: Final = 0.5
+_USUAL_CALLS: Final = 3
 _KEPT: Final = 50  # verdicts shown of one measurement
 
 
@@ -72,6 +73,13 @@ class DeepevalJudge:
     def models(self) -> tuple[str, ...]:
         """Who is asked, as `provider:model`."""
         return (str(self.model),) if self.model else ()
+
+    @property
+    def usual_calls(self) -> int:
+        """What a metric extracts, judges and explains, one call each; of `GEval` its own steps."""
+        if self.metric != "GEval":
+            return _USUAL_CALLS
+        return 1 if "evaluation_steps" in self.options else 2
 
     def __post_init__(self) -> None:
         # Worked out once: the sources of a project's metrics are part of it.

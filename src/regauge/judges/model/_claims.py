@@ -41,6 +41,7 @@ Support = Literal["supported", "contradicted", "not stated"]
 _SUPPORT: Final[tuple[Support, ...]] = get_args(Support)
 _STEPS: Final = ("claims-extract", "claims-question", "claims-answer", "claims-compare")
 _CLAIMS_MAX: Final = 60
+_CLAIMS_USUAL: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,11 @@ class ClaimsJudge(OneModelJudge):
 
     source: str | Expected
     prompts: Mapping[str, Prompt]
+
+    @property
+    def usual_calls(self) -> int:
+        """Three steps, and one call per claim."""
+        return 3 + _CLAIMS_USUAL
 
     def _made_of(self) -> dict[str, JSON]:
         source = (

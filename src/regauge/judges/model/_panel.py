@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from regauge.errors import UsageError
-from regauge.judges._asking import ModelJudge, UnboundJudge
+from regauge.judges._asking import ModelJudge, UnboundJudge, usual_calls
 from regauge.judges._criteria import criterion_of
 from regauge.judges._declared import Declared
 from regauge.judges._types import Verdict, abstained
@@ -122,6 +122,11 @@ class PanelJudge(RunOnlyJudge):
     def models(self) -> tuple[str, ...]:
         """The models of all members, each once."""
         return tuple(dict.fromkeys(model for member in self.members for model in member.models))
+
+    @property
+    def usual_calls(self) -> int:
+        """Those of all members."""
+        return sum(usual_calls(member) for member in self.members)
 
     def _made_of(self) -> dict[str, JSON]:
         return {
