@@ -34,8 +34,8 @@ modelParameters:
   maxTokens: 600
 rubric:
   kind: graded
-  scale: [1, 5]
-  pass_at: 3
+  scale: {min: 1, max: 5}
+  pass_at: 0.5
 messages:
   - role: system
     content: Score from 1 to 5 how clearly the summary says what the note says.
@@ -209,5 +209,13 @@ def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Met
     recorded_as_estimated(priced, metered)  # half of it is
     recorded_as_estimated(priced, metered, "--all")
     recorded_as_estimated(priced, metered, "--trials=3")
-    priced.prompt(model="local:clerk-1", system=SYSTEM.replace("two sentences", "one sentence"), version="1.1.0")
-    recorded_as_estimated(priced, metered)  # all of it is of another version
+
+
+def test_completions_of_another_version_show_how_long_new_ones_are(
+    priced: EvalProject, metered: Metered
+):
+    recorded_as_estimated(priced, metered)
+    priced.prompt(
+        model="local:clerk-1", system=f"{SYSTEM} Be precise, and name times.", version="1.1.0"
+    )
+    recorded_as_estimated(priced, metered)
