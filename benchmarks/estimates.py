@@ -164,16 +164,6 @@ def _of_bills(bills: Iterable[Mapping[str, Any]]) -> Spent:
     )
 
 
-def _change(project: Project, prompt: str, old: str, new: str) -> None:
-    """Edit a prompt and give it a new version."""
-    path = project.root / f"prompts/{prompt}.prompt.yml"
-    text = path.read_text(encoding="utf-8")
-    assert old in text, old
-    path.write_text(
-        text.replace(old, new).replace("version: 1.0.0", "version: 1.0.1", 1), encoding="utf-8"
-    )
-
-
 def _forget(project: Project, prompt: str, share: float) -> None:
     """Drop a share of a prompt's recordings, with the judges' calls about them."""
     base = project.root / "fixtures/recordings"

@@ -23,9 +23,8 @@ _CHARS_PER_TOKEN: Final = 4
 # Output tokens where neither recordings nor the case show a length: most completions of prompts
 # have between 100 and 500 tokens, most verdicts of LLM judges one or two sentences.
 _OUTPUT: Final = 300
-JUDGE_OUTPUT: Final = 100
+JUDGE_OUTPUT: Final = 80
 _OUTPUT_LEAST: Final = 16
-_MESSAGE: Final = 4  # tokens that mark a message and its role
 _VALUE: Final = 25  # tokens of a property of a JSON schema that the case does not expect
 
 
@@ -126,8 +125,7 @@ class ExpectedUsage:
         calls = self._calls(question)
         if calls is None:
             output = JUDGE_OUTPUT if question.judge else unrecorded_output(request, expected)
-            framed = estimated + _MESSAGE * len(request.messages)
-            return Usage(input_tokens=framed, output_tokens=_limited(output, request))
+            return Usage(input_tokens=estimated, output_tokens=_limited(output, request))
         sums, growth = calls.like(question.key.digest, question.case, question.asker_digest)
         usage, per_estimated = sums.usage, estimated / max(1, sums.estimated)
         return Usage(
