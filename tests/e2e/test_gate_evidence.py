@@ -127,6 +127,9 @@ def test_recording_again_until_green_changes_no_decision(
     assert fork["provisional"]
     assert "provisional, by answers that the author of the change recorded" in fork["printed"]
     assert fork["calls"]["live"] == 0
+    replay = live.run("--gate", "main", "--record=none")
+    assert "provisional" in replay.stdout.str()
+    assert "unmeasured:" not in replay.stdout.str()
 
     repo.fresh_runner()
     keyed = repo.gate(code=1)

@@ -64,7 +64,7 @@ def test_a_failed_case_is_marked_on_its_own_line(workflow: EvalProject, workers:
 
     summary = workflow.root.joinpath("summary.md").read_text(encoding="utf-8")
     assert summary.startswith("### regauge: 1 of 4 cases failed, 1 unmeasured\n")
-    assert "| triage disk-001 | 0 |" in summary
+    assert "| triage `disk-001` | 0 |" in summary
 
     schema = etree.XMLSchema(etree.parse(SCHEMA))
     schema.assertValid(etree.parse(workflow.root / "junit.xml"))

@@ -190,7 +190,7 @@ class Tally:
             suite = self._suites[key] = _SuiteCount(row)
         suite.add(row)
         cause = row["cause"]
-        if cause is not None:
+        if cause is not None and not _left_to_gate(row):
             group = self._causes.setdefault(
                 (cause["kind"], _without_case(cause, row["case"])),
                 CauseGroup(cause["kind"], cause["message"]),
@@ -240,6 +240,16 @@ def _sum(*amounts: float | None) -> float | None:
             return None
         total += amount
     return total
+
+
+def _left_to_gate(row: Mapping[str, Any]) -> bool:
+    """Whether a trial without a recording leaves its case measured, or is one of the base.
+
+    A replayed gate plans more trials than are recorded; its decision names unmeasured cases.
+    """
+    if row["cause"]["kind"] != "MissingRecordingError":
+        return False
+    return row.get("arm") == "main" or row["case_outcome"] != "unmeasured"
 
 
 def _without_case(cause: Mapping[str, str], case: str) -> str:

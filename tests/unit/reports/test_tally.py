@@ -71,6 +71,21 @@ def test_suites_are_told_apart_by_prompt_and_kept_in_order(made: Any):
     assert [(suite.prompt, suite.cases) for suite in tally.suites()] == [("b", 2), ("a", 1)]
 
 
+def test_trials_without_a_recording_are_no_cause_where_the_case_is_measured(made: Any):
+    missing = MissingRecordingError(prompt="alert", case="c0", trial=1, stale=False)
+    trial = Trial(number=1, request_digest="d", answer=None, error=missing)
+    for arm, outcome, causes in [
+        ("candidate", "passed", 0),
+        ("candidate", "unmeasured", 1),
+        ("main", "unmeasured", 0),
+        (None, "unmeasured", 1),
+    ]:
+        tally = Tally()
+        for row in rows_of(made.result([trial])):
+            tally.add(row | {"arm": arm, "case_outcome": outcome})
+        assert len(tally.causes()) == causes
+
+
 def test_causes_that_differ_only_in_the_case_they_name_are_one(made: Any):
     def unmeasured(number: int, error: Any) -> Any:
         trial = Trial(number=0, request_digest="d", answer=None, error=error)
