@@ -147,6 +147,28 @@ def test_replaced_recordings_and_code_next_to_a_prompt_are_named(repo: GateRepo)
     )
 
 
+def test_an_expectation_next_to_a_changed_prompt_comes_from_the_base(repo: GateRepo):
+    break_prompt(repo)
+    repo.gate(code=1)
+    case = broken(repo)[0]
+    lines = [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
+    (line,) = [line for line in lines if line["id"] == case]
+    now = "info" if line["expected"]["severity"] != "info" else "warning"
+    line["expected"] = {"severity": now}
+    repo.write(GOLDEN, "".join(json.dumps(line) + "\n" for line in lines))
+    output = repo.gate(code=2)
+    assert f"expected of {case}: " in output
+    assert f'-> {{"severity": "{now}"}}' in output
+
+
+def test_another_expectation_without_a_change_of_the_prompt_is_no_lower_bar(repo: GateRepo):
+    lines = [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
+    lines[0]["expected"] = {"severity": "info"}
+    repo.write(GOLDEN, "".join(json.dumps(line) + "\n" for line in lines))
+    repo.commit("Relabel a case")
+    repo.gate(code=0)
+
+
 def test_an_edited_case_is_put_to_the_base_as_well(repo: GateRepo):
     lines = [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
     edited = lines[0]

@@ -112,7 +112,9 @@ class Decided:
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
         """Why trials are unmeasured; of one case, or of all."""
         arms: tuple[Arm, ...] = ("candidate", "main")
-        keys = [(prompt, case, arm) for arm in arms] if prompt else [*self.trials]
+        keys: list[tuple[str, str, Arm]] = [(prompt, case, arm) for arm in arms]
+        if not prompt:
+            keys = [*self.trials]
         for key in keys:
             for trial in self.trials.get(key, ()):
                 if trial.error is not None:

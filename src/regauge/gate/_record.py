@@ -151,9 +151,8 @@ def _facts(
 
 
 def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
-    }
+    lists: dict[str, list[Any]] = {k: v for k, v in document.items() if isinstance(v, list)}
+    return {**document, **{name: tuple(values) for name, values in lists.items()}}
 
 
 def _history(document: Mapping[str, Any]) -> History:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regauge.gate.base._commit import BaseCommit
     from regauge.project import Settings
 
-__all__ = ["MovedBar", "moved_files", "moved_settings", "moved_tiers"]
+__all__ = ["MovedBar", "moved_expectations", "moved_files", "moved_settings", "moved_tiers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class MovedBar:
 
 
 _TIERS: Final = get_args(Tier)
+_VALUE_CHARS_MAX: Final = 60
 # Values of a setting, the strictest first.
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "gate.on_broken": ("block", "net", "warn"),
@@ -95,7 +96,8 @@ def _setting(part: str, before: object, now: object) -> MovedBar:
 
 
 def _shown(value: object) -> str:
-    return "not set" if value is None else json.dumps(value)
+    text = "not set" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
 
 
 def _is_looser(name: str, before: Any, now: Any) -> bool:
@@ -123,6 +125,20 @@ def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
         then = before.get(case.id) if before is not None else None
         if then is not None and _TIERS.index(case.tier) > _TIERS.index(then.tier):
             yield MovedBar(part=f"tier of {case.id}", base=then.tier, head=case.tier)
+
+
+def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The cases with the inputs of the base and another expectation.
+
+    Next to a changed prompt, another expectation can turn a broken case into a fixed one.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is not None and then.inputs == case.inputs and then.expected != case.expected:
+            yield _setting(f"expected of {case.id}", then.expected, case.expected)
 
 
 def moved_files(at: BaseCommit, *, prompt_changed: bool) -> Iterator[MovedBar]:
