@@ -66,7 +66,7 @@ def test_a_replay_says_what_needs_recording_and_what_that_costs(
 unmeasured: 2 cases of triage (MissingRecordingError)
   disk-001, disk-003
 needs recording: triage, 2 cases
-  2 answers of local:clerk: about 70 tokens, $0.0001
+  2 answers of local:clerk: about 220 tokens, $0.0002
   record them: regauge record triage\
 """)
 
@@ -86,7 +86,7 @@ def test_an_edited_prompt_needs_recording_in_ci_and_is_recorded_elsewhere(
 unmeasured: 5 cases of triage (MissingRecordingError)
   disk-000, disk-001, disk-002, disk-003, disk-004
 needs recording: triage, 5 cases, 5 of them recorded for an older request
-  5 answers of local:clerk: about 170 tokens, $0.0002
+  5 answers of local:clerk: about 530 tokens, $0.0006
   record them: regauge record triage\
 """)
 

@@ -57,13 +57,11 @@ def test_it_says_what_the_gate_can_find_and_what_it_costs(suite):
     done = suite.command("power", "--drop", "0.05")
     assert (done.returncode, done.stderr) == (0, "")
     # The rates are those of a simulation; how they come out in digits is another test's matter.
-    assert re.sub(
-        r"\b[\d.]+ (of 100,|of 100\.|cases like|calls)", r"N \1", done.stdout
-    ) == snapshot("""\
+    assert re.sub(r"\b[\d.]+ (%|calls|cases like)( \([\d-]+\))?", r"N \1", done.stdout) == snapshot("""\
 triage: 40 cases with at least 12 trials of main each
-  With these 40 cases this gate blocks an unchanged prompt in less than 1 of 100 runs and finds one fully broken case in more than N of 100, a 10-point drop in N of 100, a 5-point drop in N of 100, a 2-point drop in N of 100.
+  sees: 1 broken case > N %, -10 points > N %, -5 points N %, -2 points N %; false alarm < N %
   An unchanged prompt costs N calls per case.
-  To find a 5-point drop in 80 of 100 runs takes about N cases like these.
+  To find a 5-point drop in 80 of 100 runs takes about N cases like these, or first_draws = 4 with the 40 there are.
 """)
 
 
@@ -74,16 +72,16 @@ def test_programs_get_rates_with_their_intervals(suite):
     assert found["false_alarm"]["low"] <= found["false_alarm"]["rate"] <= 0.02
     assert found["one_broken"]["rate"] > 0.98
     assert [drop["drop"] for drop in found["drops"]] == [0.02, 0.05, 0.1]
-    assert found["needed"]["cases"] > 40
-    assert 1 <= found["calls_per_case"] < 2
+    assert found["needed"]["cases"] >= 40
+    assert 1 <= found["calls_per_case"] < 5
 
 
 def test_a_short_history_is_named_and_other_sizes_can_be_tried(suite):
     file = suite.root / "elsewhere.json"
     save_baseline(file, baseline([(3, 3)] * 20))
     done = suite.command("power", "--baseline", str(file), "--cases", "60")
-    assert "With these 60 cases" in done.stdout
-    assert "The history is not complete: 3 of 12 trials; regauge baseline update" in done.stdout
+    assert "sees: 1 broken case" in done.stdout
+    assert "The baseline is not complete: 3 of 12 trials; regauge baseline update" in done.stdout
 
 
 def test_without_trials_or_baseline_it_says_how_to_get_them(suite, project):

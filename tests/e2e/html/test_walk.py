@@ -64,7 +64,7 @@ def test_from_an_empty_directory_to_one_comment(tmp_path: Path, opened: Open, gi
     shop = Shop(tmp_path / "shop")
     shop.root.mkdir()
     shop.git("init", "-q", "-b", "main")
-    assert "left alone" not in shop.regauge("init", "--yes")
+    assert "left alone" not in shop.regauge("init", "--yes", "--install", "pip install ./regauge")
     assert "10 passed" in shop.evals()
     shop.git("add", "-A")
     shop.git("commit", "-q", "-m", "Sort tickets")

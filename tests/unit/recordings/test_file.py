@@ -223,7 +223,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(path, made):
             assert len(file) == 100
     """
     done = run(code)
-    assert "cannot be written: File too large" in done.stdout
+    assert "cannot be written: the file is larger than this process may write" in done.stdout
     assert "the answers are safe in the local store" in done.stdout
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]

@@ -20,7 +20,7 @@ def moved(base: dict[str, object], head: dict[str, object]) -> list[str]:
         ({}, {"min_effect": 0.99}, "min_effect"),
         ({}, {"alpha_case": 1e-12}, "alpha_case"),
         ({}, {"new_case_passes": 1}, "new_case_passes"),
-        ({}, {"ref": "HEAD"}, "ref"),
+        ({}, {"ref": "origin/other"}, "ref"),
     ],
 )
 def test_a_looser_setting_of_the_gate_moves_the_bar(
