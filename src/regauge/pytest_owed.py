@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from regauge.datasets import dataset_files
 from regauge.errors import Fault
-from regauge.gate.baselines import baseline_path
 from regauge.project import Project
 from regauge.prompts import prompt_files, prompt_name
 from regauge.pytest_command_line import CommandLine
@@ -222,4 +221,4 @@ def _unmeasured_prompts(
 
 def _was_measured(project: Project, name: str) -> bool:
     recordings = project.recordings_dir / f"{name}.jsonl"
-    return recordings.exists() or baseline_path(project, name).exists()
+    return recordings.exists() or project.baseline_path(name).exists()

@@ -67,6 +67,10 @@ class Project:
         """Where committed recordings are."""
         return self.fixtures_dir / "recordings"
 
+    def baseline_path(self, prompt: str) -> Path:
+        """Where the baseline of a prompt is."""
+        return self.fixtures_dir / "baselines" / f"{prompt}.json"
+
     @property
     def labels_dir(self) -> Path:
         """Where labels of people are, and the calibration records made with them."""

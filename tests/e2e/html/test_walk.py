@@ -89,6 +89,7 @@ def test_from_an_empty_directory_to_one_comment(tmp_path: Path, opened: Open, gi
         BASE="main",
         RECORD="missing",
         BUDGET_USD="5",
+        MORE_TRIALS="0",
     )
     assert gated.code == 1, gated.said
     assert gated.summary.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected against")

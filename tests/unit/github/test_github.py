@@ -305,7 +305,7 @@ def test_a_baseline_that_got_worse_is_one_issue_with_the_cases_in_counts(server,
         "now": {"passed": 3, "trials": 8},
     }
     done = {"prompt": "alert", "version": "1.1.0", "model": "sim:clerk-1", "changes": [change]}
-    done |= {"drift": None, "audit": None}
+    done |= {"drift": None, "audit": None, "anchor": None, "anchor_lost": False}
     better = done | {"prompt": "other", "changes": [change | {"direction": "better"}]}
     assert open_baseline_issue([done, better]).outcome == "created"
     assert open_baseline_issue([done]).outcome == "unchanged"

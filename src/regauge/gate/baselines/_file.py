@@ -53,7 +53,7 @@ class BaselineError(FaultyFileError):
 
 def baseline_path(project: Project, prompt: str) -> Path:
     """Where the baseline of a prompt is."""
-    return project.fixtures_dir / "baselines" / f"{prompt}.json"
+    return project.baseline_path(prompt)
 
 
 def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
