@@ -125,8 +125,13 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
                 measured + suite.cases - suite.unmeasured,
             )
         return counts
+    from regauge.gate import stored_number
+
+    first_trials = {0, stored_number("candidate", 0)}
     for row in rows:
-        if row["trial"] == 0 and row["arm"] != "main" and row["outcome"] != "unmeasured":
+        if row["arm"] == "main" or row["outcome"] == "unmeasured":
+            continue
+        if row["trial"] in first_trials:
             passed, measured = counts.get(row["prompt"], (0, 0))
             counts[row["prompt"]] = (passed + (row["outcome"] == "passed"), measured + 1)
     return counts
