@@ -164,8 +164,6 @@ class PytestEnd:
         end = RunEnd(
             collected=self.collected,
             planned=len(self.evals.plan.cases),
-            missing=self.evals.missing_answers(missing),
-            missing_judgements=self.evals.missing_judgements(missing, misses=self.evals.misses),
             session=answers.session,
             turns=self.turns.count,
             without_result=self.turns.without_result,
@@ -173,6 +171,14 @@ class PytestEnd:
             # What a gate is owed is part of its decision.
             owed=[str(fault) for fault in self.owed] if self.gate is None else [],
         )
+        try:
+            end = replace(
+                end,
+                missing=self.evals.missing_answers(missing),
+                missing_judgements=self.evals.missing_judgements(missing, misses=self.evals.misses),
+            )
+        except RegaugeError as error:
+            end = replace(end, trouble=[str(error)])
         for text in workers:
             end = end.joined(RunEnd.from_text(text))
         if workers and complete and end.session is not None:

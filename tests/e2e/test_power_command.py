@@ -66,14 +66,14 @@ triage: 40 cases with at least 12 trials of main each
 
 
 def test_programs_get_rates_with_their_intervals(suite):
-    done = suite.command("power", "triage", "--drop", "0.05", "--power", "0.7", "--json")
+    done = suite.command("power", "triage", "--drop", "0.05", "--power", "0.9", "--json")
     (found,) = json.loads(done.stdout)
     assert (found["prompt"], found["cases"], found["trials_of_main"]) == ("triage", 40, 12)
     assert found["false_alarm"]["low"] <= found["false_alarm"]["rate"] <= 0.02
     assert found["one_broken"]["rate"] > 0.98
     assert [drop["drop"] for drop in found["drops"]] == [0.02, 0.05, 0.1]
-    assert found["needed"]["cases"] >= 40
-    assert 1 <= found["calls_per_case"] < 5
+    assert found["needed"]["cases"] > 40
+    assert 3 <= found["calls_per_case"] < 4
 
 
 def test_a_short_history_is_named_and_other_sizes_can_be_tried(suite):

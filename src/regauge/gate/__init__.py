@@ -25,6 +25,7 @@ from regauge.gate._decision_log import Change
 from regauge.gate._estimate import GateEstimate, estimate
 from regauge.gate._messages import MessageContext, case_message
 from regauge.gate._numbers import (
+    CANDIDATE_FIRST,
     CONTROL_FIRST,
     EVALS_COPIES,
     EVALS_FIRST,
@@ -82,6 +83,7 @@ from regauge.gate.power import (
 )
 
 __all__ = [
+    "CANDIDATE_FIRST",
     "CONTROL_FIRST",
     "EVALS_COPIES",
     "EVALS_FIRST",

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingsFile"]
 
-_UNWRITABLE: Final = (
-    "make room or give write permission, then run again; the answers are safe in the local store"
-)
+_SAFE: Final = "the answers are safe in the local store"
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
@@ -162,7 +160,7 @@ class RecordingsFile:
         """
         if not self._added and not self._removed:
             return 0
-        with rewriting(self.path, fix=_UNWRITABLE):
+        with rewriting(self.path, safe=_SAFE):
             lines = _read(self.path)
             changed = sum(lines.pop(key, None) is not None for key in self._removed)
             for key, (recording, replace) in self._added.items():

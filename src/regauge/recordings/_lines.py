@@ -35,12 +35,12 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 @contextmanager
-def rewriting(path: Path, *, fix: str) -> Generator[None]:
+def rewriting(path: Path, *, safe: str = "") -> Generator[None]:
     """Keep other processes from a file, whose directory is made, while the block writes it.
 
     Args:
         path: The file.
-        fix: What helps where it cannot be written.
+        safe: What is kept elsewhere where it cannot be written, as a clause.
 
     Raises:
         RecordingError: It cannot be written.
@@ -51,7 +51,11 @@ def rewriting(path: Path, *, fix: str) -> Generator[None]:
             yield
     except OSError as error:
         what, own_fix = explain_os_error(error)
+        fix = own_fix or "make room or give write permission, then run again"
         fault = Fault(
-            path=path, line=None, message=f"cannot be written: {what}", fix=own_fix or fix
+            path=path,
+            line=None,
+            message=f"cannot be written: {what}",
+            fix=f"{fix}; {safe}" if safe else fix,
         )
         raise RecordingError([fault]) from error

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["MeasurementLine", "MeasurementsFile"]
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
-_UNWRITABLE: Final = (
-    "make room or give write permission, then run again; the judges' calls are safe in the local"
-    " store"
-)
+_SAFE: Final = "the judges' calls are safe in the local store"
 _ENCODE: Final = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
@@ -166,7 +163,7 @@ class MeasurementsFile:
         """
         if not self._added and not self._removed:
             return 0
-        with rewriting(self.path, fix=_UNWRITABLE):
+        with rewriting(self.path, safe=_SAFE):
             before = _read(self.path)
             lines = {key: x for key, x in before.items() if key not in self._removed}
             for key, (line, replace) in self._added.items():

@@ -97,7 +97,7 @@ class VectorsFile:
         """
         if not self._added:
             return 0
-        with rewriting(self.path, fix="make room or give write permission, then run again"):
+        with rewriting(self.path):
             before = _read(self.path)
             lines = dict(before)
             for key, replace in self._added.items():

@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.errors import UsageError
 from regauge.providers import cost_of
 from regauge.runner._providers import SIMULATED, price_for
 
@@ -70,10 +69,7 @@ def missing_answers(
     for (prompt, model), missing in by_suite.items():
         cases = {draw.planned.case.id: draw.planned for draw in missing}
         expected = [(draw.planned.request(draw.trial), usage.of_draw(draw)) for draw in missing]
-        try:
-            costs = [cost_of(each, price_for(settings, request)) for request, each in expected]
-        except UsageError:
-            continue  # the error of each case names the provider that nothing declares
+        costs = [cost_of(each, price_for(settings, request)) for request, each in expected]
         known = [cost for cost in costs if cost is not None]
         found.append(
             MissingAnswers(

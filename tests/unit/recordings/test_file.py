@@ -225,6 +225,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(path, made):
     done = run(code)
     assert "cannot be written: the file is larger than this process may write" in done.stdout
     assert "fix: raise the limit (ulimit -f)" in done.stdout
+    assert "the answers are safe in the local store" in done.stdout
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 4096

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
+from regauge.gate import CANDIDATE_FIRST
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
@@ -125,9 +126,7 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
                 measured + suite.cases - suite.unmeasured,
             )
         return counts
-    from regauge.gate import stored_number
-
-    first_trials = {0, stored_number("candidate", 0)}
+    first_trials = {0, CANDIDATE_FIRST}
     for row in rows:
         if row["arm"] == "main" or row["outcome"] == "unmeasured":
             continue
