@@ -50,6 +50,7 @@ _PART = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _VARIABLE = (
+    (re.compile(r"^[.x]+(?= +\[100%\]$)", re.MULTILINE), "PROGRESS"),
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b"), "RUN"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\+00:00|Z)"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
