@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.cli._baseline.issue import issue_text
+from regauge.digests import canonical_json, digest_of
+from tests.e2e.test_embeddings import Embeddings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +47,14 @@ class Model:
 class Repository:
     """A project in git whose model is served on 127.0.0.1, with a baseline on `main`."""
 
-    def __init__(self, project: EvalProject, endpoint: Endpoint, model: Model) -> None:
+    def __init__(
+        self,
+        project: EvalProject,
+        endpoint: Endpoint,
+        model: Model,
+        *,
+        judge: str = "equals('yes')",
+    ) -> None:
         self.project = project
         self.endpoint = endpoint
         endpoint.answer = model
@@ -53,7 +62,7 @@ class Repository:
         project.golden(
             [{"id": f"c{n:02}", "inputs": {"text": f"c{n:02}: is it?"}} for n in range(CASES)]
         )
-        project.judged_by("equals('yes')")
+        project.judged_by(judge)
         project.command("bump", "triage")
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "dev@example.org")
@@ -217,6 +226,48 @@ def test_recordings_that_somebody_edited_are_not_the_gates_trials(
     assert repo.gate("--record=none", code=0)["provisional"]
     repo.fresh_runner()
     assert repo.gate(code=1)["audit"]["result"] == "better"
+
+
+def test_vectors_that_the_author_committed_do_not_judge_the_gates_trials(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    with Embeddings() as vectors:
+        table = f'\n[tool.regauge.providers.vectors]\nbase_url = "{vectors.base_url}"\n'
+        live.settings(provider=table)
+        judge = "means_like(to='yes', model='vectors:small', at_least=0.9)"
+        repo = Repository(live, endpoint, model, judge=judge)
+        repo.git("checkout", "-q", "main")
+        live.run("--record=missing")
+        repo.commit("recordings")
+        repo.git("checkout", "-q", "reword")
+        repo.git("rebase", "-q", "main")
+        model.reworded = 0.0
+        live.run("--record=missing")
+        path = live.root / "fixtures/recordings/embeddings/vectors.small.jsonl"
+        honest = path.read_text()
+        by_text = {digest_of({"model": "vectors:small", "text": t}): t for t in ("yes", "no")}
+        lines = {by_text[line["digest"]]: line for line in map(json.loads, honest.splitlines())}
+        forged = sorted(
+            ({**lines["yes"], "digest": line["digest"]} for line in lines.values()),
+            key=lambda line: line["digest"],
+        )
+        path.write_text("".join(canonical_json(line) + "\n" for line in forged))
+        repo.commit("vectors")
+        repo.fresh_runner()
+        vectors.texts.clear()
+        assert repo.gate("--record=none", code=0)["provisional"]
+        assert vectors.texts == []
+        assert not repo.gate(code=1)["provisional"]
+        assert {*vectors.texts} == {"no"}
+        assert path.read_text() == honest
+        repo.commit("honest vectors")
+        swapped = {**lines["yes"], "float32": lines["no"]["float32"]}
+        path.write_text(honest.replace(lines["yes"]["float32"], swapped["float32"]))
+        repo.commit("another vector for a text of the base")
+        assert (
+            f"{path.name} replaces what was recorded for requests of the base: 1 vector"
+            in (repo.gate(code=1)["printed"])
+        )
 
 
 def test_selected_recordings_of_an_equal_prompt_are_found_and_honest_ones_are_not(

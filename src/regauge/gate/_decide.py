@@ -106,6 +106,7 @@ def compare(
     for planned in session.plan.cases:
         by_suite.setdefault(id(planned.suite), []).append(planned)
     at = find_base(session.project, ref)
+    session.embeddings.trust(at.read)
     groups = list(by_suite.values())
     suites = [
         SuiteBase(

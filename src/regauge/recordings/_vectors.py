@@ -69,6 +69,11 @@ class VectorsFile:
         line = self._lines.get(self._key(text))
         return None if line is None else _parsed(line)[1]
 
+    def keep_only(self, data: bytes | None) -> None:
+        """Forget the lines that another version of the file does not hold byte for byte."""
+        held = {line.strip() for line in (data or b"").splitlines()}
+        self._lines = {key: line for key, line in self._lines.items() if line in held}
+
     def put(self, text: str, vector: Sequence[float], *, replace: bool) -> None:
         """Take a vector in; `get` then gives it as a replay will find it.
 

@@ -13,7 +13,7 @@ from regauge.runner._opened import Opened
 from regauge.runner._providers import endpoint_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import TypeGuard
 
@@ -42,8 +42,19 @@ class Embeddings:
         self.asked = 0
         self._project = project
         self._environ = environ
-        self._files = Opened(lambda model: VectorsFile.of(project.recordings_dir, model))
+        self._files = Opened(self._read)
         self._fresh: set[tuple[str, str]] = set()
+        self._base: Callable[[Path], bytes | None] | None = None
+
+    def trust(self, base: Callable[[Path], bytes | None]) -> None:
+        """Use recorded vectors only as the base has them; request the others.
+
+        A replay uses every recorded vector. To be called before any vector is used.
+
+        Args:
+            base: Reads the base's version of a file.
+        """
+        self._base = None if self._mode == "none" else base
 
     def give(self, judges: Sequence[Judge], *, prompt: str) -> tuple[Judge, ...]:
         """The judges of a prompt, with recorded vectors for those that name an embedding model.
@@ -99,6 +110,12 @@ class Embeddings:
         """
         return {file.path: changed for file in self._files if (changed := file.save())}
 
+    def _read(self, model: str) -> VectorsFile:
+        file = VectorsFile.of(self._project.recordings_dir, model)
+        if self._base is not None:
+            file.keep_only(self._base(file.path))
+        return file
+
     def _recorded(self, model: str, prompt: str) -> _RecordedEmbedder:
         if self._mode != "none":
             self._open(model)  # a provider that nothing declares is found before any is asked
@@ -147,9 +164,10 @@ class Embeddings:
         finally:
             await embedder.aclose()
         self.asked += len(texts)
+        replace = self._mode == "all" or self._base is not None
         for text, vector in zip(texts, vectors, strict=True):
             try:
-                file.put(text, vector, replace=self._mode == "all")
+                file.put(text, vector, replace=replace)
             except ValueError as error:
                 raise ProviderError(f"{model} gave {error}", kind="malformed") from error
             self._fresh.add((model, text))

@@ -6,6 +6,8 @@ import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.wording import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -16,7 +18,7 @@ __all__ = ["edited_notes"]
 _SHOWN: Final = 5
 # By these a line of recordings is known; what it recorded stands under the others.
 _KEYS: Final = ("digest", "key", "trial")
-_RECORDED: Final = ("completion", "measurement", "vector")
+_RECORDED: Final = ("completion", "measurement", "float32")
 
 
 def edited_notes(at: BaseCommit) -> Iterator[str]:
@@ -29,11 +31,12 @@ def edited_notes(at: BaseCommit) -> Iterator[str]:
     code: list[str] = []
     for name in sorted(at.changed):
         if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
-            cases = _replaced(at, name)
-            if cases:
-                yield (
-                    f"{name} replaces what was recorded for requests of the base: {_first(cases)}"
-                )
+            replaced = _replaced(at, name)
+            if replaced:
+                # A vector is of a text, which may be of many cases.
+                cases = sorted({case for case in replaced if case})
+                named = _first(cases) if cases else plural(len(replaced), "vector")
+                yield f"{name} replaces what was recorded for requests of the base: {named}"
         elif _runs(name, evals=at.repository.inside(at.project.root / "evals")):
             code.append(name)
     if code:
@@ -47,19 +50,17 @@ def _runs(name: str, *, evals: str) -> bool:
 
 
 def _replaced(at: BaseCommit, name: str) -> list[str]:
-    """The cases whose recorded lines differ from those of the base under the same key."""
+    """The case of each recorded line that differs from that of the base under the same key."""
     path = at.repository.top / name
     data = at.repository.read(at.commit, name)
     if data is None or not path.is_file():
         return []
     before = _recorded(data)
-    return sorted(
-        {
-            str(line.get("case", ""))
-            for key, line in _recorded(path.read_bytes()).items()
-            if key in before and _content(before[key]) != _content(line)
-        }
-    )
+    return [
+        str(line.get("case", ""))
+        for key, line in _recorded(path.read_bytes()).items()
+        if key in before and _content(before[key]) != _content(line)
+    ]
 
 
 def _recorded(data: bytes) -> dict[tuple[Any, ...], dict[str, Any]]:
