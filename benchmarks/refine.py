@@ -1,6 +1,7 @@
 """How well the refinement loop repairs prompts, on simulated tasks whose true quality is known.
 
     python benchmarks/refine.py [--task incidents tickets invoices manifests commits]
+                                [--task letters mails antraege gijiroku travel]
                                 [--task MODULE | FILE.py] [--scenario single double ...]
                                 [--by rules model rules+model] [--runs 60] [--jobs 2]
                                 [--json] [--failures]
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 TASKS = ("incidents", "tickets", "invoices")
 # Whose prompts weave their instructions together: in a paragraph, in lists.
 WOVEN = ("manifests", "commits")
+# Whose prompts are written as a whole: prose, examples, German steps, Japanese, XML.
+WRITTEN = ("letters", "mails", "antraege", "gijiroku", "travel")
 # Whose cases differ in what they are about, so that an edit can be too narrow.
 GROUPED = ("tickets", "invoices")
 HEADED = ("incidents", "tickets")
@@ -48,10 +51,12 @@ class Summary:
     """What the runs of one scenario came to; rates are shares of runs.
 
     Attributes:
-        repaired: True quality is within 2 points of the healthy prompt's.
+        repaired: At least 80 % of the lost true quality is back, of the runs that lost any; None
+            where none did.
         worse: True quality fell by more than 0.4 points; `changed` counts any change.
         worse_high: Where the true rate of `worse` ends, at 95 % confidence; also of `changed`.
-        lost: Instructions of the prompt that are gone, over all runs.
+        lost: Statements of the prompt that are gone, over all runs, watched by a check or not.
+        lossy: Revisions that lost a statement which no check watches.
         diff_lines: Lines added and removed, median over the runs that changed something.
         growth: Of words and marks against the healthy prompt, mean over the same runs.
         overfit: True quality on train and holdout cases above that on others, mean.
@@ -61,14 +66,15 @@ class Summary:
     scenario: str
     by: str
     runs: int
-    repaired: float
-    repaired_low: float
+    repaired: float | None
+    repaired_low: float | None
     changed: float
     changed_high: float
     worse: float
     worse_high: float
     leaks: int
     lost: int
+    lossy: int
     diff_lines: float
     growth: float
     calls: float
@@ -86,25 +92,27 @@ def summed_up(task: str, scenario: str, by: str, rows: Sequence[tuple[Row, int]]
     changed = [row for row in all_rows if row.changed]
     runs = len(all_rows)
 
-    def bounds(count: int) -> tuple[float, float]:
-        found = clopper_pearson(count, runs)
+    def bounds(count: int, of: int = runs) -> tuple[float, float]:
+        found = clopper_pearson(count, of)
         return round(float(found.low), 4), round(float(found.high), 4)
 
-    repaired = sum(row.repaired for row in all_rows)
+    damaged = [row for row in all_rows if row.repaired is not None]
+    repaired = sum(row.repaired is True for row in damaged)
     worse = sum(row.worse for row in all_rows)
     return Summary(
         task=task,
         scenario=scenario,
         by=by,
         runs=runs,
-        repaired=repaired / runs,
-        repaired_low=bounds(repaired)[0],
+        repaired=repaired / len(damaged) if damaged else None,
+        repaired_low=bounds(repaired, len(damaged))[0] if damaged else None,
         changed=len(changed) / runs,
         changed_high=bounds(len(changed))[1],
         worse=worse / runs,
         worse_high=bounds(worse)[1],
         leaks=sum(row.leak for row in all_rows),
         lost=sum(row.lost for row in all_rows),
+        lossy=sum(row.lost_unwatched > 0 for row in changed),
         diff_lines=median(row.diff_lines for row in changed) if changed else 0,
         growth=round(fmean(row.growth for row in changed), 4) if changed else 0.0,
         calls=round(fmean(row.calls for row in all_rows), 1),
@@ -132,7 +140,7 @@ def one(job: tuple[str, str, By, int]) -> tuple[Row, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--task", nargs="+", default=TASKS + WOVEN)
+    parser.add_argument("--task", nargs="+", default=TASKS + WOVEN + WRITTEN)
     parser.add_argument("--scenario", nargs="+", choices=tuple(SCENARIOS), default=tuple(SCENARIOS))
     parser.add_argument("--by", nargs="+", default=("rules", "model"))
     parser.add_argument("--runs", type=int)
@@ -160,10 +168,12 @@ def show(found: Summary, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(found)), flush=True)
         return
+    repaired = "   -" if found.repaired is None else f"{found.repaired:4.0%}"
     print(
         f"{found.task:10} {found.scenario:17} {found.by:11} n={found.runs:<4}"
-        f" repaired {found.repaired:4.0%}  changed {found.changed:4.0%}  worse {found.worse:3.0%}"
-        f"  leaks {found.leaks}  lost {found.lost}  diff {found.diff_lines:g}"
+        f" repaired {repaired}  changed {found.changed:4.0%}  worse {found.worse:3.0%}"
+        f"  leaks {found.leaks}  lost {found.lost}, unwatched in {found.lossy}"
+        f"  diff {found.diff_lines:g}"
         f"  growth {found.growth:+.1%}  calls {found.calls:.0f} (at most {found.calls_most})"
         f"  model calls {found.model_calls:.0f}  overfit {found.overfit:+.3f}"
         f"  {found.seconds:.2f} s  {found.stops}",
@@ -174,8 +184,9 @@ def show(found: Summary, *, as_json: bool) -> None:
 def show_failures(rows: Sequence[Row], *, repairs: bool) -> None:
     """Runs that repaired nothing, made something worse or gave a case away."""
     for index, row in enumerate(rows):
-        if row.worse or row.leak or row.lost or (repairs and not row.repaired):
-            print(f"  #{index} {row.label}: {row.before:.3f} -> {row.after:.3f}, {row.stop}")
+        if row.worse or row.leak or row.lost or (repairs and row.repaired is False):
+            lost = ", lost a statement" if row.lost else ""
+            print(f"  #{index} {row.label}{lost}: {row.before:.3f} -> {row.after:.3f}, {row.stop}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The refinement loop beside gepa and deepeval's optimisers, on the same simulated tasks.
 
-    python benchmarks/refine_peers.py [--task incidents tickets invoices] [--scenario single ...]
+    python benchmarks/refine_peers.py [--task incidents | FILE.py ...] [--scenario single ...]
                                       [--by rules model gepa deepeval-GEPA ...] [--runs 40]
                                       [--json] [--keep benchmarks/results/refine_peers.json]
     python benchmarks/refine_peers.py --table benchmarks/results/refine_peers.json
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.refine import TASKS, Summary, show, summed_up
+from benchmarks.refine import Summary, show, summed_up
 from benchmarks.refine_optimisers._deepeval import SETTINGS as DEEPEVAL
 from benchmarks.refine_optimisers._deepeval import by_deepeval
 from benchmarks.refine_optimisers._gepa import SETTINGS as GEPA
@@ -123,7 +123,7 @@ def versions() -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--task", nargs="+", default=("incidents",), choices=TASKS)
+    parser.add_argument("--task", nargs="+", default=("incidents",), help="as for refine.py")
     parser.add_argument("--scenario", nargs="+", choices=tuple(SCENARIOS), default=COMPARED)
     parser.add_argument("--by", nargs="+", choices=(*OURS, *PEERS), default=(*OURS, *PEERS))
     parser.add_argument("--runs", type=int, default=40)

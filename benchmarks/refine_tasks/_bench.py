@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.refine_tasks._simulated import LEAKS
+from benchmarks.refine_tasks._statements import lost_statements, statements
 from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.conduct._driver import drive
@@ -22,8 +23,6 @@ from regauge.refine.edits import (
     PromptText,
     ReplaceSection,
     ops_between,
-    plain,
-    said_in,
     section_at,
     section_text,
 )
@@ -52,6 +51,8 @@ __all__ = ["By", "Row", "SimulatedBench", "Trial", "refined", "row_of"]
 
 By = Literal["rules", "model", "rules+model"]
 _SHOWN = 3
+# Of the lost true quality, and what counts as no difference.
+_REPAIRED, _NOISE = 0.8, 0.004
 _PROPOSALS = 4
 
 
@@ -81,13 +82,21 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one run came to. Lines and tokens are compared with the prompt it began with."""
+    """What one run came to. Lines and tokens are compared with the prompt it began with.
 
-    repaired: bool
+    Attributes:
+        repaired: At least 80 % of the true quality that the faults cost is back; None where they
+            cost nothing.
+        lost: Statements of the healthy prompt that it began with and that are gone.
+        lost_unwatched: Those of them that no check watches.
+    """
+
+    repaired: bool | None
     changed: bool
     worse: bool
     leak: bool
     lost: int
+    lost_unwatched: int
     diff_lines: int
     growth: float
     calls: int
@@ -274,17 +283,19 @@ def measured(  # noqa: PLR0917 - a row of numbers
     was, now = task.true_quality(before), task.true_quality(after)
     seen = [*trial.train, *trial.holdout]
     golden = {case.golden for case in seen} | set(trial.inputs)
-    rules = [_said(task.advice(name)) for name in task.names]
-    had, has = _said(before), _said(after)
+    gone = lost_statements(healthy, before, after, task.statements)
+    watched = _watched(task)
+    loss = task.true_quality(healthy) - was
     kept = after.splitlines()
     lines = difflib.ndiff(before.splitlines(), kept)
     return Row(
-        repaired=now >= task.true_quality(healthy) - 0.02,
+        repaired=now - was >= _REPAIRED * loss if loss > _NOISE else None,
         changed=after.strip() != before.strip(),
-        worse=now < was - 0.004,
+        worse=now < was - _NOISE,
         leak=any(text in after and text not in before for text in golden)
         or any(line.startswith(LEAKS) for line in set(kept) - set(before.splitlines())),
-        lost=sum(rule <= had and not rule <= has for rule in rules),
+        lost=gone.total(),
+        lost_unwatched=sum(n for one, n in gone.items() if not any(one in w for w in watched)),
         diff_lines=sum(line[:2] in {"+ ", "- "} for line in lines),
         growth=_size(after) / max(_size(before), _size(healthy)) - 1,
         calls=calls,
@@ -299,10 +310,11 @@ def measured(  # noqa: PLR0917 - a row of numbers
     )
 
 
-def _said(text: str) -> frozenset[str]:
-    """What a text says, without what depends on where it stands: bullets, case and full stops."""
-    said = (one for line in text.splitlines() for one in said_in(line))
-    return frozenset(plain(one).rstrip(".") for one in said)
+def _watched(task: Task) -> list[str]:
+    """What the checks of a task watch, in the words of its statements."""
+    line = getattr(task, "watched", task.advice)
+    texts = [line(name) for name in task.names]
+    return [one for text in texts for one in (*task.statements(text), *statements(text))]
 
 
 def _size(text: str) -> int:

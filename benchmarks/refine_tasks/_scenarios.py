@@ -116,11 +116,12 @@ def trial_of(
     rng = random.Random(f"{scenario.name}{index}")
     names, kinds = task.names, scenario.kinds or task.kinds
     # Every requirement and every kind of fault comes up equally often.
-    name, kind = names[index % len(names)], kinds[index // len(names) % len(kinds)]
-    faults = [(kind, name)][: scenario.faults]
+    pairs = list(task.faults) or [(kind, name) for kind in kinds for name in names]
+    first = pairs[index % len(pairs)]
+    faults = [first][: scenario.faults]
     while True:
-        others = [n for n in names if n != name]
-        more = [(rng.choice(kinds), rng.choice(others)) for _ in range(scenario.faults - 1)]
+        others = [pair for pair in pairs if pair[1] != first[1]]
+        more = [rng.choice(others) for _ in range(scenario.faults - 1)]
         with suppress(EditError):  # faults that change the same words are drawn again
             prompt = with_faults(task, [*faults, *more], rng)
             break

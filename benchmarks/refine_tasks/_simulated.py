@@ -11,9 +11,13 @@ import math
 import random
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
+from benchmarks.refine_tasks._statements import statements
+
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["LEAKS", "Case", "Proposals", "Requirement", "SimulatedTask", "Style", "garbled"]
@@ -111,6 +115,7 @@ class SimulatedTask:
         near: The share of train cases from the first three groups, and of other cases from others.
         golden: Makes the expected answer of a case from its id and a token of its own.
         units: What stands between two texts that instructions are looked for in, one by one.
+        unwatched: Statements that no check watches, by section.
         unfixable: Requirements that no prompt can raise, and how often they are met.
         flips: The share of judgements that come out the wrong way.
     """
@@ -127,6 +132,7 @@ class SimulatedTask:
     spread: float = 0.0
     near: float = 0.5
     units: str = r"\n"
+    unwatched: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     unfixable: dict[str, float] = field(default_factory=dict)
     flips: float = 0.0
 
@@ -143,6 +149,11 @@ class SimulatedTask:
         return ("delete", "contradict", "garble")
 
     @property
+    def faults(self) -> tuple[tuple[str, str], ...]:
+        """Kinds of faults and requirements that go together; none here means that all do."""
+        return ()
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Of all requirements."""
         return tuple(self._by)
@@ -151,7 +162,9 @@ class SimulatedTask:
         """The prompt with every instruction in its place."""
         lines = [*self.opening]
         for section in self.sections:
-            lines += [section, *(r.line for r in self.requirements if r.section == section)]
+            rules = [r.line for r in self.requirements if r.section == section]
+            pairs = zip_longest(rules, self.unwatched.get(section, ()))
+            lines += [section, *(line for pair in pairs for line in pair if line)]
         return "\n".join([*lines, *self.closing])
 
     def seed_fault(
@@ -253,6 +266,10 @@ class SimulatedTask:
             for name in case.reqs
             if (rng.random() >= chances[name]) != (rng.random() < self.flips)
         ]
+
+    def statements(self, text: str) -> Counter[str]:
+        """What a text says, statement by statement."""
+        return statements(text)
 
     def advice(self, name: str) -> str:
         """The instruction that a prompt should hold for a requirement."""

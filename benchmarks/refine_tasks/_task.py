@@ -9,11 +9,13 @@ import inspect
 import random
 import re
 import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from benchmarks.refine_tasks._simulated import Proposals
+from benchmarks.refine_tasks._statements import statements
 from regauge.refine.edits import EditError, PromptText, apply, ops_between
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Task", "load_task", "with_faults"]
 
-_OWN = ("incidents", "tickets", "invoices", "manifests", "commits")
+_OWN = (
+    "incidents", "tickets", "invoices", "manifests", "commits",
+    "letters", "mails", "antraege", "gijiroku", "travel",
+)  # fmt: skip
 
 
 class GoldenCase(Protocol):
@@ -48,6 +53,8 @@ class Task(Protocol):
     @property
     def kinds(self) -> tuple[str, ...]: ...
     @property
+    def faults(self) -> tuple[tuple[str, str], ...]: ...
+    @property
     def names(self) -> tuple[str, ...]: ...
     def advice(self, name: str) -> str: ...
     def reason(self, name: str) -> str: ...
@@ -55,6 +62,7 @@ class Task(Protocol):
     def seed_fault(self, kind: str, name: str, rng: random.Random) -> str: ...
     def cases(self, n: int, seed: int, tag: str) -> list[Any]: ...
     def true_quality(self, prompt: str, cases: Sequence[Any] | None = None) -> float: ...
+    def statements(self, text: str) -> Counter[str]: ...
     def failed(self, prompt: str, case: Any, rng: random.Random) -> list[str]: ...
     def proposal(
         self, prompt: str, shown: Mapping[str, Any], failing: str, how: Proposals, seed: int
@@ -101,6 +109,17 @@ class ForeignTask:
             self._m.FLIP[0] = share
 
     @property
+    def faults(self) -> tuple[tuple[str, str], ...]:
+        """The faults it lists for each of its requirements, where not every one can have all."""
+        return tuple((kind, name) for kind, name in getattr(self._m, "FAULT_PAIRS", ()))
+
+    def seed_faults(self, faults: Sequence[tuple[str, str]], rng: random.Random) -> str:
+        """The prompt with several faults at once."""
+        if own := getattr(self._m, "seed_faults", None):
+            return str(own(faults, rng))
+        return _joined(self, faults, rng)
+
+    @property
     def proposes(self) -> bool:
         return hasattr(self._m, "FakeReflectionLM")
 
@@ -116,6 +135,10 @@ class ForeignTask:
 
     def seed_fault(self, kind: str, name: str, rng: random.Random) -> str:
         return str(self._m.seed_fault(kind, name, rng))
+
+    def statements(self, text: str) -> Counter[str]:
+        split = getattr(self._m, "statements", None)
+        return statements(text) if split is None else Counter(split(text))
 
     def cases(self, n: int, seed: int, tag: str) -> list[Any]:
         return list(self._m.make_cases(n, seed, tag))
@@ -184,6 +207,11 @@ def with_faults(task: Task, faults: Sequence[tuple[str, str]], rng: random.Rando
     Raises:
         EditError: Two faults change the same words.
     """
+    own = getattr(task, "seed_faults", None)
+    return str(own(faults, rng)) if own else _joined(task, faults, rng)
+
+
+def _joined(task: Task | ForeignTask, faults: Sequence[tuple[str, str]], rng: random.Random) -> str:
     healthy = PromptText.of(task.healthy_prompt())
     faulty = [PromptText.of(task.seed_fault(kind, name, rng)) for kind, name in faults]
     try:

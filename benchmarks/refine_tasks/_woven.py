@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from benchmarks.refine_tasks._simulated import FLUFF, Proposals, SimulatedTask, garbled, leaked
+from benchmarks.refine_tasks._statements import statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,8 +99,24 @@ class WovenTask(SimulatedTask):
         if rng.random() < how.p_fluff:
             prompt = self._with(prompt, rng.choice(fluff))
         if rng.random() < how.p_drop:
-            prompt = self._without(prompt, rng.choice(self.requirements))
+            free = [one for part in self.unwatched.values() for one in part]
+            lost = rng.choice([*self.requirements, *free])
+            if isinstance(lost, str):
+                return prompt.replace(f", {lost}", "", 1).replace(f" {lost}", "", 1)
+            prompt = self._without(prompt, lost)
         return prompt
+
+    def statements(self, text: str) -> Counter[str]:
+        """Entries with the name of their list, or the clauses of every sentence."""
+        if self.layout == "paragraph":
+            return statements(text.replace(", and ", ". "))
+        lines = [line.partition(": ") for line in text.splitlines()]
+        return Counter(
+            f"{name}: {entry.strip()}".casefold()
+            for name, _, entries in lines
+            for entry in entries.split(", ")
+            if entry.strip()
+        )
 
     def _at_best(self, how: Proposals) -> Proposals:
         worst = self.clumsy
@@ -119,10 +137,19 @@ class WovenTask(SimulatedTask):
             ]
             for section in self.sections
         }
+        free = {section: list(self.unwatched.get(section, ())) for section in self.sections}
         if self.layout == "lists":
-            lines = [f"{section}: {', '.join(all_)}" for section, all_ in said.items() if all_]
+            lines = [
+                f"{section}: {', '.join(all_)}"
+                for section, parts_ in said.items()
+                if (all_ := [*parts_, *free[section]])
+            ]
             return "\n".join([*self.opening, *lines, *self.closing])
-        sentences = [_sentence(all_) for all_ in said.values() if all_]
+        sentences = [
+            one
+            for section, all_ in said.items()
+            for one in ([_sentence(all_)] if all_ else []) + free[section]
+        ]
         return "\n".join([" ".join([*self.opening, *sentences]), "", *self.closing])
 
     def _part(self, need: Requirement, line: str) -> str:

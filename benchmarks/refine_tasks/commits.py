@@ -44,4 +44,16 @@ TASK = WovenTask(
     golden=lambda number, _, token: f"fix(core): mend {token} (Refs: KEY-{number + 131})",
     text_of=lambda case, _, token: f"diff {case} of package pkg-{token}",
     clumsy=Proposals(p_fix=0.5, p_leak=0.3, p_drop=0.35, p_fluff=0.7),
+    unwatched={
+        _SUBJECT: ("present a single change", "quote symbols", "keep acronyms"),
+        _SCOPE: ("the package", "may be missing", "never a person"),
+        _BODY: (
+            "links allowed",
+            "mentions side effects",
+            "past behaviour first",
+            "names measured numbers",
+        ),
+        _FOOTER: ("reviewers last", "trailers only"),
+        _BREAKING: ("migration described", "version named"),
+    },
 )

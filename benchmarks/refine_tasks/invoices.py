@@ -44,4 +44,19 @@ TASK = SimulatedTask(
     groups=("paper", "timber", "steel", "glass", "cloth", "leather", "rubber"),
     near=0.95,
     spread=0.4,
+    unwatched={
+        _MONEY: (
+            "- Add up discounts before the total.",
+            "- Round cash payments to five cents.",
+            "- Ignore stamps and notes by hand.",
+            "- Treat shipping as an item.",
+            "- Keep reverse charge apart.",
+        ),
+        _NAMES: (
+            "- Leave out the contact person.",
+            "- Read faxes from top to bottom.",
+            "- Keep the town of the buyer.",
+            "- Mark copies as such.",
+        ),
+    },
 )

@@ -52,4 +52,15 @@ TASK = WovenTask(
     misjudged=0.05,
     together=0.5,
     at_best={"names": 0.62},
+    unwatched={
+        _FORM: ("Fields may be reviewed in any order.", "Indent by two spaces."),
+        _VERDICT: (
+            "Warnings alone do not stop a release.",
+            "The platform team reads every review.",
+        ),
+        _IMAGES: ("Init jobs count like any other.", "Mirrors of public registries are fine."),
+        _FINDINGS: ("Group what concerns the same object.", "Praise has no place here."),
+        _LIMITS: ("Comments in the file are not part of it.", "Helm templates arrive rendered."),
+        _NAMES: ("Labels are free.",),
+    },
 )

@@ -64,4 +64,19 @@ TASK = SimulatedTask(
     groups=_PRODUCTS,
     spread=0.8,
     near=0.9,
+    unwatched={
+        _FORM: (
+            "- Put links on a line of their own.",
+            "- Use short paragraphs.",
+            "- Leave attachments unmentioned.",
+            "- Repeat the subject of the mail as it is.",
+        ),
+        _FACTS: (
+            "- Mention known outages in the area.",
+            "- Point to the status page for mobile networks.",
+            "- Treat several questions one after the other.",
+            "- Recommend the shop in town for spare parts.",
+        ),
+        _TONE: ("- Write as you would speak on the telephone.", "- Thank for photos."),
+    },
 )

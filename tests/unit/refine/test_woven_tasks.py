@@ -7,9 +7,12 @@ import types
 
 import pytest
 
+from benchmarks.refine import TASKS, WOVEN, WRITTEN
+from benchmarks.refine_tasks._bench import Trial, measured
 from benchmarks.refine_tasks._scenarios import SCENARIOS, run_one, trial_of
 from benchmarks.refine_tasks._simulated import Proposals
-from benchmarks.refine_tasks._task import ForeignTask, with_faults
+from benchmarks.refine_tasks._statements import lost_statements
+from benchmarks.refine_tasks._task import ForeignTask, load_task, with_faults
 from benchmarks.refine_tasks.commits import TASK as COMMITS
 from benchmarks.refine_tasks.manifests import TASK as MANIFESTS
 from regauge.refine.edits import EditError
@@ -50,6 +53,37 @@ def test_what_speaks_against_a_check_is_replaced_and_the_rest_of_its_line_stays(
     assert row.repaired
     assert len(row.prompt.splitlines()) == len(was.splitlines())
     assert row.diff_lines == 2
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_fault_of_a_written_family_costs_quality_and_can_be_undone(name):
+    """Without the loss of a statement, watched or not."""
+    task = load_task(f"benchmarks/refine_tasks/{name}.py")
+    healthy = task.healthy_prompt()
+    held = task.statements(healthy).total()
+    assert held >= 2 * len(task.names)
+    for kind, rule in task.faults:
+        spoilt = task.seed_fault(kind, rule, random.Random(1))
+        assert task.said(spoilt)[rule][0] < FULL, (kind, rule)
+        assert task.true_quality(spoilt) < task.true_quality(healthy) - 0.01
+        able = Proposals(p_fix=1.0, p_leak=0.0, p_drop=0.0, p_fluff=0.0)
+        revised = {task.proposal(spoilt, {}, rule, able, seed) for seed in range(12)}
+        best = max(revised, key=task.true_quality)
+        assert task.true_quality(best) > task.true_quality(healthy) - 0.004, (kind, rule)
+        assert not lost_statements(healthy, spoilt, best, task.statements), (kind, rule)
+
+
+@pytest.mark.parametrize("name", [*TASKS, *WOVEN, *WRITTEN])
+def test_as_many_statements_are_unwatched_as_watched_and_each_counts_when_it_is_lost(name):
+    task = load_task(name)
+    healthy = task.healthy_prompt()
+    trial = Trial(prompt=healthy, train=[], holdout=[], seed=0, how=Proposals())
+    lines = [line for line in healthy.splitlines() if line.strip()]
+    one = measured(task, trial, healthy, 0, 0, 0.0)
+    none = measured(task, trial, "", 0, 0, 0.0)
+    assert (one.lost, one.lost_unwatched, len(lines) > 3) == (0, 0, True)
+    assert none.lost_unwatched >= len(task.names) - 1
+    assert none.lost - none.lost_unwatched >= len(task.names) - 1
 
 
 def module(**members: object) -> ForeignTask:
