@@ -262,13 +262,16 @@ class WrittenTask(SimulatedTask):
 
     def _fixed(self, prompt: str, rule: Rule, rng: random.Random) -> str:
         texts = {fault.undone(prompt, rule.line, self) for fault in rule.faults.values()}
-        best = max(sorted(texts), key=lambda text: (self.said(text)[rule.name][0], -len(text)))
+        best = max(sorted(texts), key=lambda text: (self._total(text), -len(text)))
         helps = self.said(best)[rule.name][0] > self.said(prompt)[rule.name][0]
         if helps and (rng.random() < _IN_PLACE or not rule.advice):
             return best
         if rule.advice and rule.line not in prompt:
             return self._at_end(prompt, rule.advice)
         return prompt
+
+    def _total(self, text: str) -> float:
+        return round(sum(rate for rate, _ in self.said(text).values()), 6)
 
     def _at_end(self, prompt: str, line: str) -> str:
         return prompt.replace(self.closing[0], f"{line}\n{self.closing[0]}", 1)
