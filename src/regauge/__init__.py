@@ -77,9 +77,9 @@ def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from regauge.garbage import import_undisturbed
+    from importlib import import_module
 
-    return getattr(import_undisturbed(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from regauge.garbage import import_undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +29,6 @@ def names_of(package: str, modules: Mapping[str, str]) -> Callable[[str], object
                 name=name,
                 obj=sys.modules[package],
             )
-        return getattr(import_undisturbed(f"{package}.{home[name]}"), name)
+        return getattr(import_module(f"{package}.{home[name]}"), name)
 
     return load

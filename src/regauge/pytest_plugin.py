@@ -127,9 +127,6 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the run; a worker process of xdist takes the name its controller gave."""
-    from regauge.pytest_imports import load_as_written
-
-    load_as_written(config)
     if config.getoption("--gate") is not None and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError(
             "--gate asks models side by side in one process, and does not share its run with"
@@ -358,9 +355,6 @@ def _run(config: pytest.Config) -> PytestRun:
     """The run of this process; made when the first eval is met."""
     run = config.stash.get(_run_key, None)
     if run is None:
-        from regauge.garbage import import_undisturbed
-
-        import_undisturbed("regauge.pytest_run")
         from regauge.pytest_run import PytestRun
 
         _guard_log(config)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
-from regauge.garbage import collecting_seldom, import_undisturbed, keep_for_good
 from regauge.project import Project
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_command_line import CommandLine
@@ -73,9 +73,6 @@ class PytestRun:
 
     def __init__(self, config: pytest.Config, *, run_id: str) -> None:
         self._config = config
-        seldom = ExitStack()
-        seldom.enter_context(collecting_seldom())
-        config.add_cleanup(seldom.close)  # items are made, too, of many objects that stay
         worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._worker_id: str | None = worker["workerid"] if worker else None
         self._project = Project.find(config.rootpath)
@@ -186,8 +183,6 @@ class PytestRun:
     @contextmanager
     def running(self) -> Generator[None]:
         """Draw answers ahead while the block runs; a gate decides before it."""
-        if not _inside_a_test():
-            keep_for_good()
         if self._gate is not None:
             with stoppable(self._config.add_cleanup):
                 self._gate.run(
@@ -372,14 +367,9 @@ class PytestRun:
             worker=self._worker_id is not None,
             say=self._say,
         )
-        try:
-            # A search for suggestions takes long, and can be interrupted.
-            with held() if self._suggesting is None else nullcontext():
-                return self._end.finish(session, workers=workers)
-        finally:
-            if not _inside_a_test():
-                # pytest is about to look five times for what one look finds.
-                keep_for_good(after_collecting=2)
+        # A search for suggestions takes long, and can be interrupted.
+        with held() if self._suggesting is None else nullcontext():
+            return self._end.finish(session, workers=workers)
 
     def summarise(self, terminal: pytest.TerminalReporter) -> None:
         """Show the table, what is unmeasured and why, and the command that fixes it."""
@@ -439,12 +429,7 @@ def _independent(config: pytest.Config) -> IndependentTrials | None:
 
 def _load_the_end() -> None:
     """Load what the end of the run needs while there is nothing else to do."""
-    import_undisturbed("regauge.pytest_end")
-
-
-def _inside_a_test() -> bool:
-    """Whether this run of pytest is itself tested; then all of it is garbage when it ends."""
-    return "PYTEST_CURRENT_TEST" in os.environ
+    import_module("regauge.pytest_end")
 
 
 def _refuse_directories(project: Project) -> None:

@@ -134,15 +134,6 @@ class Answers:
             return True
         return self._stored_may_serve and key in self._local(key.trial)
 
-    def committed(self, planned: PlannedCase) -> bool:
-        """Whether `find` would find answers to all trials of a case in the recordings."""
-        if planned.error is not None or self._mode == "all":
-            return False
-        file = self.file(planned.suite.prompt.name)
-        return all(
-            RecordingKey(planned.digest, trial) in file for trial in range(planned.suite.trials)
-        )
-
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""
         file = self.file(planned.suite.prompt.name)

@@ -7,12 +7,9 @@ far ahead they run, so a run that stops early has not paid for the rest.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
-
-from regauge.runner._turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -27,10 +24,11 @@ __all__ = ["Lookahead"]
 Landed = TypeVar("Landed")
 
 _STOP_TIMEOUT_S = 10.0
-# The loop gives the interpreter away with every system call. While a case is judged it would wait
-# Python's 5 ms to have it back each time, several times per request.
-_SWITCH_INTERVAL_S = 0.0005
+# Only one thread at a time runs Python. A case that is judged while answers arrive would keep the
+# next requests from being sent, so the loop first works off what has arrived, for at most so long.
 _GIVE_WAY_S = 0.02
+# The steps of the loop from an answer that arrives to the next request that is sent.
+_STEPS = 4
 
 
 class Lookahead(Generic[Landed]):
@@ -65,14 +63,11 @@ class Lookahead(Generic[Landed]):
         self._landed = 0
         self._held_up = False
         self._lock = threading.Lock()
-        self._switch_interval_s = sys.getswitchinterval()
-        self._turns = Turns()
-        self._loop = self._turns.loop
+        self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="regauge-lookahead", daemon=True)
 
     def __enter__(self) -> Self:
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._thread.start()
         return self
 
@@ -85,7 +80,6 @@ class Lookahead(Generic[Landed]):
         """Stop: what is under way is cancelled, what has landed was kept already."""
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_STOP_TIMEOUT_S)
-        sys.setswitchinterval(self._switch_interval_s)
 
     def __contains__(self, draw: Draw) -> bool:
         return draw.id in self._position
@@ -111,7 +105,7 @@ class Lookahead(Generic[Landed]):
                     self._loop.call_soon_threadsafe(self._window.moved.set)
                     waiting()
             self._held_up = False
-            self._turns.give_way(_GIVE_WAY_S)
+            self._give_way()
             return future.result()
         finally:
             with self._lock:
@@ -127,6 +121,17 @@ class Lookahead(Generic[Landed]):
             future = self._futures[draw.id] = Future()
         self._loop.call_soon_threadsafe(self._start, draw, future)
         return future
+
+    def _give_way(self) -> None:
+        idle = threading.Event()
+        self._loop.call_soon_threadsafe(self._step, _STEPS, idle)
+        idle.wait(_GIVE_WAY_S)
+
+    def _step(self, steps: int, idle: threading.Event) -> None:
+        if steps:
+            self._loop.call_soon(self._step, steps - 1, idle)
+        else:
+            idle.set()
 
     def _advance(self, draw: Draw) -> None:
         self._taken = max(self._taken, self._position[draw.id] + 1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
-from regauge.garbage import import_for_good
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.providers import price_of
 from regauge.wording import did_you_mean
@@ -87,8 +87,9 @@ class Providers:
             return SimulatedProvider()
         from regauge.providers.openai import OpenAIProvider
 
-        import_for_good("openai")
-        import_for_good("stamina")  # a retry where no file can be opened could not load it
+        # Loaded now: where no more files can be opened, a retry could not load them.
+        import_module("openai")
+        import_module("stamina")
         return OpenAIProvider(
             endpoint,
             name=name,

@@ -23,7 +23,6 @@ from regauge.runner._plan import Draw, Plan, plan_cases
 from regauge.runner._progress import Progress
 from regauge.runner._result import EvalResult
 from regauge.runner._stale import recorded_draws
-from regauge.runner._stretches import Stretches
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 from regauge.runner._window import Window
@@ -102,7 +101,6 @@ class EvalSession:
         )
         self.progress = Progress()
         self.plan = Plan(cases=())
-        self._stretches = self._stretches_of(self.plan)
         self._environ = environ
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
@@ -136,15 +134,7 @@ class EvalSession:
                     draw.planned.error = error
             # A run that was cut off left answers that count.
             self.plan = plan_cases(cases, answered=self.answers.has)
-        self._stretches = self._stretches_of(self.plan)
         return self.plan
-
-    def _stretches_of(self, plan: Plan) -> Stretches:
-        return Stretches(
-            plan.cases,
-            make=lambda planned: self._result(planned, waiting=lambda _: None),
-            ready=self.answers.committed,
-        )
 
     @contextmanager
     def running(self, *, meanwhile: Callable[[], None] = lambda: None) -> Generator[None]:
@@ -202,13 +192,10 @@ class EvalSession:
             where: The pytest item.
             waiting: Called now and then while the answer is awaited.
         """
-        result = self._stretches.take(planned)
-        if result is None:
-            result = self._result(planned, waiting)
-            if self._lookahead is None and self._workers == 1:
-                self._stretches.go_on_from(planned)
-        result.where = where
-        return result
+        trials = tuple(
+            [self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)]
+        )
+        return EvalResult(suite=planned.suite, case=planned.case, trials=trials, where=where)
 
     def finish(self, *, complete: bool) -> Published:
         """Write what was drawn and measured to the committed recordings.
@@ -314,12 +301,6 @@ class EvalSession:
         if draw.planned.suite.model_judges:
             return self._loop.run(self._trials.ask(draw))
         return AskedTrial(answer=self._trials.find(draw), said={})
-
-    def _result(self, planned: PlannedCase, waiting: Callable[[Progress], None]) -> EvalResult:
-        trials = tuple(
-            [self._trial(Draw(planned, number), waiting) for number in range(planned.suite.trials)]
-        )
-        return EvalResult(suite=planned.suite, case=planned.case, trials=trials)
 
     def _trial(self, draw: Draw, waiting: Callable[[Progress], None]) -> Trial:
         try:

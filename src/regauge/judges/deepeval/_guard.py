@@ -16,8 +16,6 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.garbage import import_for_good
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from importlib.machinery import ModuleSpec
@@ -68,7 +66,7 @@ def import_quietly() -> None:
         finder = _SettingsFinder()
         sys.meta_path.insert(0, finder)
         try:
-            import_for_good("deepeval.metrics")
+            importlib.import_module("deepeval.metrics")
         finally:
             sys.meta_path.remove(finder)
         settings: Any = sys.modules[_SETTINGS_MODULE]
