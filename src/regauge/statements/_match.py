@@ -1,0 +1,147 @@
+"""Which atoms of one text are those of another: the same, in other words, or moved."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from regauge.statements._nodes import normalise
+from regauge.statements._numbering import numbering, references
+
+if TYPE_CHECKING:
+    from regauge.statements._nodes import Node, Tree
+
+__all__ = ["Match", "match", "owner"]
+
+_ALIKE = 0.5
+_WORDS = re.compile(r"\w+")
+_WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How the atoms of two trees belong together.
+
+    Attributes:
+        order: The atoms of both in one order, by their numbers; those that are the same or
+            reworded come as a pair.
+        moved: Atoms of the text before that are in another place after.
+        same: The pairs that say the same, moved ones too.
+    """
+
+    order: tuple[tuple[int | None, int | None], ...]
+    moved: dict[int, int]
+    same: dict[int, int]
+
+
+@lru_cache(maxsize=256)
+def match(before: Tree, after: Tree) -> Match:
+    """Match the atoms of two texts; numbers that only follow from their order do not count."""
+    mine, its = _keys(before), _keys(after)
+    matcher = SequenceMatcher(None, mine, its, autojunk=False)
+    opcodes = matcher.get_opcodes()
+    same = {
+        a_from + n: b_from + n
+        for tag, a_from, a_to, b_from, _ in opcodes
+        if tag == "equal"
+        for n in range(a_to - a_from)
+    }
+    gone = [n for n in range(len(mine)) if n not in same]
+    come = [n for n in range(len(its)) if n not in same.values()]
+    moved: dict[int, int] = {}
+    for one in gone:
+        twin = next((n for n in come if its[n] == mine[one] and n not in moved.values()), None)
+        if twin is not None:
+            moved[one] = twin
+    same |= moved
+    order: list[tuple[int | None, int | None]] = []
+    for tag, a_from, a_to, b_from, b_to in opcodes:
+        if tag == "equal":
+            order += zip(range(a_from, a_to), range(b_from, b_to), strict=True)
+            continue
+        pairs = _reworded(
+            [
+                (n, before.of(before.atoms[n]), before.atoms[n].kind)
+                for n in range(a_from, a_to)
+                if n not in moved
+            ],
+            [
+                (n, after.of(after.atoms[n]), after.atoms[n].kind)
+                for n in range(b_from, b_to)
+                if n not in moved.values()
+            ],
+        )
+        a, b = a_from, b_from
+        for one, other in [*pairs, (a_to, b_to)]:
+            # What came instead of something is behind it.
+            for n in range(max(one - a, other - b)):
+                order += [(a + n, None)] if a + n < one else []
+                order += [(None, b + n)] if b + n < other else []
+            if one < a_to:
+                order.append((one, other))
+            a, b = one + 1, other + 1
+    return Match(tuple(order), moved, same)
+
+
+def owner(tree: Tree, atom: Node) -> Node | None:
+    """The numbered node that an atom belongs to: its heading, or the entry around it."""
+    if atom.kind == "heading":
+        return atom
+    return next((one for one in reversed(tree.path(atom)) if one.kind == "entry"), None)
+
+
+@lru_cache(maxsize=256)
+def _keys(tree: Tree) -> list[str]:
+    """What each atom says: references by what they refer to, headings without their number."""
+    meant: list[tuple[int, int, str]] = []
+    for one in references(tree):
+        if one.target is not None:
+            target = normalise(tree.of(one.target).split("\n", 1)[0])
+            meant.append((one.start, one.end, f"<{target.lstrip('0123456789.) ')}>"))
+    for chain in numbering(tree):
+        meant += [(one.start, one.end, "#") for one in chain.items if one.node.kind == "heading"]
+    meant.sort()
+    keys: list[str] = []
+    for atom in tree.atoms:
+        parts: list[str] = []
+        at = atom.start
+        for start, end, text in meant:
+            if atom.start <= start and end <= atom.end:
+                parts += [tree.text[at:start], text]
+                at = end
+        said = "".join([*parts, tree.text[at : atom.end]])
+        keys.append(f"{atom.kind in {'sentence', 'clause'}} {normalise(said)}")
+    return keys
+
+
+def _reworded(
+    gone: list[tuple[int, str, str]], come: list[tuple[int, str, str]]
+) -> list[tuple[int, int]]:
+    """Atoms that say nearly the same, in the order of both texts."""
+    pairs: list[tuple[int, int]] = []
+    last = -1
+    for one, text, kind in gone:
+        near = [
+            (alike(text, other), -number)
+            for number, other, its in come
+            if number > last and (its == kind or {its, kind} == {"sentence", "clause"})
+        ]
+        best = max(near, default=(0.0, 0))
+        if best[0] >= _ALIKE:
+            last = -best[1]
+            pairs.append((one, last))
+    return pairs
+
+
+def alike(one: str, other: str) -> float:
+    """How much two statements share, from 0 to 1, in words or in signs without spaces."""
+    mine, its = _tokens(one), _tokens(other)
+    return SequenceMatcher(None, mine, its, autojunk=False).ratio()
+
+
+def _tokens(text: str) -> list[str]:
+    folded = text.casefold()
+    return list(folded) if _WIDE.search(folded) else _WORDS.findall(folded)

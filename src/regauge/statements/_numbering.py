@@ -1,0 +1,197 @@
+"""Numbers of entries and headings, and the places of a text that refer to them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regauge.statements._parse import MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from regauge.statements._nodes import Node, Tree
+
+__all__ = ["Chain", "Numbered", "Reference", "numbering", "references"]
+
+_ROMAN = (
+    *("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"),
+    *("x", "xi", "xii", "xiii", "xiv", "xv"),
+)
+_HAN = (*"一二三四五六七八九十", *(f"十{one}" for one in "一二三四五六七八九"), "二十")
+_HEADED = re.compile(
+    r"(?:#{1,6}[ \t]+)?(?:(?P<word>[^\W\d_]{2,12})[ \t]*)?(?P<number>\d{1,2})[.:)：]?(?=\s|$)"
+)
+_WORDS = (
+    r"steps?|rules?|points?|items?|sections?|examples?|parts?|paragraphs?|numbers?|no\.|entry"
+    r"|schritt(?:e|en|s)?|regeln?|punkte?n?|abschnitte?s?|nummer|nr\.|beispiele?"
+    r"|étapes?|règles?|consignes?|pasos?|reglas?|puntos?|ejemplos?|passos?|regras?|pontos?"
+    r"|pass[oi]|regol[ae]|punt[oi]|stap(?:pen)?|regels?|adım|kural|шаг\w*|правил\w*|пункт\w*"
+)
+_REFERENCE = re.compile(
+    rf"(?:\b(?P<word>{_WORDS})[ \t]*|(?:ステップ|手順|規則|ルール|項目|步骤|规则|第)[ \t]*)"
+    r"(?P<first>\d{1,2})(?P<more>(?:(?:[ \t]*[,、/–-][ \t]*|[ \t]+(?:to|and|or|bis|und|oder|à|et|ou"
+    r"|a|y|o|e|tot|en|of|и|или)[ \t]+|から|と|至|到|和)\d{1,2}\b)*)(?!\d|[.,]\d|[ \t]*%)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """An entry or heading with the number it has, and where that is in the text."""
+
+    node: Node
+    value: int
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Numbered nodes that count up by one."""
+
+    items: tuple[Numbered, ...]
+    word: str = ""
+
+    @property
+    def first(self) -> int:
+        """The number it begins with."""
+        return self.items[0].value
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A number in a text that stands for a numbered node.
+
+    Attributes:
+        target: The node; None where no node has that number.
+    """
+
+    start: int
+    end: int
+    value: int
+    target: Node | None
+
+
+def numbering(tree: Tree) -> tuple[Chain, ...]:
+    """The numbered nodes of a text, in chains that count up."""
+    chains: list[list[Numbered]] = []
+    words: list[str] = []
+    last: dict[tuple[object, ...], int] = {}
+    for node in tree.nodes("entry", "heading"):
+        options, style, word = _read(tree, node)
+        at = next(
+            (
+                (last[one.kind, *style], one)
+                for one in options
+                if (one.kind, *style) in last
+                and chains[last[one.kind, *style]][-1].value == one.value - 1
+            ),
+            None,
+        )
+        if at is not None:
+            chains[at[0]].append(at[1])
+            continue
+        if options:
+            first = next((one for one in options if one.value == 1), options[0])
+            last[first.kind, *style] = len(chains)
+            chains.append([first])
+            words.append(word)
+    return tuple(Chain(tuple(items), word) for items, word in zip(chains, words, strict=True))
+
+
+def number_text(kind: str, value: int) -> str | None:
+    """A number as a list writes it; None where the list has no such number."""
+    match kind:
+        case "1":
+            return str(value)
+        case "１":
+            return "".join(chr(ord("０") + int(digit)) for digit in str(value))
+        case "①":
+            return chr(ord("①") + value - 1) if value <= 20 else None  # noqa: PLR2004
+        case "一":
+            return _HAN[value - 1] if value <= len(_HAN) else None
+        case "i" | "I":
+            text = _ROMAN[value - 1] if value <= len(_ROMAN) else None
+        case _:
+            text = chr(ord("a") + value - 1) if value <= 26 else None  # noqa: PLR2004
+    return text.upper() if text and kind.isupper() else text
+
+
+def references(tree: Tree) -> tuple[Reference, ...]:
+    """The numbers of a text that stand for its steps, rules and sections."""
+    chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
+    found: list[Reference] = []
+    for match in _REFERENCE.finditer(tree.text):
+        if any(one.start <= match.start("first") < one.end for c in chains for one in c.items):
+            continue
+        word = (match["word"] or "").casefold()
+        for number in re.finditer(r"\d+", tree.text[match.start("first") : match.end()]):
+            start = match.start("first") + number.start()
+            target = _target(chains, int(number[0]), word, match.start())
+            end = start + len(number[0])
+            found.append(Reference(start, end, int(number[0]), target))
+    return tuple(found)
+
+
+def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
+    """The node with a number: of a chain with the same word, of the one around, of the longest."""
+
+    def rank(chain: Chain) -> tuple[bool, bool, bool, int]:
+        named = bool(word) and chain.word.casefold()[:4] == word[:4]
+        heads = chain.items[0].node.kind == "heading"
+        sectional = word[:4] in {"sect", "absc", "part", "para"}
+        around = chain.items[0].node.start <= at < chain.items[-1].node.end
+        return named, heads == sectional, around, len(chain.items)
+
+    having = [chain for chain in chains if any(one.value == value for one in chain.items)]
+    best = max(having, key=rank, default=None)
+    if best is None:
+        return None
+    return next(one.node for one in best.items if one.value == value)
+
+
+def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
+    """What the number of a node may be, what its siblings share with it, and the word before."""
+    text = tree.of(node)
+    if node.kind == "heading":
+        found = _HEADED.match(text)
+        if found is None:
+            return [], (), ""
+        word = found["word"] or ""
+        return list(_values(node, found, "number")), ("heading", node.level, word), word
+    found = MARKER.match(text.split("\n", 1)[0])
+    if found is None:
+        return [], (), ""
+    indent = node.start - (tree.text.rfind("\n", 0, node.start) + 1)
+    group = next((name for name in ("nth", "circled", "number") if found[name]), "")
+    if not group:
+        return [], (), ""
+    prefix = (found["number"] or "").rpartition(".")[0]
+    ends = found["close"] or found["dot"] or found["wide"]
+    style = (indent, found["open"], ends, found["word"], prefix)
+    return list(_values(node, found, group)), style, found["word"] or ""
+
+
+def _values(node: Node, found: re.Match[str], group: str) -> Iterator[Numbered]:
+    text = found[group].rpartition(".")[2]
+    start = node.start + found.end(group) - len(text)
+    kinds: list[tuple[str, int]] = []
+    if text.isascii() and text.isdigit():
+        kinds.append(("1", int(text)))
+    elif text.isdecimal():
+        kinds.append(("１", int(text)))
+    elif "①" <= text <= "⑳":
+        kinds.append(("①", ord(text) - ord("①") + 1))
+    elif text in _HAN:
+        kinds.append(("一", _HAN.index(text) + 1))
+    else:
+        upper = text.isupper()
+        if text.casefold() in _ROMAN:
+            kinds.append(("I" if upper else "i", _ROMAN.index(text.casefold()) + 1))
+        if len(text) == 1 and text.isascii():
+            kinds.append(("A" if upper else "a", ord(text.casefold()) - ord("a") + 1))
+    for kind, value in kinds:
+        yield Numbered(node, value, kind, start, start + len(text))

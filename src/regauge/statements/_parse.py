@@ -1,0 +1,436 @@
+"""Read a text into its tree: what is above, below and next to what, in any language."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from regauge.statements._nodes import Kind, Node, Tree
+from regauge.statements._sentences import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MARKER", "parse"]
+
+_NUMERAL = r"\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{2,5}|[０-９]{1,2}|[一二三四五六七八九十]{1,3}"
+MARKER = re.compile(
+    r"(?P<mark>[-*+•‣◦▪●○・–—][ \t]+"
+    rf"|(?P<open>[(（]?)(?P<number>{_NUMERAL})(?:(?P<close>[)）])[ \t]*|(?P<dot>[.:])[ \t]+"
+    r"|(?P<wide>[、．：])[ \t]*)"
+    r"|(?P<circled>[①-⑳])[ \t]*"
+    r"|(?P<word>[^\W\d_]{1,12})[ \t]?(?P<nth>\d{1,2}|[０-９]{1,2})[ \t]*[:：.)][ \t]*)"
+    r"(?=\S)(?P<rest>.*)"
+)
+_HEADING = re.compile(r"(#{1,6})[ \t]+\S")
+_UNDERLINE = re.compile(r"(=|-)\1{2,}\s*$")
+_TITLE = re.compile(r"(?:\*\*[^*]+\*\*|__[^_]+__|【[^】]+】|[■◆▼□◇][^。]*)[:：]?\s*$")
+_LABELLED = re.compile(r"\S[^\n]{0,100}[:：]\s*$")
+_TAG = re.compile(r"<(/?)([^\W\d][\w.:-]*)(?:\s[^<>]*)?>\s*$")
+_FENCE = re.compile(r"(`{3,}|~{3,})")
+_RULE = re.compile(r"(?:[-*_][ \t]*){3,}$")
+_LABEL = re.compile(r"(?:\*\*|__)?([^\W\d_][\w -]{0,24}?)[ \t]*\d*(?:\*\*|__)?[ \t]*[:：]")
+_ARROW = re.compile(r"[^\n]*\S\s+(?:->|→|=>|⇒)\s+\S")
+_ASKS = re.compile(
+    r"input|question|q|user|message|eingabe|frage|nachricht|entrée|entrada|pregunta|pergunta"
+    r"|utilisateur|usuario|domanda|vraag|入力|質問|输入|问题|вход|вопрос|입력|질문"
+)
+_ANSWERS = re.compile(
+    r"output|answer|a|assistant|response|result|label|ausgabe|antwort|ergebnis|sortie|réponse"
+    r"|salida|saída|respuesta|resposta|uscita|risposta|uitvoer|antwoord|出力|回答|答え|输出|答案"
+    r"|выход|ответ|출력|답변"
+)
+_EXAMPLE = re.compile(
+    r"(?:\*\*|__)?(?:example|beispiel|exemple|ejemplo|exemplo|esempio|voorbeeld|пример|例|示例|예)"
+    r"[ \t]*\d*(?:\*\*|__)?[ \t]*[:：]",
+    re.IGNORECASE,
+)
+_TITLE_LEVEL, _COLON_LEVEL = 6, 7
+_UNDERLINED_LEVELS = 2
+# Entries of one list may be a little further in than others.
+_SLACK = 2
+
+
+@lru_cache(maxsize=256)
+def parse(text: str) -> Tree:
+    r"""The tree of a text; whatever the text is, it has one.
+
+    >>> tree = parse("# Rules\n1. Be brief. Use JSON.\n2. Stop.")
+    >>> [tree.of(one) for one in tree.statements]
+    ['Be brief.', 'Use JSON.', 'Stop.']
+    """
+    return Tree(text, _Parser(text).root())
+
+
+class _Parser:
+    """Reads lines into blocks, and blocks into nodes.
+
+    Attributes:
+        lines: Where each line begins, and where it ends without its line break.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines: list[tuple[int, int]] = []
+        at = 0
+        for line in text.split("\n"):
+            self.lines.append((at, at + len(line)))
+            at += len(line) + 1
+        self._shown = [self.text[start:end].strip() for start, end in self.lines]
+        self._example_ends = self._examples()
+
+    def root(self) -> Node:
+        return self._tiled("text", 0, len(self.text), self._blocks(0, len(self.lines)))
+
+    def _tiled(
+        self, kind: Kind, start: int, end: int, children: Iterable[Node], level: int = 0
+    ) -> Node:
+        """A node whose children cover it: what is between them becomes gaps."""
+        tiles: list[Node] = []
+        at = start
+        for child in children:
+            if child.start > at:
+                tiles.append(Node(kind="gap", start=at, end=child.start))
+            tiles.append(child)
+            at = child.end
+        if at < end:
+            tiles.append(Node(kind="gap", start=at, end=end))
+        return Node(kind=kind, start=start, end=end, children=tuple(tiles), level=level)
+
+    def _line(self, number: int) -> str:
+        return self._shown[number]
+
+    def _indent(self, number: int) -> int:
+        start, end = self.lines[number]
+        line = self.text[start:end].expandtabs(4)
+        return len(line) - len(line.lstrip())
+
+    def _start(self, number: int) -> int:
+        """Where the words of a line begin."""
+        start, end = self.lines[number]
+        return start + len(self.text[start:end]) - len(self.text[start:end].lstrip())
+
+    def _end(self, number: int) -> int:
+        start, end = self.lines[number]
+        return start + len(self.text[start:end].rstrip())
+
+    def _leaf(self, kind: Kind, first: int, last: int, level: int = 0) -> Node:
+        return Node(kind=kind, start=self._start(first), end=self._end(last), level=level)
+
+    def _blocks(self, first: int, end: int) -> list[Node]:
+        """The blocks of the lines from one to before another."""
+        found: list[Node] = []
+        at = first
+        while at < end:
+            if not self._line(at) or _RULE.match(self._line(at)):
+                at += 1
+                continue
+            node, at = self._block(at, end)
+            found.append(node)
+        return found
+
+    def _block(self, at: int, end: int) -> tuple[Node, int]:
+        form = self._form(at, end)
+        if form in {"fence", "example", "json"}:
+            last = {
+                "fence": lambda: self._fence_end(at, end),
+                "example": lambda: min(self._example_ends[at], end) - 1,
+                "json": lambda: self._json_end(at, end),
+            }[form]()
+            return self._leaf("example" if form == "example" else "data", at, last), last + 1
+        if form in {"tag", "table", "entry"}:
+            read = {"tag": self._tagged, "table": self._table, "entry": self._list}[form]
+            return read(at, end)
+        if form in {"heading", "label"}:
+            return self._section(at, end, self._heading_level(at, end) or _COLON_LEVEL)
+        last = at + 1
+        while last < end and not self._form(last, end):
+            last += 1
+        return self._paragraph("paragraph", self._start(at), self._end(last - 1)), last
+
+    def _form(self, at: int, end: int) -> str:
+        """What a line begins by its form; empty where it only goes on."""
+        line = self._line(at)
+        forms = {
+            "blank": not line or _RULE.match(line),
+            "fence": _FENCE.match(line),
+            "tag": _TAG.match(line),
+            "heading": line and self._heading_level(at, end),
+            "table": line.startswith("|") and self._line_below(at, end).startswith("|"),
+            "example": at in self._example_ends,
+            "json": line and self._json_end(at, end) >= at,
+            "entry": line and self._marker(at) is not None,
+            "label": _LABELLED.match(line) and "{{" not in line and self._has_body(at, end),
+        }
+        return next((form for form, is_so in forms.items() if is_so), "")
+
+    def _line_below(self, at: int, end: int) -> str:
+        return self._line(at + 1) if at + 1 < end else ""
+
+    def _has_body(self, at: int, end: int) -> bool:
+        """Whether something is below a line that ends with a colon, and no input alone."""
+        below = self._line_below(at, end)
+        if not below and at + 2 < end:
+            return self._marker(at + 2) is not None
+        return bool(below) and not below.startswith("{{")
+
+    def _fence_end(self, at: int, end: int) -> int:
+        found = _FENCE.match(self._line(at))
+        assert found is not None
+        mark = found[0]
+        closed = (
+            n
+            for n in range(at + 1, end)
+            if self._line(n).startswith(mark) and not self._line(n).strip(mark[0])
+        )
+        return next(closed, end - 1)
+
+    def _heading_level(self, at: int, end: int) -> int:
+        line = self._line(at)
+        if found := _HEADING.match(line):
+            return len(found[1])
+        if _TITLE.match(line):
+            return _TITLE_LEVEL
+        if found := _UNDERLINE.match(self._line_below(at, end)):
+            is_title = (
+                self._marker(at) is None and not line.startswith("|") and line[-1] not in ".。"
+            )
+            above = at == 0 or not self._line(at - 1)
+            return (1 if found[1] == "=" else 2) * (is_title and above)
+        return 0
+
+    def _section(self, at: int, end: int, level: int) -> tuple[Node, int]:
+        below = _UNDERLINE.match(self._line_below(at, end))
+        underlined = level <= _UNDERLINED_LEVELS and below is not None
+        heading = self._leaf("heading", at, at + underlined, level)
+        body = at + 1 + underlined
+        last = self._colon_end(body, end) if level == _COLON_LEVEL else body
+        while level != _COLON_LEVEL and last < end:
+            if _FENCE.match(self._line(last)):
+                last = self._fence_end(last, end) + 1
+                continue
+            other = self._heading_level(last, end)
+            if other and other <= level:
+                break
+            last += 1
+        while last > body and not self._line(last - 1):
+            last -= 1
+        blocks = self._blocks(body, last)
+        stop = max(self._end(last - 1), heading.end)
+        return self._tiled("section", heading.start, stop, [heading, *blocks], level), last
+
+    def _colon_end(self, body: int, end: int) -> int:
+        """The line behind what a line with a colon introduces: up to a blank line, or one list."""
+        if not self._line(body):
+            body += 1
+        if self._marker(body) is not None:
+            return self._list(body, end)[1]
+        at = body
+        while at < end and self._line(at) and not self._heading_level(at, end):
+            at = self._fence_end(at, end) + 1 if _FENCE.match(self._line(at)) else at + 1
+        return at
+
+    def _tagged(self, at: int, end: int) -> tuple[Node, int]:
+        """Two tags on lines of their own with what is between them, or a tag alone."""
+        tag = _TAG.match(self._line(at))
+        assert tag is not None
+        depth = 0
+        if not tag[1] and not tag[0].rstrip().endswith("/>"):
+            for number in range(at, end):
+                other = _TAG.match(self._line(number))
+                if other is None or other[2] != tag[2]:
+                    continue
+                depth += -1 if other[1] else 1
+                if depth == 0:
+                    opening, closing = self._leaf("tag", at, at), self._leaf("tag", number, number)
+                    inner = self._blocks(at + 1, number)
+                    children = [opening, *inner, closing]
+                    node = self._tiled("block", opening.start, closing.end, children)
+                    return node, number + 1
+        return self._leaf("tag", at, at), at + 1
+
+    def _table(self, at: int, end: int) -> tuple[Node, int]:
+        last = at
+        while last + 1 < end and self._line(last + 1).startswith("|"):
+            last += 1
+        rows = [self._leaf("row", n, n) for n in range(at, last + 1)]
+        return self._tiled("table", rows[0].start, rows[-1].end, rows), last + 1
+
+    def _json_end(self, at: int, end: int) -> int:
+        """The last line of a JSON document that begins here; before the first where none does."""
+        line = self._line(at)
+        if (
+            line[:1] not in {"{", "["}
+            or line.startswith("{{")
+            or not re.match(r'[{\[]\s*(?:["{\[]|$)', line)
+        ):
+            return at - 1
+        depth = 0
+        for number in range(at, min(end, at + 200)):
+            shown = re.sub(r'"(?:[^"\\]|\\.)*"', "", self._line(number))
+            depth += sum(shown.count(sign) for sign in "{[") - sum(shown.count(s) for s in "}]")
+            if depth <= 0:
+                return number if shown.rstrip(" ,")[-1:] in {"}", "]"} else at - 1
+        return at - 1
+
+    def _marker(self, at: int) -> re.Match[str] | None:
+        """The marker of a list's entry that a line begins with."""
+        found = MARKER.match(self._line(at))
+        if found is None or _RULE.match(self._line(at)):
+            return None
+        if found["word"]:
+            return found if self._in_series(found["word"], found["nth"]) else None
+        number = found["number"] or ""
+        if number.isalpha() and found["dot"] == ":":
+            return None  # "a:" labels something
+        if number.isalpha() and number.isupper() and found["dot"] and len(number) == 1:
+            # "A. Miller" is a name, unless B follows or goes before.
+            near = {chr(ord(number) + 1), chr(ord(number) - 1)}
+            return (
+                found
+                if any(re.match(rf"{n}[.)]\s", one) for one in self._shown for n in near)
+                else None
+            )
+        if found["dot"] == ":" and not self._in_series("", number):
+            return None
+        return found
+
+    def _in_series(self, word: str, number: str) -> bool:
+        """Whether another line begins with the next or previous number: "Step 1:", "Step 2:"."""
+        if not number.isdecimal():
+            return False
+        near = "|".join(str(int(number) + step) for step in (-1, 1))
+        begins = re.compile(rf"{re.escape(word)}[ \t]?0?(?:{near})[ \t]*[:：.)]")
+        return any(begins.match(_ascii_digits(line)) for line in self._shown)
+
+    def _style(self, at: int) -> tuple[object, ...]:
+        """What entries of one list have in common."""
+        found = self._marker(at)
+        assert found is not None
+        number = found["number"] or found["nth"] or found["circled"] or ""
+        shape = "1" if number[:1].isdigit() else "a" if number else found["mark"].strip()
+        return shape, found["open"], found["close"] or found["dot"] or found["wide"], found["word"]
+
+    def _list(self, at: int, end: int) -> tuple[Node, int]:
+        indent, style = self._indent(at), self._style(at)
+        entries: list[Node] = []
+        while at < end:
+            if not self._line(at):
+                after = next((n for n in range(at, end) if self._line(n)), end)
+                if after == end or not self._continues(after, indent, style):
+                    break
+                at = after
+            if not self._continues(at, indent, style):
+                break
+            last = at + 1
+            while last < end and not self._ends_entry(last, end, indent):
+                last += 1
+            while not self._line(last - 1):
+                last -= 1
+            entries.append(self._entry(at, last))
+            at = last
+        return self._tiled("list", entries[0].start, entries[-1].end, entries), at
+
+    def _continues(self, at: int, indent: int, style: tuple[object, ...]) -> bool:
+        return (
+            self._marker(at) is not None
+            and abs(self._indent(at) - indent) < _SLACK
+            and self._style(at) == style
+            and not self._heading_level(at, at + 1)
+        )
+
+    def _ends_entry(self, at: int, end: int, indent: int) -> bool:
+        """Whether a line is no longer of the entry above it: it is no further in."""
+        if not self._line(at):
+            below = next((n for n in range(at, end) if self._line(n)), end)
+            return below == end or self._indent(below) <= indent + 1
+        return self._indent(at) <= indent + (self._marker(at) is not None and 1)
+
+    def _entry(self, first: int, end: int) -> Node:
+        found = self._marker(first)
+        assert found is not None
+        start = self._start(first)
+        begin = start + found.start("rest")
+        marker = Node(kind="marker", start=start, end=start + len(found["mark"].rstrip()))
+        last = first
+        while last + 1 < end and not self._form(last + 1, end):
+            last += 1
+        stop = self._end(last)
+        head = self._paragraph("paragraph", begin, stop).children
+        children = [marker, *head, *self._blocks(last + 1, end)]
+        return self._tiled("entry", start, self._end(end - 1), children)
+
+    def _paragraph(self, kind: Kind, start: int, end: int) -> Node:
+        made: list[Node] = []
+        for (first, last), clauses in sentences(self.text, start, end):
+            parts = [Node(kind="clause", start=a, end=b) for a, b in clauses]
+            if len(parts) > 1:
+                made.append(self._tiled("sentence", first, last, parts))
+            else:
+                made.append(Node(kind="sentence", start=first, end=last))
+        return self._tiled(kind, start, end, made)
+
+    def _examples(self) -> dict[int, int]:
+        """By the line that begins an example the line behind it."""
+        runs = self._runs()
+        labels = {run: tuple(self._labels(*run)) for run in runs}
+        often = Counter(labels.values())
+        found: dict[int, int] = {}
+        for first, end in runs:
+            said = labels[first, end]
+            known = said[:1] and _ASKS.fullmatch(said[0]) and any(map(_ANSWERS.fullmatch, said[1:]))
+            is_marked = self._marker(first) is not None
+            repeated = len(set(said)) > 1 and often[said] > 1 and not is_marked
+            titled = _EXAMPLE.match(self._line(first)) and not is_marked
+            alone = end - first == 1 and self._line(first).endswith((":", "："))
+            if known or repeated or (titled and not alone):
+                found[first] = end
+        for (a, b), (c, d) in pairwise(runs):
+            # An input and its output with a blank line between them.
+            if c - b == 1 and labels[a, b] and labels[c, d]:
+                asks, answers = (
+                    _ASKS.fullmatch(labels[a, b][0]),
+                    _ANSWERS.fullmatch(labels[c, d][0]),
+                )
+                if asks and answers:
+                    found.setdefault(a, d)
+        shown = [self.text[self.lines[a][0] : self.lines[b - 1][1]] for a, b in found.items()]
+        inputs = [a for a, one in zip(found, shown, strict=True) if "{{" in one]
+        found = {a: b for a, b in found.items() if a not in inputs}
+        arrows = [n for n, line in enumerate(self._shown) if self._maps(line)]
+        for one in arrows:
+            if {one - 1, one + 1} & set(arrows):
+                found.setdefault(one, one + 1)
+        return found
+
+    def _maps(self, line: str) -> bool:
+        return bool(_ARROW.match(line)) and not MARKER.match(line) and "{{" not in line
+
+    def _runs(self) -> list[tuple[int, int]]:
+        """Lines without a blank one between them that begin with no marker, heading or tag."""
+        runs: list[tuple[int, int]] = []
+        fence = ""
+        first = 0
+        for number, line in enumerate([*self._shown, ""]):
+            mark = _FENCE.match(line)
+            outside = not fence and not mark
+            if mark and (not fence or line == fence):
+                fence = "" if fence else mark[0]
+            if not line or not outside or _HEADING.match(line) or _TAG.match(line):
+                if number > first:
+                    runs.append((first, number))
+                first = number + 1
+        return runs
+
+    def _labels(self, first: int, end: int) -> list[str]:
+        """What the lines of a run are labelled with."""
+        marked = ((self._marker(n), self._line(n)) for n in range(first, end))
+        found = (_LABEL.match(one["rest"] if one else line) for one, line in marked)
+        return [label[1].strip().casefold() for label in found if label]
+
+
+def _ascii_digits(text: str) -> str:
+    return "".join(str(int(sign)) if sign.isdecimal() else sign for sign in text)

@@ -1,0 +1,128 @@
+"""Where sentences end, in any script: after the rules of Unicode (UAX 29), with abbreviations."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from regauge.statements._languages import ABBREVIATIONS, has_ordinal_dots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["sentences"]
+
+_STOP = re.compile(r"[.!?…‽؟۔।॥።。！？．]+[\"'”’»›)\]）」』】*_`]*")
+_WIDE = frozenset("。！？．।॥")
+_LAST_WORD = re.compile(r"[^\s(\[\"'“„«]*$")
+_JOINT = re.compile(
+    r"[;；]\s*|,\s+(?:and also|and|but|while|whereas|und|aber|sondern|et|mais|y|pero|e|ma|en|maar)"
+    r"\s+|、かつ|，并且|，但"
+)
+_LEAD = re.compile(r"[\w`][\w` /-]{0,30}[:：]\s*(?=[^\s:：])")
+_ENTRY = re.compile(r",\s+|、|，")
+# A joint between fewer words joins the entries of an enumeration, and not two clauses.
+_CLAUSE_WORDS = 3
+# An entry of more words is a clause that happens to have a comma.
+_ENTRY_WORDS = 8
+# A line that is so long, and so much of the longest one, was broken to fit.
+_WRAPPED, _FULL = 50, 0.7
+
+Span = tuple[int, int]
+
+
+def sentences(text: str, start: int, end: int) -> Iterator[tuple[Span, list[Span]]]:
+    """The sentences in a range of a text, each with its clauses.
+
+    A clause is listed where a sentence has several; marks and joints are part of none.
+    """
+    for begin, stop in _sentences(text, start, end):
+        said = text[begin:stop].strip()
+        if said:
+            first = text.index(said, begin)
+            yield (first, first + len(said)), _clauses(text, first, first + len(said))
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
+    at = start
+    for stop in sorted({*_stops(text, start, end), *_line_ends(text, start, end), end}):
+        yield at, stop
+        at = stop
+
+
+def _stops(text: str, start: int, end: int) -> Iterator[int]:
+    ordinals = has_ordinal_dots(text[start:end]) if "." in text[start:end] else False
+    for found in _STOP.finditer(text, start, end):
+        after = found.end()
+        if after == end:
+            continue
+        if found[0][0] in _WIDE or found[0][-1] in _WIDE:
+            yield after
+            continue
+        if not text[after].isspace() or _goes_on(text, after, end):
+            continue
+        word = _LAST_WORD.search(text, start, found.start())
+        said = word[0] if word else ""
+        if found[0] == "." and (
+            said.casefold().rstrip(".") in ABBREVIATIONS
+            or (len(said) == 1 and said.isalpha() and said.isupper())
+            or (ordinals and said.isdecimal() and len(said) < 3)  # noqa: PLR2004 - "3. Mai"
+        ):
+            continue
+        yield after
+
+
+def _goes_on(text: str, at: int, end: int) -> bool:
+    """Whether the next word is in lower case, as no sentence begins."""
+    return next((sign for sign in text[at:end] if sign.isalpha()), "").islower()
+
+
+def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Line breaks at which a sentence ends without a mark: the line was not broken to fit."""
+    lines = text[start:end].split("\n")
+    longest = max(map(len, lines))
+    at = start
+    for line, below in pairwise(lines):
+        at += len(line) + 1
+        begins = below.lstrip()[:1]
+        width = 2 * len(line) if line and ord(line[-1]) > 0x2E80 else len(line)  # noqa: PLR2004
+        wrapped = width >= _WRAPPED and len(line) >= _FULL * longest
+        if not begins.islower() and not (wrapped and begins.isalnum()):
+            yield at
+
+
+def _clauses(text: str, start: int, end: int) -> list[Span]:
+    """Where the clauses of a sentence are, or the entries of a list within it."""
+    body = end
+    while body > start and _STOP.match(text[body - 1]):
+        body -= 1
+    entries = _entries(text, start, body)
+    if entries:
+        return entries
+    clauses = _split(_JOINT, text, start, body)
+    if len(clauses) > 1 and all(_words(text[a:b]) >= _CLAUSE_WORDS for a, b in clauses):
+        return clauses
+    return []
+
+
+def _entries(text: str, start: int, end: int) -> list[Span]:
+    """The entries of an enumeration behind a label: `Fields: a, b, c`."""
+    lead = _LEAD.match(text, start, end)
+    if lead is None or ":" in text[lead.end() : end] or "{{" in text[start:end]:
+        return []
+    found = _split(_ENTRY, text, lead.end(), end)
+    short = all(_words(text[a:b]) <= _ENTRY_WORDS for a, b in found)
+    return found if len(found) > 2 and short else []  # noqa: PLR2004 - "low: wait, then look"
+
+
+def _words(text: str) -> int:
+    """How many words a text has, as far as spaces tell; two signs of other scripts are one."""
+    wide = sum(ord(sign) > 0x2E80 for sign in text)  # noqa: PLR2004 - scripts without spaces
+    return len(text.split()) + wide // 2
+
+
+def _split(at: re.Pattern[str], text: str, start: int, end: int) -> list[Span]:
+    cuts = [(match.start(), match.end()) for match in at.finditer(text, start, end)]
+    starts, ends = [start, *(b for _, b in cuts)], [*(a for a, _ in cuts), end]
+    return [(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
