@@ -12,6 +12,8 @@ import argparse
 import json
 import math
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -252,13 +254,14 @@ def replay(root: Path, times: int) -> Result:
 
 
 class _Replay:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *words: str) -> None:
         self._root = root
+        self._words = words
 
     def __call__(self) -> Usage:
         # Nothing is to be found but what is committed.
         shutil.rmtree(self._root / ".regauge", ignore_errors=True)
-        return pytest_run(self._root, "evals", *_QUIET, "--record=none")
+        return pytest_run(self._root, "evals", *_QUIET, "--record=none", *self._words)
 
 
 class _Plain:
@@ -267,6 +270,48 @@ class _Plain:
 
     def __call__(self) -> Usage:
         return pytest_run(self._root, "tests", *_QUIET, "-p", "no:regauge")
+
+
+def gate(root: Path, times: int) -> Result:
+    """Processor time and memory of a replayed gate of 10,000 changed cases."""
+    with endpoint(0) as server:
+        where = project(root, cases=10_000, base_url=server.base_url)
+        (where / ".gitignore").write_text(".regauge/\n__pycache__/\n", encoding="utf-8")
+        _git(where, "init", "-q", "-b", "main")
+        for words in (("bump", "label"), ("baseline", "update", "--trials", "1")):
+            _regauge(where, *words)
+        _commit(where)
+        _git(where, "checkout", "-q", "-b", "change")
+        prompt = where / "prompts/label.prompt.yml"
+        text = prompt.read_text(encoding="utf-8")
+        prompt.write_text(text.replace("every note", "each note"), encoding="utf-8")
+        _regauge(where, "bump", "label", "minor", "-m", "Reword")
+        _commit(where)
+        _regauge(where, "gate", "main")
+        _commit(where)
+    replayed = _Replay(where, "--gate=main")
+    taken = [replayed() for _ in range(times)]
+    peaks = Spread.of([used.peak_bytes / 2**20 for used in taken])
+    return {
+        **_verdict([used.cpu_s for used in taken], 15, "s of processor time"),
+        "peak_mib": peaks.to_json(0),
+        "peak_target_mib": 400,
+    }
+
+
+def _git(where: Path, *words: str) -> None:
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
+    subprocess.run(["git", *who, *words], cwd=where, check=True, capture_output=True)
+
+
+def _commit(where: Path) -> None:
+    _git(where, "add", "-A")
+    _git(where, "commit", "-q", "-m", "state")
+
+
+def _regauge(where: Path, *words: str) -> None:
+    command = [sys.executable, "-m", "regauge", *words]
+    subprocess.run(command, cwd=where, check=True, capture_output=True)
 
 
 def load(root: Path, times: int) -> Result:
@@ -327,6 +372,7 @@ _MEASUREMENTS: dict[str, Callable[[Path, int], Result]] = {
     "outage": outage,
     "stop": stop,
     "replay": replay,
+    "gate": gate,
     "load": load,
     "idle": idle,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
@@ -57,7 +57,7 @@ def redact_report(
     """
     whole = config.hook.pytest_report_to_serializable(config=config, report=report)
     said = {name: whole[name] for name in _WORDS if whole.get(name)}
-    clean = cast("dict[str, Any]", map_texts(said, redact))
+    clean = map_texts(said, redact)
     if clean == map_texts(said, str):
         return report
     data = whole | clean

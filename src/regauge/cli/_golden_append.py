@@ -7,7 +7,7 @@ import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.datasets import Dataset, find_dataset, load_dataset
@@ -58,7 +58,7 @@ def append_case(project: Project, name: str, document: dict[str, JSON]) -> tuple
 def redacted(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
     """A case without keys and other secrets, as they are kept out of recordings."""
     redactor = redactor_for(project.settings, os.environ)
-    return cast("dict[str, JSON]", map_texts(document, redactor.redact))
+    return map_texts(document, redactor.redact)
 
 
 def _file(project: Project, name: str) -> Path:

@@ -225,8 +225,7 @@ class PytestGate:
             loosened=loosened,
         )
         # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
-        redact = self._session.answers.redact
-        return type(document).model_validate(map_texts(document.model_dump(mode="json"), redact))
+        return map_texts(document, self._session.answers.redact)
 
     def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
         """Write the trials of both arms, and keep those of the candidate for the items."""

@@ -5,23 +5,27 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from functools import lru_cache
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
 from regauge.providers import Completion
 from regauge.recordings._find_secrets import decoded_texts, find_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from regauge.digests import JSON
     from regauge.project import Settings
     from regauge.recordings._recording import Recording
 
 __all__ = ["REDACTED", "Redactor", "map_texts", "redactor_for"]
 
+_Value = TypeVar("_Value")
+
 REDACTED: Final = "[redacted by regauge]"
 _SHORTEST: Final = 4
+_TEXTS_MAX: Final = 512
 
 # Names of variables that hold secrets; `PWD` alone is a directory.
 _SECRET_NAME: Final = re.compile(
@@ -70,11 +74,16 @@ class Redactor:
         # Each pattern stands alone: numbered groups and flags of one may not meddle with others.
         self._patterns = [re.compile(pattern) for pattern in patterns]
 
+        # Texts of reports repeat: names of judges, verdicts, answers of the case before.
+        self._cached = lru_cache(maxsize=_TEXTS_MAX)(self._redacted)
+
     def redact(self, text: str) -> str:
         """`text` without secrets. What was redacted before stays as it is."""
         if len(text) < _SHORTEST:
             return text
-        return REDACTED.join(map(self._redacted, text.split(REDACTED)))
+        if REDACTED not in text:
+            return self._cached(text)
+        return REDACTED.join(map(self._cached, text.split(REDACTED)))
 
     def _redacted(self, text: str) -> str:
         spans = self._spans(text)
@@ -107,8 +116,8 @@ class Redactor:
         """
         completion = recording.completion
         document = completion.to_json()
-        clean = cast("dict[str, JSON]", map_texts(document, self.redact))
-        request = cast("Mapping[str, JSON]", map_texts(recording.request, self.redact))
+        clean = map_texts(document, self.redact)
+        request = map_texts(recording.request, self.redact)
         if clean == document and request == recording.request:
             return recording
         answer = Completion.from_json(clean)
@@ -127,19 +136,38 @@ def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:
     return Redactor(settings.redact, environ, names=names)
 
 
-def map_texts(value: JSON, change: Callable[[str], str]) -> JSON:
-    """`value` with every text in it changed by itself; names of objects stay.
+def map_texts(value: _Value, change: Callable[[str], str]) -> _Value:
+    """`value` with every text in it changed by itself; names of objects and fields stay.
+
+    Documents of pydantic are changed field by field. What holds no changed text is not copied.
 
     >>> map_texts({"a": ["b", 1]}, str.upper)
     {'a': ['B', 1]}
     """
+    return cast("_Value", _mapped(value, change))
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if value is None or isinstance(value, (int, float)):
+        return value
     if isinstance(value, str):
         return change(value)
     if isinstance(value, (list, tuple)):
-        return [map_texts(item, change) for item in value]
+        sequence = cast("Sequence[Any]", value)
+        items = [_mapped(item, change) for item in sequence]
+        same = isinstance(value, list) and all(map(is_, items, sequence))
+        return sequence if same else items
     if hasattr(value, "items"):
-        table = cast("Mapping[str, JSON]", value)
-        return {name: map_texts(item, change) for name, item in table.items()}
+        table = cast("Mapping[str, Any]", value)
+        named = {name: _mapped(item, change) for name, item in table.items()}
+        same = isinstance(value, dict) and all(map(is_, named.values(), table.values()))
+        return table if same else named
+    if hasattr(value, "model_copy"):
+        changed: dict[str, Any] = {}
+        for name, before in cast("dict[str, Any]", vars(value)).items():
+            if (after := _mapped(before, change)) is not before:
+                changed[name] = after
+        return value.model_copy(update=changed) if changed else value
     return value
 
 

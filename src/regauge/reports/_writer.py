@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 from datetime import UTC, datetime
-from functools import lru_cache
 from importlib.metadata import version
 from math import isfinite
 from time import monotonic
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["RunWriter"]
 
 _ROWS = "trials.jsonl"
-_TEXTS_MAX = 512
 # Rows written one after the other take half as long as rows here and there; a run that is killed
 # loses those that wait.
 _WAIT_MAX = 64
@@ -58,8 +56,7 @@ class RunWriter:
     ) -> None:
         self.directory = directory
         self.tally = Tally()
-        # Most texts of a row are those of the row before.
-        self._redact = lru_cache(maxsize=_TEXTS_MAX)(redact)
+        self._redact = redact
         self.unwritten: list[str] = []
         self.trouble = ""
         self._shared = worker is not None
@@ -169,7 +166,7 @@ class RunWriter:
         decision: DecisionDocument | None = None,
         suggestions: Sequence[Suggestion] = (),
     ) -> RunRecord:
-        """Close the run with its record; `decision` is what a run that gates has come to.
+        """Close the run with its record; `decision` is that of a gate, without secrets already.
 
         Where it cannot be written, `trouble` says so.
         """
@@ -188,14 +185,12 @@ class RunWriter:
             git=git,
             options=dict(options),
             suites=self.tally.suites(),
-            decision=decision,
             suggestions=list(suggestions),
         )
-        record = RunRecord.model_validate(map_texts(record.model_dump(mode="json"), self._redact))
-        text = record.model_dump_json(indent=2)
+        record = map_texts(record, self._redact).model_copy(update={"decision": decision})
         path = self.directory / "run.json"
         try:
-            write_whole(path, f"{text}\n".encode())
+            write_whole(path, f"{record.model_dump_json(indent=2)}\n".encode())
         except OSError as error:
             self._note(error, path)
         return record

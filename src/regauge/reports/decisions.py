@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regauge.gate import (
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 _SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
+# Cases share their counts: a document for each would be most of the memory of a large gate.
+_COUNTS_MAX = 1024
 # What is counted over cases, in the order it is said: of one of them, and of several.
 _SUMS: Mapping[str, tuple[str, str]] = {
     "critical": ("is critical and broke", "are critical and broke"),
@@ -336,5 +339,6 @@ def _evidence(
     )
 
 
+@lru_cache(maxsize=_COUNTS_MAX)
 def _count(count: Count) -> CountDocument:
     return CountDocument(passed=count.passed, trials=count.trials)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.recordings import MeasurementsFile, map_texts
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
-    from regauge.digests import JSON
     from regauge.judges import MemoisedJudge
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion
@@ -80,7 +79,7 @@ class Measurements:
         Raises:
             ValueError: The measurement holds what JSON has no word for.
         """
-        clean = cast("Mapping[str, JSON]", map_texts(line.measurement, self._redact))
+        clean = map_texts(line.measurement, self._redact)
         told = replace(line, measurement=clean)
         kept = replace(told, measurement=json.loads(told.encode())["measurement"])
         with self._lock:

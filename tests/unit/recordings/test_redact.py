@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from regauge.providers import TokenLogprob
-from regauge.recordings import REDACTED, Redactor
+from regauge.recordings import REDACTED, Redactor, map_texts
+
+
+class _Document(BaseModel):
+    said: Any
+
 
 ENVIRON = {
     "ACME_LLM": "short-key",
@@ -113,3 +121,24 @@ def test_tokens_do_not_spell_what_was_redacted(made):
     assert clean.logprobs == ()
     kept = told("nothing to hide")
     assert Redactor().recording(kept) == kept
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["plain", "OPS-1234"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+        | st.builds(_Document, said=inner)
+    ),
+)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=lambda document: {"said": document.said})
+
+
+@given(VALUES)
+def test_every_text_of_a_document_is_changed_and_the_rest_is_not_copied(value: Any):
+    changed = map_texts(value, lambda text: text.replace("OPS-1234", REDACTED))
+    assert _json(changed) == _json(value).replace("OPS-1234", REDACTED)
+    assert map_texts(value, str) is value
