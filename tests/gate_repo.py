@@ -25,6 +25,11 @@ FIXABLE = ("KubeClientCertificateExpiration-1d", "KubeletClientCertificateExpira
 # At this temperature main fails these now and then; the first trial of any candidate fails the first.
 FLAKY = ("KubeAPIDown", "NodeFilesystemFilesFillingUp-20")
 TEMPERATURE = 0.7
+# What a new version may say without a case that breaks.
+REWORDED = (
+    "You are the on-call engineer of a Kubernetes platform. You decide how urgently",
+    "You are on call for a Kubernetes platform and decide how urgently",
+)
 JUDGED_BY = """\
 from regauge import golden
 from regauge.judges import field_equals, json_parses

@@ -20,6 +20,7 @@ from tests.gate_repo import (
     GOLDEN,
     NAME,
     PROMPT,
+    REWORDED,
     GateRepo,
     label_definitions,
 )
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-REWORDED = (
-    "You are the on-call engineer of a Kubernetes platform. You decide how urgently",
-    "You are on call for a Kubernetes platform and decide how urgently",
-)
 BARE_LABELS = "      - critical\n      - warning\n      - info\n"
 RESTORED = (
     "        - the error budget burns for 2 or 15 minutes\n",

@@ -14,6 +14,7 @@ from tests.gate_repo import (
     GOLDEN,
     NAME,
     PROMPT,
+    REWORDED,
     GateRepo,
     label_definitions,
 )
@@ -52,6 +53,15 @@ def set_tier(repo: GateRepo, case: str, tier: str) -> None:
     for line in lines:
         if line["id"] == case:
             line["tier"] = tier
+    repo.write(GOLDEN, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def set_checks(repo: GateRepo, checks: list[object], **more: object) -> None:
+    """Give every case these checks and no others."""
+    lines = [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
+    for line in lines:
+        line.pop("checks", None)
+        line.update({"checks": checks, **more} if checks else {})
     repo.write(GOLDEN, "".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -208,3 +218,33 @@ def test_trials_that_a_change_commits_are_refused(repo: GateRepo):
     repo.git("rm", "-r", "-q", "--cached", ".regauge")
     repo.commit("Leave them out")
     repo.gate(code=1)
+
+
+@pytest.mark.parametrize(
+    ("checks", "more", "moved"),
+    [
+        ([], {}, 'KubeAPIDown: ["json_parses"] -> not set'),
+        (
+            ["json_parses", "is_lower_case"],
+            {"pass_at": 0.5},
+            "KubeAPIDown: pass_at 1 -> pass_at 0.5",
+        ),
+    ],
+)
+def test_a_check_of_a_case_cannot_be_removed_or_loosened(
+    repo: GateRepo, checks: list[object], more: dict[str, object], moved: str
+):
+    repo.branch("checked")
+    set_checks(repo, ["json_parses"])
+    repo.commit("Check each case")
+    repo.branch("loosened", of="checked")
+    set_checks(repo, checks, **more)
+    repo.release("minor", REWORDED)
+    assert f"checks of {moved}" in repo.regauge("gate", "checked", code=2)
+
+
+def test_a_check_of_a_case_can_be_added(repo: GateRepo):
+    set_checks(repo, ["json_parses"])
+    repo.release("minor", REWORDED)
+    repo.gate(code=0)
+    assert repo.decision()["moved_bars"] == []

@@ -202,6 +202,10 @@ def _document(
     document: dict[str, JSON] = {"id": new_id, "inputs": dict(case.inputs)}
     if expected is not None:
         document["expected"] = expected
+    if case.checks:
+        document["checks"] = list(case.checks)
+        if case.pass_at is not None:
+            document["pass_at"] = case.pass_at
     if case.tags:
         document["tags"] = list(case.tags)
     document["tier"] = tier

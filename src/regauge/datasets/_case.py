@@ -33,6 +33,8 @@ class GoldenCase:
         licence: The licence of that material.
         at: Where the case stands, as `fixtures/golden/x.jsonl:12`; the row for parquet files.
         note: Why the tier is what it is, or anything a reader should know.
+        checks: Judges of this case alone, as YAML names them, beside those of its eval.
+        pass_at: The weighted share of `checks` that must pass, above 0 and up to 1; None for all.
     """
 
     id: str
@@ -45,6 +47,8 @@ class GoldenCase:
     licence: str = ""
     at: str = ""
     note: str = ""
+    checks: tuple[JSON, ...] = ()
+    pass_at: float | None = None
     _digest: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
@@ -53,11 +57,19 @@ class GoldenCase:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of id, inputs and expected: what makes this another case when it changes."""
+        """The SHA-256 of what makes this another case when it changes.
+
+        That is id, inputs and expected, and checks and `pass_at` where the case has any.
+        """
         if not self._digest:
-            self._digest.append(
-                digest_of({"id": self.id, "inputs": self.inputs, "expected": self.expected})
-            )
+            content: dict[str, JSON] = {
+                "id": self.id,
+                "inputs": self.inputs,
+                "expected": self.expected,
+            }
+            if self.checks:
+                content |= {"checks": self.checks, "pass_at": self.pass_at}
+            self._digest.append(digest_of(content))
         return self._digest[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast, get_args
 
@@ -61,6 +62,8 @@ def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> lis
         origin, licence, note = (
             _text(record, source, key) for key in ("source", "licence", "note")
         )
+        checks = _checks(record, source)
+        pass_at = _pass_at(record, source)
         if len(source.faults) > faults:
             continue
         cases.append(
@@ -77,6 +80,8 @@ def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> lis
                 licence=licence,
                 at=f"{source.shown.as_posix()}:{record.line}",
                 note=note,
+                checks=checks,
+                pass_at=pass_at,
             )
         )
     return cases
@@ -173,6 +178,39 @@ def _tags(record: Record, source: Source) -> tuple[str, ...]:
         'a list of words without ";": "tags": ["storage", "night"]',
     )
     return ()
+
+
+def _checks(record: Record, source: Source) -> tuple[JSON, ...]:
+    """The judges that a case names; what they mean is checked where a suite is made."""
+    value = record.values.get("checks")
+    if value is None:
+        return ()
+    checks = cast("list[object]", value) if isinstance(value, list) else []
+    if checks and all(isinstance(check, str | dict) for check in checks):
+        return tuple(cast("list[JSON]", checks))
+    source.fault(
+        record.line_of("checks"),
+        f"checks is {_shown(value)}",
+        'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]',
+    )
+    return ()
+
+
+def _pass_at(record: Record, source: Source) -> float | None:
+    value = record.values.get("pass_at")
+    if value is None:
+        return None
+    line = record.line_of("pass_at")
+    if isinstance(value, str):  # a cell of a CSV file
+        with suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        source.fault(line, f"pass_at is {_shown(value)}", "a share above 0 and up to 1")
+    elif not record.values.get("checks"):
+        source.fault(line, "pass_at without checks", "add `checks`, or remove `pass_at`")
+    else:
+        return float(value)
+    return None
 
 
 def _word(record: Record, source: Source, key: str, allowed: tuple[str, ...], default: str) -> str:

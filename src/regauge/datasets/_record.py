@@ -17,7 +17,19 @@ __all__ = ["KEYS", "Record", "Source", "decode_lines", "is_known"]
 
 # A mapping, since it keeps the order that messages show and is asked for every key of every case.
 KEYS = dict.fromkeys(
-    ("id", "inputs", "expected", "tags", "tier", "split", "source", "licence", "note")
+    (
+        "id",
+        "inputs",
+        "expected",
+        "tags",
+        "tier",
+        "split",
+        "source",
+        "licence",
+        "note",
+        "checks",
+        "pass_at",
+    )
 )
 
 _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

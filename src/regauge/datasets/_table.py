@@ -77,8 +77,10 @@ def _text_cell(column: str, cell: str) -> object:
     """The value of a CSV cell: inputs are text as they stand, `expected` may be JSON."""
     if column == "tags":
         return [tag for tag in (part.strip() for part in cell.split(";")) if tag]
-    if column.partition(".")[0] == "expected" or (
-        column.startswith("inputs.") and cell.lstrip().startswith('{"file"')
+    if (
+        column == "checks"
+        or column.partition(".")[0] == "expected"
+        or (column.startswith("inputs.") and cell.lstrip().startswith('{"file"'))
     ):
         try:
             return parse_json(cell)
@@ -133,7 +135,7 @@ def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
 
 
 def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:
-    if column == "expected" and isinstance(cell, str):
+    if column in {"expected", "checks"} and isinstance(cell, str):
         try:
             return parse_json(cell)
         except ValueError:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnboundJudge,
         usual_calls,
     )
+    from regauge.judges._case_checks import judge_of_checks
     from regauge.judges._criteria import criterion_of
     from regauge.judges._evaluators import (
         cases_from_test_data,
@@ -126,6 +127,7 @@ else:
                 " usual_calls"
             ),
             "_criteria": "criterion_of",
+            "_case_checks": "judge_of_checks",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
             "_function": "JudgeFunction as_judge",
             "_reference": "JudgeDescription describe reference_page",
@@ -250,6 +252,7 @@ __all__ = [
     "json_parses",
     "judge_from_spec",
     "judge_kinds",
+    "judge_of_checks",
     "judges_from_evaluators",
     "kubernetes_manifests",
     "letter_count",

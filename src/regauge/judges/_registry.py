@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._types import Judge
 
-__all__ = ["ENTRY_POINTS", "judge_from_spec", "judge_kinds"]
+__all__ = ["ENTRY_POINTS", "judge_from_spec", "judge_kinds", "rule_versions"]
 
 ENTRY_POINTS = "regauge.judges"
 """The entry point group in which other packages register judges."""
@@ -57,6 +57,11 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge]]
             ) from error
         kinds.setdefault(point.name, loaded)
     return kinds
+
+
+def rule_versions() -> Mapping[str, int]:
+    """The versions of those of regauge's rules that are no longer at their first, by name."""
+    return {kind: made.version for kind, made in _own().items() if made.version > 1}
 
 
 def judge_from_spec(spec: JSON) -> Judge:

@@ -34,6 +34,7 @@ class RuleFactory(Generic[P]):
         codes: The stable words its failures carry.
         group: The chapter of the reference it stands in.
         build: The function that takes the parameters and returns the check.
+        version: Raised whenever the rule may judge an answer differently than before.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class RuleFactory(Generic[P]):
         self.codes = tuple(codes)
         self.group = group
         self.build = build
-        self._version = version
+        self.version = version
         functools.update_wrapper(self, build)
 
     @functools.cached_property
@@ -68,7 +69,7 @@ class RuleFactory(Generic[P]):
             key: plain(value, of=self.kind) for key, value in bound.arguments.items()
         }
         try:
-            digest = digest_of({"kind": self.kind, "version": self._version, "params": params})
+            digest = digest_of({"kind": self.kind, "version": self.version, "params": params})
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
         parts = tuple(rules_in(tuple(bound.arguments.values())))

@@ -24,7 +24,7 @@ class EvalSpec:
 
     Attributes:
         prompt: The prompt's name: the file `prompts/<prompt>.prompt.yml`.
-        judges: What judges every completion; at least one.
+        judges: What judges every completion, beside the checks of each case.
         dataset: The golden dataset's name; None is the prompt's own name.
         trials: Draws per case; None is the run's default.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
@@ -44,7 +44,7 @@ class EvalSpec:
 def golden(
     prompt: str,
     *,
-    judges: Sequence[JudgeLike],
+    judges: Sequence[JudgeLike] = (),
     dataset: str | None = None,
     trials: int | None = None,
     pass_rate: float = 1.0,
@@ -58,7 +58,8 @@ def golden(
 
     Args:
         prompt: The prompt's name.
-        judges: Judges, or plain functions `(output, case) -> bool | float | Verdict`.
+        judges: Judges, or plain functions `(output, case) -> bool | float | Verdict`. Each case
+            may bring `checks` of its own in the golden file.
         dataset: The golden dataset's name, when it is not the prompt's.
         trials: Draws per case.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.

@@ -15,6 +15,7 @@ from regauge.judges import (
     RuleFactory,
     Standing,
     as_judge,
+    judge_of_checks,
     standing_of,
 )
 from regauge.prompts import load_prompt
@@ -105,11 +106,6 @@ def bind(
         DatasetError: The golden dataset cannot be loaded.
     """
     where = _place(function)
-    if not spec.judges:
-        raise UsageError(
-            f"{where}: the eval has no judges, so nothing would be measured\n"
-            "  fix: give golden(..., judges=[...]) at least one"
-        )
     rate = cast("object", spec.pass_rate)  # an eval may say anything
     if not (isinstance(rate, (int, float)) and 0 < rate <= 1):
         raise UsageError(
@@ -120,15 +116,24 @@ def bind(
         raise UsageError(f"{where}: trials must be at least 1, not {spec.trials!r}")
     prompt = load_prompt(spec.prompt, spec.version, root=project.root)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
-    judges = _judges(spec.judges, where, project=project, options=options)
+    dataset = load_dataset(
+        path,
+        fixtures_dir=project.fixtures_dir,
+        salt=project.settings.split_salt,
+        holdout=project.settings.holdout,
+    )
+    checks = judge_of_checks(dataset)
+    judges = _judges(
+        (*spec.judges, checks) if checks else spec.judges, where, project=project, options=options
+    )
+    if not judges:
+        raise UsageError(
+            f"{where}: the eval has no judges, so nothing would be measured\n"
+            "  fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`"
+        )
     return Suite(
         prompt=prompt,
-        dataset=load_dataset(
-            path,
-            fixtures_dir=project.fixtures_dir,
-            salt=project.settings.split_salt,
-            holdout=project.settings.holdout,
-        ),
+        dataset=dataset,
         judges=judges,
         standings=_standings(judges, project),
         model=_model(prompt, spec.model, project=project, options=options),

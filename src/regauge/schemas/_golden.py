@@ -51,6 +51,19 @@ def _case() -> dict[str, JSON]:
             "source": _text("Where the material comes from."),
             "licence": _text("The licence of that material."),
             "note": _text("Why the tier is what it is, or anything a reader should know."),
+            "checks": {
+                "type": ["array", "null"],
+                "minItems": 1,
+                "items": {"type": ["string", "object"]},
+                "description": "Judges of this case alone, each a name or a name with parameters;"
+                " `weight`, `tier` and `metric` may stand next to the name.",
+            },
+            "pass_at": {
+                "type": ["number", "null"],
+                "exclusiveMinimum": 0,
+                "maximum": 1,
+                "description": "The weighted share of the checks that must pass; without it all.",
+            },
         },
     }
 

@@ -22,7 +22,11 @@ def blocks(language):
 
 
 CSV, BAD, ANSWER = blocks("text")
-EXAMPLES = [("jsonl", text) for text in blocks("json")] + [("yaml", *blocks("yaml")), ("csv", CSV)]
+EXAMPLES = [
+    *(("jsonl", text) for text in blocks("json")),
+    *(("yaml", text) for text in blocks("yaml")),
+    ("csv", CSV),
+]
 
 
 @pytest.fixture

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from regauge.gate.base._commit import BaseCommit
     from regauge.project import Settings
 
-__all__ = ["MovedBar", "moved_expectations", "moved_files", "moved_settings", "moved_tiers"]
+__all__ = [
+    "MovedBar",
+    "moved_checks",
+    "moved_expectations",
+    "moved_files",
+    "moved_settings",
+    "moved_tiers",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +132,31 @@ def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
         then = before.get(case.id) if before is not None else None
         if then is not None and _TIERS.index(case.tier) > _TIERS.index(then.tier):
             yield MovedBar(part=f"tier of {case.id}", base=then.tier, head=case.tier)
+
+
+def moved_checks(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
+    """The cases that lost a check of the base, or that pass with a smaller share of them.
+
+    A check that was added moves nothing, unless a share suffices: then it outweighs the others.
+
+    Args:
+        before: The base's golden cases; None where they are today's.
+    """
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is None or not then.checks:
+            continue
+        part = f"checks of {case.id}"
+        if case.checks and (case.pass_at or 1) < (then.pass_at or 1):
+            yield MovedBar(
+                part=part, base=f"pass_at {then.pass_at or 1:g}", head=f"pass_at {case.pass_at:g}"
+            )
+        elif (case.pass_at or 1) < 1 and case.checks != then.checks:
+            yield _setting(part, then.checks, case.checks)
+        else:
+            lost = [check for check in then.checks if check not in case.checks]
+            if lost:
+                yield _setting(part, lost, None)
 
 
 def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
-from regauge.gate.base._bar import MovedBar, moved_expectations, moved_tiers
+from regauge.gate.base._bar import MovedBar, moved_checks, moved_expectations, moved_tiers
 from regauge.gate.base._cases import gate_cases, states_of
 from regauge.gate.base._changes import acknowledged
 from regauge.gate.base._known import Known, committed_baselines, known_of, readable
@@ -165,6 +165,7 @@ def compare_with_base(
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
         bars=(
             *moved_tiers(suite.dataset, before),
+            *moved_checks(suite.dataset, before),
             *(moved_expectations(suite.dataset, before) if "changed" in states.values() else ()),
         ),
         faults=said.faults,

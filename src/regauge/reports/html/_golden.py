@@ -57,6 +57,8 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
     shown: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.at}
     if case.expected is not None:
         shown["expected"] = case.expected
+    if case.checks:
+        shown["checks"] = list(case.checks)
     for name in ("source", "licence", "note"):
         if value := getattr(case, name):
             shown[name] = value

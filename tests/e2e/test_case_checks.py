@@ -1,0 +1,133 @@
+"""`checks`: judges that a golden case brings of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import EvalProject
+
+NO_JUDGES = """\
+from regauge import golden
+
+@golden("triage")
+def test_triage(result):
+    result.check()
+"""
+CRITICAL = {"field_equals": {"path": "severity", "expected": "critical"}}
+WARNING = {"field_equals": {"path": "severity", "expected": "warning"}}
+
+
+@pytest.fixture
+def checked(live: EvalProject) -> EvalProject:
+    """Every answer is `{"severity": "critical", "reason": "it says so itself"}`."""
+    live.eval(NO_JUDGES)
+    return live
+
+
+def test_each_case_is_judged_by_its_own_checks(checked: EvalProject):
+    checked.golden(
+        [
+            checked.case(0, checks=["json_parses", {"contains": "critical"}]),
+            checked.case(1, checks=[{"contains": "Berlin"}, {"not": {"matches": "sorry"}}]),
+        ]
+    )
+    result = checked.run()
+    result.assert_outcomes(passed=1, failed=1)
+    said = result.stdout.str()
+    assert "✗ checks: contains(Berlin): " in said
+    assert "sorry" not in said
+
+
+def test_checks_stand_beside_the_judges_of_the_eval(checked: EvalProject):
+    checked.judged_by("max_words(1)")
+    checked.golden([checked.case(0), checked.case(1, checks=["json_parses"])])
+    result = checked.run()
+    result.assert_outcomes(failed=2)
+    assert "✓ checks" in result.stdout.str()
+
+
+def test_a_case_without_any_judge_is_unmeasured(checked: EvalProject):
+    checked.golden([checked.case(0), checked.case(1, checks=["json_parses"])])
+    result = checked.run()
+    assert result.ret == 1
+    assert "every judge abstained: checks" in result.stdout.str()
+
+
+def test_an_eval_without_judges_and_checks_is_refused(checked: EvalProject):
+    result = checked.run()
+    assert result.ret != 0
+    assert "the eval has no judges" in result.stdout.str()
+    assert "or give the golden cases `checks`" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("pass_at", "checks", "passes"),
+    [
+        (None, [CRITICAL, WARNING], False),
+        (0.5, [CRITICAL, WARNING], True),
+        (0.51, [CRITICAL, WARNING], False),
+        (0.7, [CRITICAL | {"weight": 3}, WARNING], True),
+        (0.8, [CRITICAL | {"weight": 0.7}, "json_parses", WARNING | {"weight": 0.3}], True),
+        (0.1, [CRITICAL, WARNING | {"tier": "critical"}], False),
+        (None, [CRITICAL, WARNING | {"tier": "tracked"}], True),
+    ],
+)
+def test_a_weighted_share_of_the_checks_suffices(
+    checked: EvalProject, pass_at: float | None, checks: list[Any], *, passes: bool
+):
+    share = {} if pass_at is None else {"pass_at": pass_at}
+    checked.golden([checked.case(0, checks=checks, **share)])
+    checked.run().assert_outcomes(passed=int(passes), failed=int(not passes))
+
+
+def test_a_check_is_called_by_its_metric(checked: EvalProject):
+    checked.golden([checked.case(0, checks=[WARNING | {"metric": "severity is right"}])])
+    result = checked.run()
+    assert "checks: severity is right: severity is 'critical'" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"checks": [{"contans": "x"}]}, "checks of disk-000: no judge 'contans'"),
+        ({"checks": [{"contains": "x", "weight": 0}]}, "the weight 0 is not a number above 0"),
+        ({"checks": [{"contains": "x", "tier": "high"}]}, "no such tier: 'high'"),
+        ({"checks": [{"contains": "x", "metric": ""}]}, "the metric '' is not a name"),
+        ({"checks": [{"contains": "x", "matches": "y"}]}, "not a judge"),
+        ({"checks": {"contains": "x"}}, "checks is {'contains': 'x'}"),
+        ({"checks": []}, "checks is []"),
+        ({"checks": ["json_parses"], "pass_at": 1.5}, "pass_at is 1.5"),
+        ({"checks": ["json_parses"], "pass_at": True}, "pass_at is True"),
+        ({"pass_at": 0.5}, "pass_at without checks"),
+        ({"check": ["json_parses"]}, "did you mean 'checks'?"),
+    ],
+)
+def test_checks_that_make_no_sense_are_refused_with_their_place(
+    checked: EvalProject, more: dict[str, Any], message: str
+):
+    checked.golden([checked.case(0, **more)])
+    result = checked.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    said = result.stdout.str() + result.stderr.str()
+    assert "fixtures/golden/triage.jsonl:1" in said
+    assert message in said
+
+
+def test_a_table_holds_checks_as_json(checked: EvalProject):
+    checked.write("fixtures/golden/triage.jsonl", "").unlink()
+    text = "critical: disk 1 is full"
+    cells = [
+        ("good", json.dumps([CRITICAL]), ""),
+        ("bad", json.dumps([CRITICAL, WARNING]), ""),
+        ("half", json.dumps([CRITICAL, WARNING]), "0.5"),
+    ]
+    rows = "".join(
+        '{},{},"{}",{}\n'.format(name, text, checks.replace('"', '""'), share)
+        for name, checks, share in cells
+    )
+    checked.write("fixtures/golden/triage.csv", f"id,inputs.text,checks,pass_at\n{rows}")
+    checked.run().assert_outcomes(passed=2, failed=1)
