@@ -79,6 +79,12 @@ none | I cannot decide between pass and fail.
 none | Verdict: unclear
 none | pass, fail
 none | It does not pass.\\nVerdict: pass
+none | The answer fails. Verdict: pass
+none | It cannot pass, since the date is wrong.\\n\\nVerdict: pass
+none | {"reasoning": "It does not pass.", "verdict": "pass"}
+none | {"reasoning": "Dates differ. Verdict: fail", "verdict": "pass"}
+fail! | It does not pass.\\n\\nVerdict: fail
+fail! | It passes the first check.\\n\\nVerdict: fail
 none | The verdict cannot be pass unless the date is right.
 none | The verdict will be pass once the date is right.
 none | {"verdict": "pass", "verdict": "fail", "reasoning": "x"}
@@ -107,6 +113,7 @@ none | Score: 7
 none | Score: 0
 none | Score: between 2 and 3
 none | Score: 4\\nScore: 2
+none | It deserves a 2.\\nScore: 4
 none | On a scale from 1 to 5 it is fair.
 none | 1 = poor, 5 = excellent
 none | {"reasoning": "x", "score": true}
@@ -124,6 +131,7 @@ first | The first is better. The second claims that second is better.
 second | Winner: second. If length decided, the winner would be first.
 none | The first is better at facts, the second is better at style.
 none | Neither is better.
+none | The second is worse.\\nWinner: second
 none | first or second
 """,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +14,13 @@ from pydantic import ValidationError
 
 from regauge.errors import ConfigError, Fault, UsageError
 from regauge.project._lines import line_of
+from regauge.project._problems import setting_problems
 from regauge.project._settings import SETTING_NAMES, Settings
+from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pydantic_core import ErrorDetails
 
 __all__ = ["Project"]
 
@@ -129,29 +130,41 @@ class Project:
         Raises:
             ConfigError: The file does not parse, or a setting is unknown or out of range.
         """
-        if not self.pyproject.is_file():
+        if not os.path.lexists(self.pyproject):
             return Settings()
         try:
-            text = self.pyproject.read_bytes().decode("utf-8")
-            tool = tomllib.loads(text).get("tool", {})
+            text = read_regular(self.pyproject).decode("utf-8")
+            table: dict[str, Any] = tomllib.loads(text)
         except OSError as error:
-            message = f"cannot be read: {error.strerror or error}"
-            raise ConfigError([Fault(path=self.pyproject, line=None, message=message)]) from error
-        except ValueError as error:
+            raise ConfigError([Fault.unreadable(self.pyproject, error)]) from error
+        except (ValueError, RecursionError) as error:
+            place = re.search(r"\(at line (\d+), ", str(error))
+            nested = isinstance(error, RecursionError)
             fault = Fault(
                 path=self.pyproject,
-                line=None,
-                message=f"not TOML: {error}",
-                fix="mend it; `pytest` and other tools stumble over it, too",
+                line=int(place[1]) if place else None,
+                message="not TOML: " + ("nested too deeply" if nested else str(error)),
+                fix="correct the syntax; pytest and other tools read this file too",
             )
             raise ConfigError([fault]) from error
-        known = cast("dict[str, Any]", tool) if isinstance(tool, dict) else {}
+        for name in ("tool", "regauge"):
+            content: object = table.get(name, {})
+            if not isinstance(content, dict):
+                fault = Fault(
+                    path=self.pyproject,
+                    line=line_of(text, (name,)),
+                    message=f"{name!r} must be a table, not {content!r}"[:200],
+                    fix="write settings below a line [tool.regauge]",
+                )
+                raise ConfigError([fault])
+            table = cast("dict[str, Any]", content)
         try:
-            return Settings.model_validate(known.get("regauge", {}))
+            return Settings.model_validate(table)
         except ValidationError as error:
+            problems = setting_problems(error, table)
             faults = [
-                _setting_fault(self.pyproject, text, item["loc"], _problem(item))
-                for item in error.errors()
+                _setting_fault(self.pyproject, text, where, problem)
+                for where, problem in problems.items()
             ]
             raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
 
@@ -169,23 +182,6 @@ class Project:
             text = ""
         problem = f"{message}\n  fix: {fix}" if fix else message
         return _setting_fault(self.pyproject, text, where, problem)
-
-
-def _problem(item: ErrorDetails) -> str:
-    """What is wrong with a setting, in words of the file it stands in."""
-    where, given = item["loc"], item["input"]
-    match item["type"]:
-        case "missing":
-            return f"it is missing\n  fix: write it: {where[-1]} = ..."
-        case "list_type" if isinstance(given, dict):
-            name = ".".join(("tool", "regauge", *map(str, where)))
-            return f"must be a list of tables\n  fix: two brackets on each side: [[{name}]]"
-        case "list_type":
-            return f"must be a list, not {given!r}\n  fix: {where[-1]} = [...]"
-        case "model_type":
-            return f"must be a table, not {given!r}"
-        case _:
-            return item["msg"]
 
 
 def _setting_fault(path: Path, text: str, where: Sequence[int | str], problem: str) -> Fault:

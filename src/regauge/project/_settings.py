@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from copy import deepcopy
 from typing import Annotated, Any, Literal, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -40,12 +41,27 @@ def _compilable(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
+        raise ValueError(
+            f"not a regular expression: {error}\n"
+            "  fix: correct it; a character that is meant itself takes a backslash, such as \\("
+        ) from error
     return pattern
 
 
-def _without_credentials(url: str | None) -> str | None:
-    if url is not None and has_credentials(url):
+def _usable_url(url: str | None) -> str | None:
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError(
+            f"no URL of an HTTP endpoint: {shown_url(url)}\n"
+            "  fix: write the scheme, host and path, such as http://127.0.0.1:8000/v1"
+        )
+    if has_credentials(url):
         raise ValueError(
             f"a user name or a password in the URL ({shown_url(url)}) would be committed\n"
             "  fix: remove what is before the @; name the variable that holds the key as"
@@ -78,8 +94,8 @@ def _branch(ref: str) -> str:
     """Refuse what moves with the change: it would be compared with itself."""
     if re.match(r"(?:HEAD|@)(?:[~^@]|\Z)", ref):
         raise ValueError(
-            f"{ref} moves with every commit, so a change would be compared with itself; name the"
-            " branch that changes are merged into, such as origin/main"
+            f"{ref} moves with every commit, so a change would be compared with itself\n"
+            "  fix: name the branch that changes are merged into, such as origin/main"
         )
     return ref
 
@@ -87,12 +103,15 @@ def _branch(ref: str) -> str:
 def _anchor(text: str) -> str:
     number = r"(0|[1-9]\d{0,8})"
     if text not in {"major", "none"} and not re.fullmatch(rf"{number}(\.{number}){{2}}", text):
-        raise ValueError("must be 'major', 'none' or a version such as '2.0.0'")
+        raise ValueError(
+            f"must be 'major', 'none' or a version, not {text!r}\n"
+            '  fix: write a released version, such as anchor = "2.0.0"'
+        )
     return text
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class PriceSettings(_Table):
@@ -119,7 +138,7 @@ class EndpointSettings(_Table):
     """
 
     api: Literal["openai"] = "openai"
-    base_url: Annotated[str | None, AfterValidator(_without_credentials)] = None
+    base_url: Annotated[str | None, AfterValidator(_usable_url)] = None
     api_key_env: str | None = None
     prices: dict[str, PriceSettings] = {}
     headers_env: dict[str, str] = {}

@@ -56,9 +56,18 @@ def test_all_faults_of_the_settings_are_told_at_once_with_their_lines(tmp_path: 
 ROOT/pyproject.toml:2: tool.regauge.modle: no such setting
   fix: did you mean 'model'?\
 """,
-            "ROOT/pyproject.toml:3: tool.regauge.trials: Input should be greater than or equal to 1",
-            "ROOT/pyproject.toml:4: tool.regauge.redact.0: not a regular expression: missing ), unterminated subpattern at position 0",
-            "ROOT/pyproject.toml:6: tool.regauge.providers.local.timeout_s: Input should be greater than 0",
+            """\
+ROOT/pyproject.toml:3: tool.regauge.trials: must be a number of 1 or more, not 0
+  fix: set trials to a number of 1 or more\
+""",
+            """\
+ROOT/pyproject.toml:4: tool.regauge.redact.0: not a regular expression: missing ), unterminated subpattern at position 0
+  fix: correct it; a character that is meant itself takes a backslash, such as \\(\
+""",
+            """\
+ROOT/pyproject.toml:6: tool.regauge.providers.local.timeout_s: must be a number above 0, not -1
+  fix: set timeout_s to a number above 0\
+""",
         ]
     )
 
@@ -100,7 +109,7 @@ ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
         ("first_draws = 0", "first_draws"),
         ("first_draws = 25", "first_draws"),
         ('baseline_trials = "all"', "baseline_trials"),
-        ('anchor = "minor"', "must be 'major', 'none' or a version such as '2.0.0'"),
+        ('anchor = "minor"', "must be 'major', 'none' or a version, not 'minor'"),
         ("accepted_max = -1", "accepted_max"),
         ('ref = "HEAD"', "a change would be compared with itself"),
         ('ref = "@~2"', "a change would be compared with itself"),
@@ -122,10 +131,58 @@ def test_gate_settings_within_their_range_are_read(tmp_path: Path, gate: str):
 
 def test_a_file_that_is_not_toml_is_one_fault(tmp_path: Path):
     (fault,) = faults(tmp_path, "[tool.regauge\n")
-    assert fault.startswith("ROOT/pyproject.toml: not TOML: ")
+    assert fault.startswith("ROOT/pyproject.toml:1: not TOML: ")
 
 
 def test_paths_are_told_relative_to_the_project(tmp_path: Path):
     project = Project(root=tmp_path)
     assert str(project.relative(tmp_path / "prompts" / "a.prompt.yml")) == "prompts/a.prompt.yml"
     assert project.relative(tmp_path.parent) == tmp_path.parent
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("tool = 5\n", "pyproject.toml:1: 'tool' must be a table, not 5"),
+        ("[tool]\nregauge = [1]\n", "pyproject.toml:2: 'regauge' must be a table, not [1]"),
+        ("x = " + "[" * 100_000, "pyproject.toml: not TOML: nested too deeply"),
+        (
+            "[tool.regauge]\ntrials = true\n",
+            ":2: tool.regauge.trials: must be a whole number, not True",
+        ),
+        (
+            '[tool.regauge]\ntrials = "2"\n',
+            ":2: tool.regauge.trials: must be a whole number, not '2'",
+        ),
+        (
+            "[tool.regauge]\nconcurrency = -1\n",
+            ":2: tool.regauge.concurrency: must be a number of 1 or more or 'auto', not -1",
+        ),
+        (
+            "[tool.regauge]\nbudget_usd = inf\n",
+            ":2: tool.regauge.budget_usd: must be a finite number",
+        ),
+        ("[tool.regauge]\nproviders = 5\n", ":2: tool.regauge.providers: must be a table, not 5"),
+        (
+            "[tool.regauge]\nrecord = 'some'\n",
+            ":2: tool.regauge.record: must be 'none', 'missing' or",
+        ),
+        (
+            "[tool.regauge.providers.a]\nbase_url = 'localhost:8000/v1'\n",
+            ":2: tool.regauge.providers.a.base_url: no URL of an HTTP endpoint: localhost:8000/v1",
+        ),
+    ],
+)
+def test_each_setting_of_a_wrong_kind_is_one_fault_with_its_line_and_fix(
+    tmp_path: Path, text: str, complaint: str
+):
+    (fault,) = faults(tmp_path, text)
+    assert complaint in fault
+    assert "\n  fix: " in fault
+
+
+def test_a_pyproject_that_is_no_file_is_one_fault(tmp_path: Path):
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "pyproject.toml").mkdir()
+    with pytest.raises(ConfigError, match="a directory stands where this file should be"):
+        Project.find(tmp_path).settings  # noqa: B018 - reading it is what raises

@@ -21,6 +21,7 @@ from regauge.judges.model._prose import (
     statements_of_labels,
     statements_of_spec,
 )
+from regauge.judges.model._remarks import contradicting_remark
 from regauge.judges.model._repeated import Repeated
 from regauge.judges.model._settled import settled
 from regauge.prompts import RubricSpec
@@ -41,6 +42,7 @@ _FENCE: Final = re.compile(r"```[A-Za-z0-9_-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```"
 _THINKS: Final = re.compile(r"<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _NAMED: Final = re.compile(r"(?:final[ \t]+)?(?:verdict|score|rating|grade)\b", re.IGNORECASE)
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _HALF: Final = 0.5
 _SHARE: Final = RubricSpec(kind="graded")
 _OBJECT_BEGINS: Final = re.compile(r"\{\s*\"")
@@ -120,6 +122,11 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
         return _value(stated, spec)
 
     last = settled(body, [statement for statement, _ in found], value_of_one)
+    # `Final verdict: pass` and, of two answers, `Therefore, A` overrule what was remarked before.
+    overruled = last.weight == "final" and last.start not in objects
+    if not overruled and (last.weight != "conclusion" or spec.kind in {"binary", "graded"}):
+        prose = _without(body, [(one.start, one.end) for one, _ in found])
+        _check_remarks(prose, value_of_one(last), spec)
     if last.start not in objects:
         reply = _reply(last.value, spec, reasoning=text.strip())
         _check_sides(reply, _without(body, [(last.start, last.end)]), spec, repeated)
@@ -189,8 +196,19 @@ def _check_object(
     for nested in _nested(value, spec.verdict_key):
         if nested is not value[spec.verdict_key] and nested != value[spec.verdict_key]:
             raise TwoVerdictsFault(f"the reply gives {spec.verdict_key!r} two values")
-    for statement in statements_of_spec(reply.reasoning, spec):
-        if statement.weight in {"conclusion", "final"} and not repeated.holds(statement.words):
+    reasoning = reply.reasoning.rstrip()
+    # Reasoning may weigh both sides; its last sentence concludes.
+    last = max((match.end() for match in _SENTENCE.finditer(reasoning)), default=0)
+    if spec.kind != "pair":  # of a pair, it may well end with what one of the texts claims
+        _check_remarks(reasoning[last:], reply.value, spec)
+    for statement in statements_of_spec(reasoning, spec):
+        concludes = statement.weight in {"conclusion", "final"} or (
+            spec.kind != "pair"
+            and statement.weight == "plain"
+            and statement.formal
+            and statement.start >= last
+        )
+        if concludes and not repeated.holds(statement.words):
             try:
                 concluded = _value(statement.value, spec)
             except ReplyFault:
@@ -205,6 +223,18 @@ def _check_object(
     _check_sides(
         reply, "\n".join(f"{key}: {stated}" for key, stated in other.items()), spec, repeated
     )
+
+
+def _check_remarks(text: str, stated: float | str, spec: RubricSpec) -> None:
+    """Refuse a verdict that a remark such as `It does not pass.` contradicts.
+
+    Raises:
+        TwoVerdictsFault: One does.
+    """
+    if remark := contradicting_remark(text, stated, spec):
+        raise TwoVerdictsFault(
+            f"the reply states {quote(remark)}, and its {spec.verdict_key} is {stated!r}"
+        )
 
 
 def _nested(value: JSON, key: str) -> Iterator[JSON]:
