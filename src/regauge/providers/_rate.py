@@ -46,11 +46,11 @@ class _Lane:
     """The requests for one model: its pace, and those that wait, refused ones first."""
 
     pace: Pace = field(default_factory=Pace)
-    again: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
-    fresh: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+    again: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
+    fresh: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
 
     @property
-    def waiting(self) -> deque[asyncio.Future[None]]:
+    def waiting(self) -> deque[asyncio.Future[Permit]]:
         return self.again or self.fresh
 
 
@@ -116,12 +116,11 @@ class AdaptiveLimit:
     async def acquire(self, model: str, *, again: bool) -> Permit:
         """Wait for room; every permit is given back with `release`."""
         lane = self._lane(model)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         (lane.again if again else lane.fresh).append(turn)
         self._admit()
         try:
-            if not turn.done():
-                await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()
@@ -130,8 +129,6 @@ class AdaptiveLimit:
                     if turn in queue:
                         queue.remove(turn)
             raise
-        now = asyncio.get_running_loop().time()
-        return Permit(self, lane, now)
 
     def release(self) -> None:
         """Give one permit back."""
@@ -184,7 +181,8 @@ class AdaptiveLimit:
         if not turn.done():
             self._in_flight += 1
             lane.pace = lane.pace.after_send(now)
-            turn.set_result(None)
+            # Numbered here: several requests may be let go before the first of them wakes.
+            turn.set_result(Permit(self, lane, now))
         return True
 
     def _reopen(self) -> None:

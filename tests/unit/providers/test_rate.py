@@ -83,6 +83,28 @@ def test_a_refusal_holds_no_other_request_back():
     assert asyncio.run(main()) < 5
 
 
+def test_scattered_refusals_among_requests_let_go_at_once_slow_nothing_down():
+    """Refusals are close where their requests were sent one after the other."""
+
+    async def main():
+        limit = AdaptiveLimit(window_for(64))
+        room = asyncio.Event()
+
+        async def work(number):
+            async with limit.permit() as permit:
+                await room.wait()
+                if number % 5 == 0:
+                    permit.refused()
+
+        tasks = [asyncio.create_task(work(number)) for number in range(128)]
+        await asyncio.sleep(0)
+        room.set()
+        await asyncio.gather(*tasks)
+        return limit.pace().rate
+
+    assert asyncio.run(main()) == math.inf
+
+
 def test_many_refusals_slow_down_requests_for_this_model_only():
     async def main():
         limit = AdaptiveLimit(window_for(64))
