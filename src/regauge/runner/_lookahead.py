@@ -29,6 +29,9 @@ _STOP_TIMEOUT_S = 10.0
 _GIVE_WAY_S = 0.02
 # The steps of the loop from an answer that arrives to the next request that is sent.
 _STEPS = 4
+# A draw awaited for longer is held up, such as by a 429; it holds back no draw behind those that
+# landed. Shorter: draws start further ahead of cases that are only judged fast.
+_HELD_UP_S = 0.05
 
 
 class Lookahead(Generic[Landed]):
@@ -98,13 +101,13 @@ class Lookahead(Generic[Landed]):
         future = self._future(draw)
         self._advance(draw)
         try:
-            while not future.done():
-                wait([future], timeout=every_s)
-                if not future.done():
-                    self._held_up = True
-                    self._loop.call_soon_threadsafe(self._window.moved.set)
+            wait([future], timeout=_HELD_UP_S)
+            if not future.done():
+                self._held_up = True
+                self._loop.call_soon_threadsafe(self._window.moved.set)
+                while wait([future], timeout=every_s).not_done:
                     waiting()
-            self._held_up = False
+                self._held_up = False
             self._give_way()
             return future.result()
         finally:

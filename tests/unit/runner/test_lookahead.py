@@ -96,6 +96,15 @@ def test_never_more_than_the_window_runs_ahead_of_what_was_taken():
     assert max(model.started) <= 24
 
 
+def test_a_draw_that_is_held_up_does_not_hold_back_those_behind_it():
+    """A case waits out a rate limit: the rest of the run goes on, up to a bound."""
+    draws = draws_of(50)
+    model = Model(lambda number: 2.0 if number == 0 else 0.0)
+    with ahead_of(draws, model, ahead=5) as lookahead:
+        assert lookahead.take(draws[0], waiting=lambda: None, every_s=10) == 0
+        assert model.ended == [*range(1, 26), 0]
+
+
 def test_a_window_that_shrinks_holds_back_what_has_not_begun():
     draws = draws_of(40)
     model = Model()
