@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
-from regauge.providers._quota import quotas_in
+from regauge.providers._quota import quotas_in, seconds_in
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from regauge.providers._quota import Quota
     from regauge.providers._types import CompletionRequest
 
-__all__ = ["AttemptError", "Refusal", "read_refusal", "refused", "retry_after_s"]
+__all__ = ["AttemptError", "Refusal", "read_refusal", "refusal_in", "refused", "retry_after_s"]
 
 _RETRY_AFTER_MAX_S: Final = 3600.0
 _EXCERPT: Final = 300
 _TRANSIENT: Final = {408: "timeout", 409: "server", 425: "server", 429: "rate-limit"}
 _PERMANENT: Final = {401: "authentication", 402: "quota", 403: "permission", 404: "not-found"}
 _NOT_IMPLEMENTED: Final = 501
+_CLIENT_ERRORS: Final = 400
+_PROXY_AUTHENTICATION: Final = 407
 _SERVER: Final = 500
 _TOO_MANY: Final = 429
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
@@ -92,8 +94,12 @@ def read_refusal(body: str) -> Refusal:
 def refusal_in(document: object) -> Refusal:
     """Find the provider's own words in a decoded body."""
     error = document
-    if isinstance(document, dict):
-        table = cast("dict[str, Any]", document)
+    if isinstance(document, list):
+        # Gemini puts its errors into a list.
+        items = cast("list[object]", document)
+        error = items[0] if len(items) == 1 else items
+    if isinstance(error, dict):
+        table = cast("dict[str, Any]", error)
         error = table.get("error") or table.get("detail") or table.get("message") or table
     if isinstance(error, dict):
         fields = cast("dict[str, Any]", error)
@@ -109,8 +115,8 @@ def refusal_in(document: object) -> Refusal:
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """How long a response asks to wait, in seconds from 0 to 3600; None when it does not say.
 
-    `retry-after-ms` counts before `Retry-After`, which is seconds or an HTTP date, and this before
-    `x-ratelimit-timeremaining` (GitHub Models).
+    `retry-after-ms` counts before `Retry-After`, which is seconds, an HTTP date, or a duration such
+    as `1m30s`, and this before `x-ratelimit-timeremaining` (GitHub Models).
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -119,6 +125,8 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     if value is None:
         return None
     seconds = _number(value)
+    if seconds is None:
+        seconds = seconds_in(value, now)
     if seconds is not None:
         return _clamped(seconds)
     try:
@@ -138,6 +146,7 @@ def refused(
     headers: Mapping[str, str],
     where: str,
     key_env: str | None,
+    answered: str = "",
 ) -> AttemptError:
     """The failure that an HTTP status other than 2xx stands for.
 
@@ -148,9 +157,10 @@ def refused(
         headers: The headers of the response, in lower case.
         where: The endpoint as a reader knows it: its name and URL.
         key_env: The environment variable that holds the key, if there is one.
+        answered: How the server answered, where that is not `status` alone.
     """
     refusal = read_refusal(body)
-    said = f"{where} answered {status}: {refusal.message}"
+    said = f"{where} answered {answered or status}: {refusal.message or 'no reason given'}"
     exhausted = status == _TOO_MANY and _QUOTA.search(refusal.message)
     # Gemini words its limits per minute like this, too, and adds when to retry.
     if _QUOTA.search(refusal.code) or (exhausted and not _RETRY.search(body)):
@@ -168,7 +178,7 @@ def refused(
         return failure
     kind = _PERMANENT.get(status, "bad-request")
     param = _param(refusal, request)
-    fix = _fix(kind, param, request, key_env)
+    fix = _fix_of_status(status, headers, request) or _fix(kind, param, request, key_env)
     return AttemptError(
         f"{_origin(request)}{said}" + (f"\n  fix: {fix}" if fix else ""),
         kind=kind,
@@ -176,6 +186,19 @@ def refused(
         transient=False,
         param=param,
     )
+
+
+def _fix_of_status(status: int, headers: Mapping[str, str], request: CompletionRequest) -> str:
+    """What to do where another server than a model's answered; empty for all others."""
+    base_url = f"base_url of provider {request.provider!r}"
+    if status < _CLIENT_ERRORS:
+        # Redirects are not followed: the key and the messages are for the configured host only.
+        location = _excerpt(headers.get("location", ""))
+        to = f"; the server redirects to {location}" if location else ""
+        return f"correct {base_url}{to}"
+    if status == _PROXY_AUTHENTICATION:
+        return "put the user and the password of the proxy into HTTP_PROXY or HTTPS_PROXY"
+    return ""
 
 
 def _origin(request: CompletionRequest) -> str:

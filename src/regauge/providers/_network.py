@@ -20,6 +20,12 @@ _NOT_YET_VALID: Final = 9
 _SELF_SIGNED: Final = frozenset({18, 19})
 _NO_ISSUER: Final = frozenset({2, 20, 21})
 _MISMATCH: Final = frozenset({62, 63, 64})
+# By the name of what the HTTP clients raise: the server was reached, and its response is broken.
+_RESPONSES: Final = {
+    "ClientPayloadError": "broke off its response",
+    "DecodingError": "sent a response that cannot be decompressed",
+    "ClientResponseError": "sent a response that is not valid HTTP",
+}
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
@@ -48,18 +54,23 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
     """
     chain = _causes(error)
     cause = chain[-1]
+    names = {type(step).__name__ for step in chain}
     said = f"{where} cannot be reached: {_words(cause)}"
     base_url = f"base_url of provider {provider!r}"
     if (full := next(filter(has_no_descriptor, chain), None)) is not None:
         what, fix = explain_os_error(full)
         return _failure(f"{where} cannot be reached: {what}", fix, never_sent=True)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        fix = _certificate_fix(cause.verify_code, base_url)
-        return _failure(said, fix, transient=False)
     if isinstance(cause, ssl.SSLError):
         fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            fix = _certificate_fix(cause.verify_code, base_url)
         return _failure(said, fix, transient=False)
-    if any("Proxy" in type(step).__name__ for step in chain):
+    if (
+        broken := next((what for name, what in _RESPONSES.items() if name in names), None)
+    ) is not None:
+        fix = "look at the server's log, or at that of a proxy before it; or correct " + base_url
+        return _failure(f"{where} {broken}: {_words(cause)}", fix)
+    if any("Proxy" in name for name in names):
         fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
         return _failure(f"{said} (through a proxy)", fix)
     if isinstance(cause, socket.gaierror):
@@ -103,4 +114,6 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _words(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    # aiohttp adds an excerpt with a pointer below its words.
+    words = str(getattr(error, "message", "") or error).partition("\n\n")[0]
+    return " ".join(words.split()).rstrip(":.") or type(error).__name__

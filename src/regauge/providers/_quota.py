@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Quota", "quotas_in"]
+__all__ = ["Quota", "quotas_in", "seconds_in"]
 
 # Limit, remaining and reset, as OpenAI and compatible servers, Anthropic, and others spell them.
 # Azure and GitHub Models may state the length of the period instead of the reset.
@@ -70,7 +70,7 @@ def quotas_in(headers: Mapping[str, str], *, now: datetime | None = None) -> tup
         if names[1] not in headers:
             continue
         limit, remaining = (_number(headers.get(name)) for name in names[:2])
-        reset_s = _seconds(headers.get(names[2]), now)
+        reset_s = seconds_in(headers.get(names[2]), now)
         if limit is None or remaining is None or reset_s is None or remaining > limit:
             continue
         quotas.append(
@@ -87,7 +87,7 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number < math.inf else None
 
 
-def _seconds(text: str | None, now: datetime | None) -> float | None:
+def seconds_in(text: str | None, now: datetime | None = None) -> float | None:
     """A duration such as `1m30.5s` or `20`, or a time: RFC 3339, or seconds since 1970."""
     if text is None:
         return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from regauge.providers._types import CompletionRequest, FinishReason
 
-__all__ = ["Answer", "body_of", "read_answer"]
+__all__ = ["Answer", "EmbeddedError", "body_of", "read_answer"]
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
@@ -38,8 +38,29 @@ _NOT_PARAMETERS: Final = {
     "stream": "remove it; answers are always read whole",
 }
 _EXCERPT: Final = 120
+_CLIENT_ERRORS: Final = 400
 _SERVER: Final = 500
+_NO_STATUS: Final = 600
 _TOO_MANY: Final = 429
+_COUNT_MAX: Final = 2**53
+
+
+class EmbeddedError(Exception):
+    """An error under HTTP status 200, as gateways pass it on from the model behind them.
+
+    Attributes:
+        status: The HTTP status that its code stands for.
+        body: The error as the body of a response with that status.
+    """
+
+    def __init__(self, error: object) -> None:
+        code = refusal_in({"error": error}).code
+        limited = "rate_limit" in code or "too_many" in code
+        self.status = _TOO_MANY if limited else _SERVER
+        if code.isdecimal() and _CLIENT_ERRORS <= int(code[:4]) < _NO_STATUS:
+            self.status = int(code)
+        self.body = json.dumps({"error": error})
+        super().__init__(self.body)
 
 
 class Answer:
@@ -116,40 +137,49 @@ def read_answer(content: bytes, *, where: str) -> Answer:
     """Read the body of a successful response.
 
     Raises:
-        AttemptError: It is not a chat completion: HTML, cut off, empty, or an error in disguise.
+        AttemptError: It is not a chat completion: HTML, cut off, or empty.
+        EmbeddedError: It is an error.
     """
     try:
         document: Any = read_json(content)
     except ValueError as error:
-        raise _unreadable(content, where) from error
+        raise _unreadable(content, where, error) from error
+    items = _items(document)
+    if len(items) == 1 and (stated := _table(items[0]).get("error")):
+        raise EmbeddedError(stated)
     if not isinstance(document, dict):
         raise _malformed(f"{where} answered with JSON that is no object")
     table = cast("dict[str, Any]", document)
-    choices = cast("list[Any] | None", table.get("choices"))
-    if isinstance(choices, list) and choices:
-        return Answer(table, _table(choices[0]))
-    if table.get("error"):
-        # Gateways pass an error of the model behind them on with status 200.
-        refusal = refusal_in(table)
-        status = int(refusal.code) if refusal.code.isdigit() else _SERVER
-        kind = "rate-limit" if status == _TOO_MANY else "server"
-        raise AttemptError(
-            f"{where} answered 200 with an error: {refusal.message}",
-            kind=kind,
-            status=status,
-            transient=status >= _SERVER or status == _TOO_MANY,
-        )
-    raise _malformed(f"{where} answered without any choices", transient=True)
+    choices = _items(table.get("choices"))
+    choice = _table(choices[0] if choices else None)
+    if stated := choice.get("error") or table.get("error"):
+        raise EmbeddedError(stated)
+    if not choices:
+        raise _malformed(f"{where} answered without any choices", transient=True)
+    if not _is_message(choice.get("message")):
+        raise _malformed(f"{where} answered with a choice without a message", transient=True)
+    return Answer(table, choice)
 
 
-def _unreadable(content: bytes, where: str) -> AttemptError:
+def _is_message(value: object) -> bool:
+    message = _table(value)
+    refusal: Any = message.get("refusal") or ""
+    calls: Any = message.get("tool_calls") or []
+    return isinstance(value, dict) and isinstance(refusal, str) and isinstance(calls, list)
+
+
+def _unreadable(content: bytes, where: str, error: ValueError) -> AttemptError:
     start = " ".join(content[: 4 * _EXCERPT].decode("utf-8", "replace").split())[:_EXCERPT]
+    if not start:
+        return _malformed(f"{where} answered with an empty body", transient=True)
+    if not isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return _malformed(f"{where} answered with JSON that cannot be read: {error}")
     if start.startswith("<"):
         return _malformed(
             f"{where} answered with a web page, not with JSON: {start}\n"
             "  fix: check the base_url; it ends in /v1 for most servers"
         )
-    if start.startswith(("{", "[")) or not start:
+    if start.startswith(("{", "[")):
         return _malformed(f"{where} answered with JSON that is cut off", transient=True)
     return _malformed(f"{where} answered with something else than JSON: {start}")
 
@@ -174,9 +204,9 @@ def _text(content: object) -> str | None:
 
 
 def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    calls: Any = message.get("tool_calls") or ()
+    calls = _items(message.get("tool_calls"))
     if not calls and message.get("function_call"):
-        calls = ({"function": message["function_call"]},)
+        calls = [{"function": message["function_call"]}]
     return tuple([_tool_call(_table(call)) for call in calls])
 
 
@@ -214,23 +244,31 @@ def _finite(value: object) -> float | None:
     """A number that JSON can hold; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _usage(value: object) -> Usage | None:
-    """The tokens a response counts, or None where it counts none."""
+    """The tokens a response counts, or None where it counts none that can be read."""
     given = _table(value)
-    if not given:
+    sent, received = _count(given.get("prompt_tokens")), _count(given.get("completion_tokens"))
+    if not given or sent is None or received is None:
         return None
+    cached = _count(_table(given.get("prompt_tokens_details")).get("cached_tokens"))
+    reasoning = _count(_table(given.get("completion_tokens_details")).get("reasoning_tokens"))
     return Usage(
-        input_tokens=_count(given.get("prompt_tokens")),
-        output_tokens=_count(given.get("completion_tokens")),
-        cached_input_tokens=_count(_table(given.get("prompt_tokens_details")).get("cached_tokens")),
-        reasoning_tokens=_count(
-            _table(given.get("completion_tokens_details")).get("reasoning_tokens")
-        ),
+        input_tokens=sent,
+        output_tokens=received,
+        cached_input_tokens=cached or 0,
+        reasoning_tokens=reasoning or 0,
     )
 
 
-def _count(value: object) -> int:
-    return int(value) if isinstance(value, (int, float)) and value > 0 else 0
+def _count(value: object) -> int | None:
+    """A number of tokens; 0 where it is not given, None where it cannot be one."""
+    if value is None:
+        return 0
+    number = _finite(value)
+    return int(number) if number is not None and 0 <= number <= _COUNT_MAX else None

@@ -155,7 +155,10 @@ class OpenAIEmbedder:
         import httpx2
         import openai
 
-        options: dict[str, Any] = {"timeout": httpx2.Timeout(2 * self._timeout_s)}
+        options: dict[str, Any] = {
+            "timeout": httpx2.Timeout(2 * self._timeout_s),
+            "follow_redirects": False,
+        }
         if self._transport is not None:
             options["transport"] = self._transport
         client = openai.AsyncOpenAI(

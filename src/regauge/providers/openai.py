@@ -18,7 +18,7 @@ from regauge.providers._quota import quotas_in
 from regauge.providers._rate import AdaptiveLimit, window_for
 from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import Completion, Usage
-from regauge.providers._wire import body_of, read_answer
+from regauge.providers._wire import EmbeddedError, body_of, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regauge.project import EndpointSettings
     from regauge.providers._rate import Permit, Window
     from regauge.providers._types import CompletionRequest
+    from regauge.providers._wire import Answer
 
 __all__ = ["Calls", "OpenAIProvider"]
 
@@ -151,7 +152,7 @@ class OpenAIProvider:
         try:
             response = await self._post(request, ledger)
             latency_s = time.perf_counter() - began
-            answer = read_answer(response.content, where=self._where)
+            answer = self._answer(request, response)
         except AttemptError as error:
             self.calls.failures[error.kind] += 1
             if error.kind == "rate-limit":
@@ -178,6 +179,20 @@ class OpenAIProvider:
             cost_usd=cost_of(answer.usage, price) if answer.usage else None,
             attempts=ledger.attempts,
         )
+
+    def _answer(self, request: CompletionRequest, response: httpx2.Response) -> Answer:
+        try:
+            return read_answer(response.content, where=self._where)
+        except EmbeddedError as error:
+            raise refused(
+                request,
+                status=error.status,
+                body=error.body,
+                headers=response.headers,
+                where=self._where,
+                key_env=self._endpoint.key_env,
+                answered="200 with an error",
+            ) from error
 
     def _note(self, error: AttemptError, *, gave_up: bool) -> None:
         if error.kind in _ANSWERS:
@@ -211,6 +226,7 @@ class OpenAIProvider:
     async def _send(
         self, request: CompletionRequest, ledger: Ledger, *, limit_key: str
     ) -> httpx2.Response:
+        import aiohttp
         import httpx2
         import openai
 
@@ -247,8 +263,9 @@ class OpenAIProvider:
                 kind="timeout",
                 transient=True,
             ) from error
-        except openai.APIConnectionError as error:
-            # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
+        except (openai.APIConnectionError, aiohttp.ClientError) as error:
+            # Over aiohttp a refused connection, too, arrives as a timeout of the SDK, and a
+            # response that is not HTTP as an error of aiohttp.
             raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error
         except openai.OpenAIError as error:
             raise AttemptError(
@@ -273,6 +290,7 @@ class OpenAIProvider:
             "limits": httpx2.Limits(max_connections=most + 1, max_keepalive_connections=most + 1),
             # Time is kept by the attempt; what ends sooner is a connection that failed.
             "timeout": httpx2.Timeout(2 * self._timeout_s),
+            "follow_redirects": False,
         }
         if self._transport is not None:
             options["transport"] = self._transport

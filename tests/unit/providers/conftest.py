@@ -34,12 +34,16 @@ def chat(content: Any = "yes", *, finish: Any = "stop", **changes: Any) -> dict[
 
 @dataclass
 class Reply:
-    """What goes back. `cut` bytes of the body are held back, then the connection closes."""
+    """What goes back. `cut` bytes of the body are held back, then the connection closes.
+
+    `wire` goes out as it is, instead of all else.
+    """
 
     document: Any = field(default_factory=chat)
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     raw: bytes | None = None
+    wire: bytes = b""
     cut: int = 0
     wait_s: float = 0.0
     drop: bool = False
@@ -60,6 +64,12 @@ class Endpoint:
         self.in_flight = 0
         self.most_in_flight = 0
         self.base_url = ""
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def reset(self) -> None:
+        """Reset all open connections."""
+        for writer in self._writers:
+            writer.transport.abort()
 
     def reply(self, body: dict[str, Any]) -> Reply:
         number = len(self.bodies)
@@ -69,6 +79,7 @@ class Endpoint:
         return self._script[number] if number < len(self._script) else Reply()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -87,6 +98,10 @@ class Endpoint:
                 finally:
                     self.in_flight -= 1
                 if reply.drop:
+                    return
+                if reply.wire:
+                    writer.write(reply.wire)
+                    await writer.drain()
                     return
                 content = json.dumps(reply.document).encode() if reply.raw is None else reply.raw
                 writer.write(reply.head(content) + content[: len(content) - reply.cut])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import socket
 import time
 from datetime import UTC, datetime, timedelta
@@ -327,3 +329,137 @@ def test_an_exhausted_quota_ends_a_whole_run_at_once(kit, code):
     talk = kit.talk(lambda *_: reply, *[kit.ask(trial=n) for n in range(100)], concurrency=4)
     assert {error.kind for error in talk.results} == {"quota"}
     assert len(talk.endpoint.bodies) <= 8
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+BROKEN = {
+    "not HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n", "not valid HTTP: Bad status line"),
+    "two lengths": (
+        HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        "not valid HTTP: Duplicate Content-Length",
+    ),
+    "a length too short": (HEAD + b'Content-Length: 1\r\n\r\n{"a": 1}', "not valid HTTP"),
+    "a length too long": (HEAD + b"Content-Length: 50\r\n\r\n{}", "broke off its response"),
+    "a header too long": (HEAD + b"X: " + b"x" * 60_000 + b"\r\n\r\n{}", "not valid HTTP"),
+    "a chunk that stops": (CHUNKED + b"ff\r\n{", "broke off its response"),
+    "a chunk without a size": (CHUNKED + b"zz\r\n{}\r\n", "not valid HTTP"),
+    "no gzip": (
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+        "cannot be decompressed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_response_is_tried_again_and_named_in_one_sentence(kit, name):
+    wire, words = BROKEN[name]
+    assert kit.talk([kit.Reply(wire=wire)]).completion.attempts == 2
+    error = error_of(kit.talk([kit.Reply(wire=wire)] * 2, max_attempts=2))
+    assert (error.kind, error.attempts) == ("connection", 2)
+    what, fix = str(error).split("\n")
+    assert words in what
+    assert "base_url of provider 'local'" in fix
+
+
+def test_a_compressed_answer_is_read(kit):
+    body = gzip.compress(json.dumps(kit.chat()).encode())
+    assert kit.talk([kit.Reply(raw=body, headers={"content-encoding": "gzip"})]).completion.text
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_named_and_never_followed(kit, status):
+    """The key and the messages are for the configured host only."""
+    talk = kit.talk(
+        lambda *_: kit.Reply(status=status, headers={"Location": "/elsewhere"}, raw=b""),
+        environ={"KEY": "value"},
+        api_key_env="KEY",
+    )
+    error = error_of(talk)
+    assert len(talk.endpoint.bodies) == 1
+    assert f"answered {status}" in str(error)
+    assert "base_url of provider 'local'; the server redirects to /elsewhere" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "least_s"),
+    [("0.3", 0.3), ("300ms", 0.3), ("0.3s", 0.3), ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("-3", 0)],
+)
+def test_retry_after_may_be_a_duration_or_over(kit, value, least_s):
+    began = time.perf_counter()
+    talk = kit.talk([kit.Reply(status=429, document=refusal(), headers={"Retry-After": value})])
+    assert talk.completion.attempts == 2
+    assert time.perf_counter() - began >= least_s
+
+
+def test_retry_after_in_milliseconds_is_not_taken_for_none(kit):
+    reply = kit.Reply(status=429, document=refusal(), headers={"Retry-After": "60000ms"})
+    error = error_of(kit.talk([reply], deadline_s=5))
+    assert (error.kind, error.attempts) == ("rate-limit", 1)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        None,
+        "yes",
+        {"finish_reason": "stop"},
+        {"message": None, "finish_reason": "stop"},
+        {"message": "yes", "finish_reason": "stop"},
+        {"message": {"content": None, "tool_calls": 5}, "finish_reason": "stop"},
+        {"message": {"content": None, "refusal": 5}, "finish_reason": "stop"},
+    ],
+)
+def test_a_choice_without_a_message_is_no_empty_answer(kit, choice):
+    """An empty text would pass many a judge."""
+    reply = kit.Reply(document=kit.chat() | {"choices": [choice]})
+    error = error_of(kit.talk([reply] * 2, max_attempts=2))
+    assert (error.kind, error.attempts) == ("malformed", 2)
+    assert "without a message" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "attempts"),
+    [
+        ({"message": "upstream died", "code": 502}, "server", 2),
+        ({"message": "slow down", "type": "rate_limit_error"}, "rate-limit", 2),
+        ({"message": "bad key", "code": 401}, "authentication", 1),
+        ({"message": "no", "code": "insufficient_quota"}, "quota", 1),
+    ],
+)
+@pytest.mark.parametrize("place", ["body", "choice", "list"])
+def test_an_error_under_status_200_is_never_an_answer(kit, error, kind, attempts, place):
+    documents = {
+        "body": {"error": error},
+        "choice": kit.chat() | {"choices": [{"error": error, "message": {"content": ""}}]},
+        "list": [{"error": error}],
+    }
+    talk = kit.talk([kit.Reply(document=documents[place])])
+    assert talk.provider.calls.failures == {kind: 1}
+    (result,) = talk.results
+    assert result.attempts == attempts
+    assert isinstance(result, ProviderError) == (attempts == 1)
+
+
+@pytest.mark.parametrize("body", [b"", b" ", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"])
+def test_a_body_that_cannot_be_read_is_named(kit, body):
+    error = error_of(kit.talk([kit.Reply(raw=body)] * 2, max_attempts=2))
+    assert error.kind == "malformed"
+    assert "\n" not in str(error)
+    assert "empty body" in str(error) or "JSON that cannot be read" in str(error)
+
+
+def test_a_connection_reset_between_requests_costs_nothing(kit):
+    async def main():
+        async with kit.endpoint(lambda *_: kit.Reply()) as served:
+            settings = EndpointSettings(base_url=served.base_url)
+            provider = OpenAIProvider(settings, name="local", environ={})
+            texts = []
+            for number in range(3):
+                texts.append((await provider.complete(kit.ask(trial=number))).text)
+                served.reset()
+                await asyncio.sleep(0.02)
+            await provider.aclose()
+            return texts, len(served.bodies)
+
+    assert asyncio.run(main()) == (["yes"] * 3, 3)

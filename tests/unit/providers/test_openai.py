@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -124,14 +125,26 @@ def test_usage_details_are_read_and_priced(kit):
     assert completion.cost_usd == pytest.approx(600e-6 + 40e-6 + 1000e-6)
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, "many"])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": None},
+        "many",
+        {"prompt_tokens": "x"},
+        {"prompt_tokens": -5, "completion_tokens": 1},
+        {"prompt_tokens": math.inf},
+        {"prompt_tokens": 10**400},
+    ],
+)
 def test_missing_usage_is_no_tokens_and_no_known_cost(kit, usage):
     document = kit.chat() | {"usage": usage}
     price = PriceSettings(input_per_million=1.0, output_per_million=10.0)
     completion = kit.talk([kit.Reply(document=document)], prices={"gpt-9": price}).completion
     assert completion.usage == Usage()
     assert completion.cost_usd in (None, 0.0)
-    if not usage or usage == "many":
+    if usage != {"prompt_tokens": None}:
         assert completion.cost_usd is None
 
 
