@@ -178,7 +178,9 @@ def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
     found = _baselines(project, prompts)
     if as_json:
         documents = [
-            history_json(baseline, history) for baseline in found for history in baseline.histories
+            history_json(project, baseline, history)
+            for baseline in found
+            for history in baseline.histories
         ]
         click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
         return

@@ -15,7 +15,7 @@ from regauge.cli._evals.gated import gated
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
-from regauge.gate import PolicyOptions
+from regauge.gate import PolicyOptions, base_branch
 from regauge.gate.baselines import load_baseline
 from regauge.project import Project
 from regauge.pytest_gate import GateRequest
@@ -184,7 +184,7 @@ def command(
     else:
         meter = Meter()
         request = GateRequest(
-            ref=ref or project.settings.gate.ref,
+            ref=ref or _default_ref(project),
             options=policy,
             baseline=stored,
             more_trials=more_trials,
@@ -264,6 +264,12 @@ def _reason(given: str | None) -> str:
     if given is not None and not said:
         raise UsageError("--accept-judge-change says nothing\n  fix: say why the judges may change")
     return said
+
+
+def _default_ref(project: Project) -> str:
+    """In the job of a pull request its base branch; a change could rewrite the setting."""
+    branch = base_branch(os.environ)
+    return f"origin/{branch}" if branch else project.settings.gate.ref
 
 
 def _refuse_with_from(

@@ -69,6 +69,7 @@ from regauge.gate._types import (
     TrialFacts,
     Wanted,
 )
+from regauge.gate.base import base_branch
 from regauge.gate.baselines import Baseline
 from regauge.gate.engine import Gate
 from regauge.gate.power import (
@@ -128,6 +129,7 @@ __all__ = [
     "Wanted",
     "audit_by_steps",
     "audit_fresh",
+    "base_branch",
     "bill_draws",
     "case_from_json",
     "case_message",

@@ -145,8 +145,7 @@ def compare(
         unmeasured = [Fault(path=evals, line=None, message="no case of any eval was selected")]
     notes = [*_notes(at, suites), *coverage.notes]
     notes += [f"lowered, and compared by the base's: {bar}" for bar in bars]
-    if prompt_changed:
-        notes += edited_notes(at)
+    notes += edited_notes(at, prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -298,7 +297,7 @@ def _refused_bars(bars: Sequence[MovedBar], at: BaseCommit) -> str:
 def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
     if at.dirty:
         yield "files differ from what is committed; they were compared as they are"
-    for name in at.deleted_prompts():
+    for name in (*at.deleted_prompts(), *at.deleted_datasets()):
         yield f"{name} is gone: {at.ref} has it"
     for one in suites:
         yield from one.base.notes

@@ -12,7 +12,8 @@ from regauge.errors import FaultyFileError, GitError
 from regauge.gate._numbers import CANDIDATE_FIRST
 from regauge.gate._record import facts_of_trial
 from regauge.gate._types import NONE_DRAWN, Count
-from regauge.gate.baselines import baseline_path, key_of, parse_baseline
+from regauge.gate.base import base_branch
+from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
 from regauge.gate.engine._findings import is_flaky
 from regauge.prompts import Repository
 from regauge.runner import Draw, PlannedCase
@@ -20,16 +21,13 @@ from regauge.stats import CasePolicy, log_e_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from regauge.gate._types import History
     from regauge.gate.baselines import Baseline, StoredHistory
-    from regauge.project import Project
-    from regauge.runner import EvalResult, EvalSession, Trial
+    from regauge.runner import EvalResult, EvalSession, Suite, Trial
 
 __all__ = ["ReplayEvidence"]
-
-# The branch that a pull request or merge request is to be merged into, in GitHub and GitLab CI.
-_BASE_BRANCHES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 
 class ReplayEvidence:
@@ -45,9 +43,7 @@ class ReplayEvidence:
 
     def __init__(self, session: EvalSession, *, environ: Mapping[str, str]) -> None:
         self._session = session
-        self._base_branch = next(
-            (environ[name] for name in _BASE_BRANCHES if environ.get(name)), ""
-        )
+        self._base_branch = base_branch(environ)
         self._stored: dict[int, Sequence[StoredHistory]] = {}
         self._gate_trials: dict[str, dict[str, list[int]]] = {}
 
@@ -116,36 +112,33 @@ class ReplayEvidence:
         """The case under this version and, until its baseline is complete, the one before."""
         suite, case = result.suite, result.case
         if id(suite) not in self._stored:
-            baseline, key = self._baseline(suite.prompt.name), key_of(suite)
+            baseline, key = self._baseline(suite), key_of(suite)
             found = (baseline.find(key), baseline.before(key)) if baseline is not None else ()
             self._stored[id(suite)] = [stored for stored in found if stored is not None]
         found_of_case = [stored.history(case.id, case.digest) for stored in self._stored[id(suite)]]
         return [history for history in found_of_case if history is not None]
 
-    def _baseline(self, prompt: str) -> Baseline | None:
+    def _baseline(self, suite: Suite) -> Baseline | None:
         """The committed baseline: in a pull request the base's, or the author could write it."""
-        project = self._session.project
-        path = baseline_path(project, prompt)
-        data = self._committed(project, prompt)
-        if data is None:
-            return None
         try:
-            return parse_baseline(data, shown=project.relative(path))
+            return baseline_of(self._session.project, suite, read=self._committed)[0]
         except FaultyFileError:
             return None  # `lint` and the gate report it
 
-    def _committed(self, project: Project, prompt: str) -> bytes | None:
-        path = baseline_path(project, prompt)
+    def _committed(self, path: Path) -> Baseline | None:
+        project = self._session.project
+        shown = project.relative(path)
         repository = Repository.find(project.root)
         if repository is None or not repository.has_commits():
-            return path.read_bytes() if path.is_file() else None
+            return load_baseline(path, shown=shown)
         commit = "HEAD"
         if self._base_branch:
             try:
                 commit = repository.merge_base(f"origin/{self._base_branch}")
             except GitError:
                 return None
-        return repository.read(commit, repository.inside(path))
+        data = repository.read(commit, repository.inside(path))
+        return parse_baseline(data, shown=shown) if data is not None else None
 
 
 def _accepted(result: EvalResult) -> str:

@@ -18,6 +18,7 @@ from regauge.gate.baselines import (
     applied,
     compare_histories,
     key_of,
+    stored_anchor,
     top_up,
 )
 from regauge.prompts import lock_of
@@ -178,21 +179,11 @@ def ask_anchor(
     if version is None:
         return None
     found = AskedAnchor(version=str(version), head=suite)
-    key = key_of(suite)
     try:
         found.suite = anchor_suite(suite, version)
     except (FaultyFileError, GitError) as error:
         found.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
-        found.stored = next(
-            (
-                one
-                for one in baseline.anchors
-                if one.history.version == found.version
-                and one.history.key.dataset == key.dataset
-                and one.history.key.judges == key.judges
-            ),
-            None,
-        )
+        found.stored = stored_anchor([baseline], found.version, key_of(suite))
         return found
     key = key_of(found.suite)
     found.stored = next(

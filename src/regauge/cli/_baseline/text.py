@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import PromptError, RegaugeError, UsageError
-from regauge.gate.baselines import baseline_path
+from regauge.gate.baselines import (
+    accepted_since,
+    baseline_path,
+    compare_histories,
+    stored_anchor,
+)
 from regauge.prompts import Repository, find_prompt, load_prompt, read_prompt_text
 from regauge.stats import flaky_probability
 from regauge.wording import plural
@@ -14,7 +19,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from regauge.gate.baselines import Baseline, CaseTrials, StoredHistory
+    from regauge.gate.baselines import AnchorComparison, Baseline, CaseTrials, StoredHistory
     from regauge.project import Project
     from regauge.prompts import Prompt
 
@@ -75,6 +80,8 @@ def history_lines(
             f" {plural(len(history.sessions), 'session')};"
             f" {100 * passed / sum(drawn):.1f} % passed"
         )
+    if (anchor := _anchor_of(project, baseline, history)) is not None:
+        yield TextLine(f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}")
     for session in history.sessions:
         served = f", answered by {', '.join(session.served)}" if session.served else ""
         yield TextLine(f"  session {session.id}: trials {session.first}-{session.last}{served}")
@@ -94,8 +101,9 @@ def history_lines(
         yield TextLine(f"  {plural(len(cases) - len(shown), 'case')} passed every time")
 
 
-def history_json(baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
+def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
     """A history for programs."""
+    anchor = _anchor_of(project, baseline, history)
     return {
         "prompt": baseline.prompt,
         "version": history.version,
@@ -104,6 +112,14 @@ def history_json(baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
         "parameters": dict(history.key.parameters),
         "dataset": history.key.dataset,
         "judges": dict(history.key.judges),
+        "anchor": {
+            "version": anchor.version,
+            "cases": anchor.cases,
+            "difference": asdict(anchor.difference),
+            "confirmed": anchor.confirmed,
+        }
+        if anchor is not None
+        else None,
         "sessions": [
             {
                 "id": session.id,
@@ -142,6 +158,24 @@ def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[s
     for prompt, data in zip(by_path.values(), texts, strict=True):
         if data is None or data.decode("utf-8", "replace") != prompt.source:
             yield f"note: {project.relative(prompt.path)} is not as committed; commit it first"
+
+
+def _anchor_of(
+    project: Project, baseline: Baseline, history: StoredHistory
+) -> AnchorComparison | None:
+    """A history next to the old version that the baseline keeps; None without such a version."""
+    anchors = (
+        stored_anchor([baseline], one.history.version, history.key) for one in baseline.anchors
+    )
+    anchor = next((one for one in anchors if one is not None), None)
+    if anchor is None or anchor.history.version == history.version:
+        return None
+    try:
+        prompt = load_prompt(baseline.prompt, root=project.root)
+    except RegaugeError:
+        return compare_histories(anchor, history)
+    accepted = accepted_since(prompt, anchor.history.version)
+    return compare_histories(anchor, history, accepted=accepted)
 
 
 def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:

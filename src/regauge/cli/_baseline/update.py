@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.cli._baseline.anchor import ask_anchor
 from regauge.cli._baseline.done import AskedEval, AskedPrompt, Done, summary
-from regauge.cli._baseline.renamed import baseline_of
 from regauge.cli._baseline.text import uncommitted_notes
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
@@ -31,6 +30,7 @@ from regauge.gate.baselines import (
     Redraw,
     accepted_since,
     applied,
+    baseline_of,
     baseline_path,
     changes_between,
     draw_trials,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from regauge.gate.base._anchor import BaseAnchor
 from regauge.gate.base._bar import MovedBar, moved_files, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
-from regauge.gate.base._commit import BaseCommit, find_base
+from regauge.gate.base._commit import BaseCommit, base_branch, find_base
 from regauge.gate.base._coverage import Coverage, coverage_of
 from regauge.gate.base._edited import edited_notes
 from regauge.gate.base._refusal import Refusal
@@ -26,6 +26,7 @@ __all__ = [
     "MovedBar",
     "Refusal",
     "RuleBreach",
+    "base_branch",
     "check_locks",
     "compare_with_base",
     "coverage_of",

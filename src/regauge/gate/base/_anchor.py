@@ -12,6 +12,7 @@ from regauge.gate.baselines import (
     anchor_version,
     compare_histories,
     key_of,
+    stored_anchor,
 )
 
 if TYPE_CHECKING:
@@ -66,18 +67,7 @@ def anchor_of_base(
     version = anchor_version(at.settings.gate.anchor, released, current=prompt.version)
     if version is None:
         return None
-    key = key_of(main)
-    fitting = [
-        one
-        for baseline in known
-        for one in baseline.anchors
-        if one.history.version == str(version)
-        and one.history.key.dataset == key.dataset
-        and one.history.key.judges == key.judges
-    ]
-    # An anchor may name another model than the base, and then counts as it was released.
-    fitting.sort(key=lambda one: one.history.key.model != key.model)
-    anchor = next(iter(fitting), None)
+    anchor = stored_anchor(known, str(version), key_of(main))
     accepted = accepted_since(candidate.prompt, str(version))
     base = None
     if anchor is not None and history is not None:

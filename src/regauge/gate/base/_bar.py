@@ -160,7 +160,7 @@ def moved_checks(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]
 
 
 def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
-    """The cases with the inputs of the base and another expectation.
+    """The cases with another expectation than on the base, whatever their inputs are.
 
     Next to a changed prompt, another expectation can turn a broken case into a fixed one.
 
@@ -169,7 +169,7 @@ def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[Mov
     """
     for case in dataset:
         then = before.get(case.id) if before is not None else None
-        if then is not None and then.inputs == case.inputs and then.expected != case.expected:
+        if then is not None and then.expected != case.expected:
             yield _setting(f"expected of {case.id}", then.expected, case.expected)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
@@ -18,7 +17,7 @@ from regauge.gate.base._refusal import (
     refusals_of,
 )
 from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
-from regauge.gate.baselines import baseline_path, key_of, load_baseline
+from regauge.gate.baselines import baseline_path, key_of, load_baseline, older_names
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -166,7 +165,7 @@ def compare_with_base(
         bars=(
             *moved_tiers(suite.dataset, before),
             *moved_checks(suite.dataset, before),
-            *(moved_expectations(suite.dataset, before) if "changed" in states.values() else ()),
+            *(moved_expectations(suite.dataset, before) if _differs(suite, main) else ()),
         ),
         faults=said.faults,
         notes=(
@@ -188,6 +187,13 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
         return ()
     head = lock_of(at.project.prompts_dir)
     return lock_breaches(replace(head, path=at.project.relative(head.path)), base, ref=at.ref)
+
+
+def _differs(suite: Suite, main: Suite | None) -> bool:
+    """Whether a suite's prompt or model differs from the base's."""
+    if main is None:
+        return False
+    return (suite.prompt.digest, suite.model) != (main.prompt.digest, main.model)
 
 
 def _breaches(
@@ -212,7 +218,9 @@ def _shown(head: Prompt, at: BaseCommit) -> Prompt:
 
 def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Dataset | None:
     if suite.dataset.path != suite.prompt.path:
-        return at.dataset(suite.dataset)
+        return at.dataset(
+            suite.dataset, prompt=suite.prompt.name if prompt is None else prompt.name
+        )
     if prompt is None:
         return None
     return replace(suite.dataset, cases=cases_from_test_data(prompt))
@@ -220,8 +228,13 @@ def _dataset_before(suite: Suite, at: BaseCommit, prompt: Prompt | None) -> Data
 
 def _under_names_of_today(baseline: Baseline, suite: Suite, at: BaseCommit) -> Baseline:
     """A baseline whose dataset has the name that the change gives it."""
-    before = Path(at.path_of(suite.dataset.path)).name.split(".", maxsplit=1)[0]
-    return baseline.with_dataset(before, suite.dataset.name)
+    now = suite.dataset.name
+    found = baseline.with_dataset(at.dataset_name(suite.dataset, prompt=baseline.prompt), now)
+    if any(known.key.dataset == now for known in (*found.histories, *found.previous)):
+        return found
+    for older in older_names(at.project, suite.dataset.path):
+        found = found.with_dataset(older, now)
+    return found
 
 
 def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
 
-__all__ = ["BaseCommit", "find_base"]
+__all__ = ["BaseCommit", "base_branch", "find_base"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,15 @@ class BaseCommit:
     dirty: bool = False
 
     def path_of(self, path: Path) -> str:
-        """The path that a file of today had in the base version, be it there or not."""
+        """The path that a file of today had in the base version, be it there or not.
+
+        An unchanged symbolic link leads to the file that it names.
+        """
         name = self.repository.inside(path)
+        if name not in self.changed and path.is_symlink():
+            target = path.resolve()
+            if target.is_relative_to(self.repository.top):
+                name = self.repository.inside(target)
         return self.renamed.get(name, name)
 
     def read(self, path: Path) -> bytes | None:
@@ -76,15 +83,20 @@ class BaseCommit:
         Raises:
             PromptError: Its text in the base version cannot be read.
         """
-        data = self.read(head.path)
-        name = self.path_of(head.path)
-        if data is None:
-            name = self._by_title(head)
-            data = self.repository.read(self.commit, name) if name else None
+        name = self._prompt_path(head)
+        data = self.repository.read(self.commit, name) if name else None
         if data is None:
             return None
         path = self.repository.top / name
         return parse_prompt(data.decode("utf-8", "replace"), path=path)
+
+    def prompt_name(self, head: Prompt) -> str:
+        """The name that a prompt has on the base; today's where it is new."""
+        return prompt_name(Path(self._prompt_path(head) or head.path))
+
+    def _prompt_path(self, head: Prompt) -> str:
+        """The path that a prompt has on the base; empty where it is new."""
+        return self._by_title(head) if self.read(head.path) is None else self.path_of(head.path)
 
     def lock(self) -> PromptLock:
         """`prompts.lock` of the base version; one without entries where there was none.
@@ -96,17 +108,18 @@ class BaseCommit:
         data = self.read(path)
         return PromptLock.parse(data.decode("utf-8", "replace") if data else "", path)
 
-    def dataset(self, head: Dataset) -> Dataset | None:
-        """The golden cases of the base version where the file changed; None where it did not.
+    def dataset(self, head: Dataset, *, prompt: str) -> Dataset | None:
+        """The golden cases of the base version; None where they are today's or the base has none.
+
+        Args:
+            head: As it is now.
+            prompt: The prompt's name on the base, which its dataset has by default.
 
         Raises:
             DatasetError: They cannot be read.
         """
-        name = self.path_of(head.path)
-        if self.repository.inside(head.path) not in self.changed:
-            return None
-        data = self.repository.read(self.commit, name)
-        if data is None:
+        name = self._dataset_path(head, prompt)
+        if not name or (name not in self.changed and not any(map(self._is_input, self.changed))):
             return None
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory).resolve()
@@ -135,6 +148,40 @@ class BaseCommit:
         gone = [path for path in files if path.as_posix() not in now and _is_prompt(path)]
         titles = {self._by_title(head) for head in self._new_prompts()}
         return tuple(sorted(prompt_name(path) for path in gone if path.as_posix() not in titles))
+
+    def deleted_datasets(self) -> tuple[str, ...]:
+        """The paths of golden datasets that the base version has and that are gone."""
+        directory = self.repository.inside(self.project.golden_dir)
+        moved = {*self.renamed.values()}
+        return tuple(
+            name
+            for name in self.repository.files(self.commit, directory)
+            if name in self.changed
+            and name not in moved
+            and not (self.repository.top / name).exists()
+        )
+
+    def dataset_name(self, head: Dataset, *, prompt: str) -> str:
+        """The name that a dataset has on the base; today's where the base has none of it."""
+        return Path(self._dataset_path(head, prompt) or head.path).name.split(".", maxsplit=1)[0]
+
+    def _dataset_path(self, head: Dataset, prompt: str) -> str:
+        """The path that a dataset has on the base, also after a move that git does not follow.
+
+        Such a file has the dataset's name in another format, or the prompt's. Empty without any.
+        """
+        name = self.path_of(head.path)
+        if self.repository.read(self.commit, name) is not None:
+            return name
+        gone = {Path(path).stem: path for path in self.deleted_datasets()}
+        return gone.get(head.name) or gone.get(prompt) or ""
+
+    def _is_input(self, name: str) -> bool:
+        """Whether a file is one that golden cases may take texts from."""
+        fixtures = self.repository.inside(self.project.fixtures_dir)
+        return name.startswith(f"{fixtures}/") and not name.startswith(
+            tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
+        )
 
     def _by_title(self, head: Prompt) -> str:
         """The path of the one prompt that is gone and had the same content or the same title."""
@@ -177,11 +224,10 @@ class BaseCommit:
     def _materialise(self, root: Path, dataset: str) -> Path:
         """Write a golden dataset of the base version below a directory, with the texts it names."""
         fixtures = self.repository.inside(self.project.fixtures_dir)
-        skipped = tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
         names = [
             name
             for name in self.repository.files(self.commit, fixtures)
-            if name == dataset or not name.startswith(skipped)
+            if name == dataset or self._is_input(name)
         ]
         if dataset not in names:
             names.append(dataset)
@@ -197,6 +243,15 @@ class BaseCommit:
 _SHOWN = 5
 # What lies in `fixtures/` and is no input of a case.
 _NO_INPUTS = ("recordings", "baselines", "golden", "labels", "calibrations")
+
+
+# The branch that a pull request or merge request is to be merged into, in GitHub and GitLab CI.
+_BASE_BRANCHES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+
+
+def base_branch(environ: Mapping[str, str]) -> str:
+    """The branch that the pull request of this CI job is to be merged into; empty elsewhere."""
+    return next((environ[name] for name in _BASE_BRANCHES if environ.get(name)), "")
 
 
 def find_base(project: Project, ref: str) -> BaseCommit:

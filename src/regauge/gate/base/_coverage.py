@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,13 @@ from regauge.gate.baselines import (
     BaselineError,
     baseline_path,
     load_baseline,
+    older_names,
     parse_baseline,
 )
 from regauge.prompts import load_prompt, prompt_files, prompt_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from regauge.gate.base._commit import BaseCommit
     from regauge.runner import Suite
@@ -137,14 +139,24 @@ def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str
         except BaselineError:
             continue  # whoever compares its prompt says so
         known |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
-    suites = list(suites)
-    covered = {(suite.prompt.name, suite.dataset.name) for suite in suites}
-    # A prompt that was renamed has its baseline under the older name.
-    covered |= {
-        (_stem(at.path_of(suite.prompt.path)), _stem(at.path_of(suite.dataset.path)))
-        for suite in suites
+    return sorted(known - {name for suite in suites for name in _names_of(at, suite, known)})
+
+
+def _names_of(
+    at: BaseCommit, suite: Suite, known: Container[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """An eval's prompt and dataset under the names of today, of the base, and of its history."""
+    own = (suite.prompt.name, suite.dataset.name)
+    if own in known:
+        return {own}
+    before = at.prompt_name(suite.prompt)
+    prompts = {own[0], before, *older_names(at.project, suite.prompt.path)}
+    datasets = {
+        own[1],
+        at.dataset_name(suite.dataset, prompt=before),
+        *older_names(at.project, suite.dataset.path),
     }
-    return sorted(known - covered)
+    return {*product(prompts, datasets)}
 
 
 def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:

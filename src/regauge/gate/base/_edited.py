@@ -1,35 +1,45 @@
-"""Files next to a changed prompt that a reader should look at: recordings, evals, workflows."""
+"""Files that a change edits and a reader should look at: recordings, baselines, code of evals."""
 
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
+import sys
+import tomllib
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from regauge.gate._types import NONE_DRAWN
+from regauge.gate.baselines import BaselineError, parse_baseline
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from regauge.gate.base._commit import BaseCommit
+    from regauge.gate.baselines import StoredHistory
 
-__all__ = ["edited_notes"]
+__all__ = ["code_of_evals", "edited_notes"]
 
 _SHOWN: Final = 5
 # By these a line of recordings is known; what it recorded stands under the others.
 _KEYS: Final = ("digest", "key", "trial")
 _RECORDED: Final = ("completion", "measurement", "float32")
+# Files that set how pytest collects and runs evals.
+_PYTEST_FILES: Final = frozenset(
+    {"pytest.ini", ".pytest.ini", "pytest.toml", "tox.ini", "setup.cfg"}
+)
 
 
-def edited_notes(at: BaseCommit) -> Iterator[str]:
+def edited_notes(at: BaseCommit, *, prompt_changed: bool) -> Iterator[str]:
     """Sentences on what a change edits besides prompts and could decide with.
 
     Recordings of the base that hold something else now are named by case: a gate without a key
-    reads them. Code of evals, `conftest.py` and workflows run as the change has them.
+    reads them. A baseline with fewer passes is named: later gates compare with it. Next to a
+    changed prompt, so is code that runs in the gate, as the change has it.
     """
     recordings = at.repository.inside(at.project.recordings_dir)
-    code: list[str] = []
-    for name in sorted(at.changed):
+    baselines = at.repository.inside(at.project.fixtures_dir / "baselines")
+    for name in sorted(at.changed - {*at.renamed.values()}):
         if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
             replaced = _replaced(at, name)
             if replaced:
@@ -37,16 +47,84 @@ def edited_notes(at: BaseCommit) -> Iterator[str]:
                 cases = sorted({case for case in replaced if case})
                 named = _first(cases) if cases else plural(len(replaced), "vector")
                 yield f"{name} replaces what was recorded for requests of the base: {named}"
-        elif _runs(name, evals=at.repository.inside(at.project.root / "evals")):
-            code.append(name)
+        elif name.startswith(f"{baselines}/") and name.endswith(".json"):
+            yield from _baseline_notes(at, name)
+    if not prompt_changed:
+        return
+    evals = code_of_evals(at)
+    code = [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
     if code:
         yield f"the change also edits code that runs in this gate or its workflow: {_first(code)}"
 
 
-def _runs(name: str, *, evals: str) -> bool:
+def code_of_evals(at: BaseCommit) -> frozenset[str]:
+    """Which of the changed files are code of evals, or code that evals have imported."""
+    top = f"{at.repository.top}/"
+    loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
+    evals = at.repository.inside(at.project.root / "evals")
+    return frozenset(
+        name
+        for name in at.changed
+        if name.endswith(".py")
+        and (
+            top + name in loaded
+            or name.startswith(f"{evals}/")
+            or PurePosixPath(name).name == "conftest.py"
+        )
+    )
+
+
+def _is_set_up(at: BaseCommit, name: str) -> bool:
+    """Whether a file is part of a workflow, or sets how pytest runs."""
     path = PurePosixPath(name)
-    in_evals = name.startswith(f"{evals}/") and path.suffix == ".py"
-    return path.name == "conftest.py" or path.parts[0] == ".github" or in_evals
+    if path.name == "pyproject.toml":
+        now = at.repository.top / name
+        head = now.read_bytes() if now.is_file() else None
+        return _pytest_settings(head) != _pytest_settings(at.repository.read(at.commit, name))
+    return path.parts[0] == ".github" or path.name in _PYTEST_FILES
+
+
+def _pytest_settings(data: bytes | None) -> object:
+    try:
+        tool = tomllib.loads((data or b"").decode("utf-8", "replace")).get("tool")
+    except tomllib.TOMLDecodeError:
+        return None
+    return cast("dict[str, Any]", tool).get("pytest") if isinstance(tool, dict) else None
+
+
+def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
+    """What the base's own record loses; `regauge baseline update` only adds trials to it."""
+    path = at.repository.top / name
+    try:
+        data = at.repository.read(at.commit, name)
+        base = parse_baseline(data, shown=Path(name)) if data is not None else None
+        head = parse_baseline(path.read_bytes(), shown=Path(name)) if path.is_file() else None
+    except BaselineError:
+        return  # reported where the baseline is used
+    for before in base.histories if base is not None else ():
+        now = head.find(before.key) if head is not None else None
+        record = f"{name}: the record of {before.version or 'the base'}"
+        if now is None:
+            yield f"{record} is gone; later gates compare without it"
+        elif _has_fewer_passes(before, now):
+            yield (
+                f"{record} was edited: {_whole(before)} trials passed on the base, {_whole(now)}"
+                " now; later gates compare with it"
+            )
+
+
+def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
+    """Whether any case has fewer trials or fewer passes than before."""
+    pairs = (
+        (case.whole, now.cases[case_id].whole if case_id in now.cases else NONE_DRAWN)
+        for case_id, case in before.cases.items()
+    )
+    return any(new.passed < old.passed or new.failed < old.failed for old, new in pairs)
+
+
+def _whole(history: StoredHistory) -> str:
+    counts = [case.whole for case in history.cases.values()]
+    return f"{sum(one.passed for one in counts)} of {sum(one.trials for one in counts)}"
 
 
 def _replaced(at: BaseCommit, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import FaultyFileError
-from regauge.gate.baselines import baseline_path, key_of, parse_baseline
+from regauge.gate.baselines import baseline_path, key_of, older_names, parse_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,14 +61,20 @@ def known_of(main: Suite, known: Sequence[Baseline]) -> Known:
 def committed_baselines(
     head: Prompt, prompt: Prompt, at: BaseCommit, unreadable: list[str]
 ) -> list[Baseline]:
-    """The committed baselines of a prompt under its name and its older one, newest first."""
-    found: list[Baseline] = []
-    for name in dict.fromkeys((head.name, prompt.name)):
+    """The committed baselines of a prompt, newest first; under older names where there are none."""
+
+    def read(name: str) -> list[Baseline]:
         path = baseline_path(at.project, name)
         shown = at.project.relative(path)
-        for data in at.read_newest(path):
-            one = readable(partial(parse_baseline, data, shown=shown), at, unreadable)
-            found += [one] if one is not None else []
+        read = (
+            readable(partial(parse_baseline, data, shown=shown), at, unreadable)
+            for data in at.read_newest(path)
+        )
+        return [one for one in read if one is not None]
+
+    found = [one for name in dict.fromkeys((head.name, prompt.name)) for one in read(name)]
+    if not found:
+        found = [one for name in older_names(at.project, head.path) for one in read(name)]
     return found
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
+from regauge.gate.base._edited import code_of_evals
 from regauge.gate.baselines import CRITICAL_TRIALS
 
 if TYPE_CHECKING:
@@ -152,35 +152,17 @@ def _may_judge_otherwise(at: BaseCommit) -> bool:
     other = (f"{fixtures}/golden/", f"{fixtures}/recordings/", f"{fixtures}/baselines/")
     ends = (".toml", ".lock", ".txt", ".cfg", ".ini")
     locks = repository.inside(project.prompts_dir / "prompts.lock")
-    code = _code_of_evals(at)
+    code = code_of_evals(at)
     return any(
         name != locks
         and not name.startswith(other)
         and (
-            name.endswith(ends) or name.startswith((f"{rubrics}/", f"{fixtures}/")) or name in code
+            name.endswith(ends)
+            or name.startswith((f"{rubrics}/", f"{fixtures}/"))
+            or name in code
+            or (name.endswith(".py") and not (repository.top / name).exists())
         )
         for name in at.changed
-    )
-
-
-def _code_of_evals(at: BaseCommit) -> frozenset[str]:
-    """Which of the changed files are code that judges may be made by.
-
-    Evals have been imported by now, and with them whatever they use.
-    """
-    top = f"{at.repository.top}/"
-    loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
-    evals = at.repository.inside(at.project.root / "evals")
-    return frozenset(
-        name
-        for name in at.changed
-        if name.endswith(".py")
-        and (
-            top + name in loaded
-            or name.startswith(f"{evals}/")
-            or name.endswith("conftest.py")
-            or not (at.repository.top / name).exists()
-        )
     )
 
 

@@ -3,7 +3,8 @@
 `_baseline.py` is the value, `_key.py` what trials are filed under; `_file.py`, `_document.py` and
 `_text.py` read and write it. `_update.py` says which trials of main are wanted, `_draw.py` draws
 them, and `_compare.py` holds a new version against the record of the one before. `_redraw.py`
-holds main of today against its own record.
+holds main of today against its own record, and `_renamed.py` follows prompts and datasets to their
+older names.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from regauge.gate.baselines._anchor import (
     anchor_version,
     compare_histories,
     compare_with_anchor,
+    stored_anchor,
 )
 from regauge.gate.baselines._baseline import (
     Anchor,
@@ -43,6 +45,7 @@ from regauge.gate.baselines._file import (
 )
 from regauge.gate.baselines._key import gating_judges, key_of
 from regauge.gate.baselines._redraw import Drift, Redraw
+from regauge.gate.baselines._renamed import baseline_of, older_names
 from regauge.gate.baselines._update import (
     CRITICAL_TRIALS,
     SESSIONS,
@@ -78,6 +81,7 @@ __all__ = [
     "anchor_version",
     "applied",
     "baseline_faults",
+    "baseline_of",
     "baseline_path",
     "changes_between",
     "compare_histories",
@@ -88,8 +92,10 @@ __all__ = [
     "key_of",
     "load_baseline",
     "merged",
+    "older_names",
     "parse_baseline",
     "redraw_trials",
     "save_baseline",
+    "stored_anchor",
     "top_up",
 ]

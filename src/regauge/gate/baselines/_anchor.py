@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from regauge.gate._types import Count
-    from regauge.gate.baselines._baseline import Anchor, StoredHistory
+    from regauge.gate.baselines._baseline import Anchor, Baseline, HistoryKey, StoredHistory
     from regauge.runner import Suite
     from regauge.stats import RateDifference
 
@@ -26,6 +26,7 @@ __all__ = [
     "anchor_version",
     "compare_histories",
     "compare_with_anchor",
+    "stored_anchor",
 ]
 
 
@@ -99,6 +100,26 @@ def anchor_suite(suite: Suite, version: Semver) -> Suite:
         model=model,
         origin=f"{suite.origin} in version {version}",
     )
+
+
+def stored_anchor(baselines: Iterable[Baseline], version: str, key: HistoryKey) -> Anchor | None:
+    """The kept trials of a version with the dataset and judges of a key; None without any.
+
+    An anchor may name another model than the key, and then counts as it was released.
+
+    Args:
+        baselines: Of the prompt, the newest first.
+    """
+    fitting = [
+        one
+        for baseline in baselines
+        for one in baseline.anchors
+        if one.history.version == version
+        and one.history.key.dataset == key.dataset
+        and one.history.key.judges == key.judges
+    ]
+    fitting.sort(key=lambda one: one.history.key.model != key.model)
+    return next(iter(fitting), None)
 
 
 def compare_histories(

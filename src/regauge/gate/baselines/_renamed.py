@@ -7,46 +7,53 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
-from regauge.gate.baselines import baseline_path, load_baseline
+from regauge.gate.baselines._file import baseline_path, load_baseline
 from regauge.prompts import Repository
 
 if TYPE_CHECKING:
-    from regauge.gate.baselines import Baseline
+    from collections.abc import Callable
+
+    from regauge.gate.baselines._baseline import Baseline
     from regauge.project import Project
     from regauge.runner import Suite
 
-__all__ = ["baseline_of"]
+__all__ = ["baseline_of", "older_names"]
 
 
-def baseline_of(project: Project, suite: Suite) -> tuple[Baseline | None, Path | None]:
+def baseline_of(
+    project: Project, suite: Suite, *, read: Callable[[Path], Baseline | None] | None = None
+) -> tuple[Baseline | None, Path | None]:
     """The baseline of an eval's prompt under the names of today, and its file of an older name.
 
     Either is None without any.
 
+    Args:
+        read: Reads the baseline at a path; by default the file of today.
+
     Raises:
         BaselineError: It cannot be read.
     """
+
+    def load(path: Path) -> Baseline | None:
+        return load_baseline(path, shown=project.relative(path)) if read is None else read(path)
+
     name, dataset = suite.prompt.name, suite.dataset.name
-    path = baseline_path(project, name)
-    found = load_baseline(path, shown=project.relative(path))
-    older_path = None
+    found, older_path = load(baseline_path(project, name)), None
     if found is None:
-        for older in _older_names(project, suite.prompt.path):
+        for older in older_names(project, suite.prompt.path):
             before = baseline_path(project, older)
-            found = load_baseline(before, shown=project.relative(before))
+            found = load(before)
             if found is not None:
                 older_path = before
                 break
     if found is None:
         return None, None
-    known = {one.key.dataset for one in (*found.histories, *found.previous)}
-    if dataset not in known:
-        for older in _older_names(project, suite.dataset.path):
-            found = found.with_dataset(older, dataset)
+    for older in _older_datasets(project, suite, found):
+        found = found.with_dataset(older, dataset)
     return replace(found, prompt=name), older_path
 
 
-def _older_names(project: Project, path: Path) -> list[str]:
+def older_names(project: Project, path: Path) -> list[str]:
     """The names that a file had in git, the newest first, and whose files are gone."""
     try:
         repository = Repository.find(project.root)
@@ -59,3 +66,10 @@ def _older_names(project: Project, path: Path) -> list[str]:
         if repository is not None and not (repository.top / commit.path).exists()
     )
     return list(older)
+
+
+def _older_datasets(project: Project, suite: Suite, baseline: Baseline) -> list[str]:
+    known = {one.key.dataset for one in (*baseline.histories, *baseline.previous)}
+    if suite.dataset.name in known:
+        return []
+    return older_names(project, suite.dataset.path)
