@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
-from regauge.reports._gate_console import headline
+from regauge.reports._gate_console import headline, reasons_beside
 from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
             yield level, mark_line(level, place, title, case.message)
     if document.decision == "undecided" and document.prompts:
         place = (below + document.prompts[0].path, document.prompts[0].line)
-        words = "\n".join([headline(document), *document.reasons])
+        words = "\n".join([headline(document), *reasons_beside(document)])
         yield "error", mark_line("error", place, "regauge gate: undecided", words)
         return
     said = document.unmeasured or any(prompt.rules for prompt in document.prompts)
@@ -73,7 +73,7 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
         first = document.prompts[0] if document.prompts else None
         if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
             place = (below + first.path, first.line)
-            words = "\n".join([headline(document), *document.reasons])
+            words = "\n".join([headline(document), *reasons_beside(document)])
             yield "error", mark_line("error", place, "regauge gate", words)
 
 

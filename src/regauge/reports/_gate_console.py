@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VERDICTS",
+    "broke_words",
     "calls_line",
     "decision_lines",
     "gate_progress_line",
     "headline",
+    "reasons_beside",
     "verdict_words",
     "version_step",
 ]
@@ -108,6 +110,22 @@ def headline(
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 
+def reasons_beside(document: DecisionDocument) -> list[str]:
+    """The reasons that the headline does not state."""
+    summed = _summed(document)
+    stated = broke_words(summed.get("broken", 0), sum(summed.values()))
+    return [reason for reason in document.reasons if reason != stated]
+
+
+def broke_words(count: int, total: int) -> str:
+    """How many cases broke.
+
+    >>> broke_words(2, 24)
+    '2 of 24 cases broke'
+    """
+    return f"{count} of {plural(total, 'case')} broke"
+
+
 def _balance(document: DecisionDocument) -> str:
     """What changed, the direction of the whole first: `+14.4 points: 15 fixed, 5 broken`."""
     summed = _summed(document)
@@ -118,6 +136,8 @@ def _balance(document: DecisionDocument) -> str:
     if change is not None and change > 0:
         order.reverse()
     parts = [f"{summed[name]} {name}" for name in order if summed.get(name)]
+    if parts:
+        parts[-1] += f" of {plural(sum(summed.values()), 'case')}"
     rest = _counts(summed, only={"undecided", "unmeasured"})
     counts = ", ".join([*parts, *([rest] if rest else [])])
     if change is None or not parts:
@@ -186,7 +206,7 @@ def decision_lines(document: DecisionDocument) -> list[Line]:
 def _lines(document: DecisionDocument) -> Iterator[Line]:
     tone: Tone = "good" if document.decision == "accept" else "bad"
     yield Line(printable(f"gate: {headline(document)}"), tone)
-    for reason in document.reasons:
+    for reason in reasons_beside(document):
         yield Line(printable(f"  {reason}"), tone)
     for one in document.unmeasured:
         if one.fix:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.printable import printable
 from regauge.reports._answer_diff import answer_diff
-from regauge.reports._gate_console import VERDICTS, calls_line, headline
+from regauge.reports._gate_console import VERDICTS, calls_line, headline, reasons_beside
 from regauge.reports._gate_table import prompt_table
 from regauge.reports._groups import groups_of
 from regauge.reports._suggestions import suggestion_blocks
@@ -92,7 +92,7 @@ def _parts(
     title = headline(document, name=shown_name, words=shown_text)
     yield f"### {_MARKS[document.decision]} regauge gate: {title}"
     yield ""
-    for reason in document.reasons:
+    for reason in reasons_beside(document):
         yield f"- {shown_text(reason)}"
     for one in document.unmeasured:
         if one.fix:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regauge.reports._decision import DecisionDocument, PromptDocument
     from regauge.reports._schema import SuiteSummary
 
-__all__ = ["prompt_table"]
+__all__ = ["pass_rates", "prompt_table"]
 
 
 def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:
@@ -39,13 +39,13 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         cells = [shown_text(prompt.prompt), shown_text(version_step(prompt))]
         cells += [str(sum(prompt.counts.values()))]
         cells += [str(prompt.counts.get(verdict, 0)) for verdict in met]
-        cells += [_pass_rate(document, prompt)] if drawn else []
+        cells += [pass_rates(document, prompt)] if drawn else []
         if suites:
             cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
         yield f"| {' | '.join(cells)} |"
 
 
-def _pass_rate(document: DecisionDocument, prompt: PromptDocument) -> str:
+def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
     """Main's and the candidate's, with the 95 % interval of their difference."""
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
         rates = f"{difference.main:.0%} → {difference.candidate:.0%}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import asdict
 from difflib import SequenceMatcher, unified_diff
@@ -16,16 +17,20 @@ from regauge.reports._decision import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from regauge.errors import Fault
     from regauge.gate import Decided, GateOutcome, SuiteBase
     from regauge.prompts import Prompt
 
-__all__ = ["prompt_document", "rule_document", "suite_test", "verdict_counts"]
+__all__ = ["prompt_diff", "prompt_document", "rule_document", "suite_test", "verdict_counts"]
 
 _SIMULATED_PROVIDER = "sim"
+_CONTEXT_LINES = 3
+# The order of the sections of a prompt file in a diff; others come between.
+_SECTIONS = {"messages": 0, "version": 2, "changelog": 2}
+_KEY = re.compile(r"([A-Za-z]\w*):")
 
 
 def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
@@ -99,14 +104,53 @@ def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
     if main is None or main.prompt.source == one.suite.prompt.source:
         return ""
     path = str(decided.at.project.relative(one.suite.prompt.path))
-    lines = unified_diff(
-        main.prompt.source.splitlines(),
-        one.suite.prompt.source.splitlines(),
-        f"{path} ({decided.at.ref})",
-        path,
-        lineterm="",
-    )
-    return "\n".join(lines)
+    files = f"{path} ({decided.at.ref})", path
+    return "\n".join(prompt_diff(main.prompt.source, one.suite.prompt.source, files=files))
+
+
+def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
+    """Two states of a prompt file as a unified diff, section by section.
+
+    The messages come first, and version and changelog last: a reader looks for the text.
+    """
+    old, new = _sections(before), _sections(now)
+    lines: list[str] = []
+    for name in sorted({**old, **new}, key=lambda name: _SECTIONS.get(name, 1)):
+        start, section = old.get(name, (0, []))
+        new_start, new_section = new.get(name, (0, []))
+        matcher = SequenceMatcher(None, section, new_section, autojunk=False)
+        for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+            lines += _hunk(group, (start, section), (new_start, new_section))
+    if not lines:  # sections in another order
+        return list(unified_diff(before.splitlines(), now.splitlines(), *files, lineterm=""))
+    return [f"--- {files[0]}", f"+++ {files[1]}", *lines]
+
+
+def _sections(source: str) -> dict[str, tuple[int, list[str]]]:
+    """The lines below each key of a prompt file, with the line before them."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    name = ""
+    for number, line in enumerate(source.splitlines()):
+        if (key := _KEY.match(line)) is not None:
+            name = key[1]
+        found.setdefault(name, (number, []))[1].append(line)
+    return found
+
+
+def _hunk(
+    group: Sequence[tuple[str, int, int, int, int]],
+    old: tuple[int, Sequence[str]],
+    new: tuple[int, Sequence[str]],
+) -> Iterator[str]:
+    (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
+    before, now = f"{old[0] + i1 + 1},{i2 - i1}", f"{new[0] + j1 + 1},{j2 - j1}"
+    yield f"@@ -{before} +{now} @@"
+    for tag, first, last, new_first, new_last in group:
+        if tag == "equal":
+            yield from (f" {line}" for line in old[1][first:last])
+            continue
+        yield from (f"-{line}" for line in old[1][first:last])
+        yield from (f"+{line}" for line in new[1][new_first:new_last])
 
 
 def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:

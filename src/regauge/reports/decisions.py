@@ -26,6 +26,7 @@ from regauge.reports._decision import (
     RuleDocument,
 )
 from regauge.reports._gate_calls import calls_of
+from regauge.reports._gate_console import broke_words
 from regauge.reports._prompt_decisions import prompt_document, rule_document
 from regauge.wording import plural
 
@@ -50,7 +51,6 @@ _COUNTS_MAX = 1024
 # What is counted over cases, in the order it is said: of one of them, and of several.
 _SUMS: Mapping[str, tuple[str, str]] = {
     "critical": ("is critical and broke", "are critical and broke"),
-    "broken": ("broke", "broke"),
     "new": ("misses the bar of new cases", "miss the bar of new cases"),
     "removed": (
         "is gone without a word in the changelog",
@@ -154,14 +154,19 @@ def reasons_of(
         for reason in outcome.reasons
         if not reason.case
     ]
+    if broken := _count_of("broken", outcome):
+        found.append(broke_words(broken, len(outcome.cases)))
     for kind, words in _SUMS.items():
-        count = sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
-        if count:
+        if count := _count_of(kind, outcome):
             of = "1 case" if len(outcome.cases) == 1 else f"{len(outcome.cases)} cases"
             found.append(f"{count} of {of} {words[count > 1]}")
     if not_run:
         found.append(f"{plural(not_run, 'case')} not run: the change is rejected without a trial")
     return found
+
+
+def _count_of(kind: str, outcome: GateOutcome) -> int:
+    return sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
 
 
 def undecided_advice(decision: Decision, go_on: str) -> Iterator[str]:

@@ -74,9 +74,13 @@ def test_the_first_page_says_what_was_decided_and_why(rejected: Rejected, opened
     broken = len(rejected.cases("broken"))
     assert seen.text("h1").startswith("Rejected against main (")
     assert f"{broken} broken" in seen.text("h1")
-    reasons = seen.page.locator(".reasons li").all_inner_texts()
-    assert reasons == rejected.decision["reasons"]
+    assert f"{broken} broken of {len(rejected.decision['cases'])} cases" in seen.text("h1")
+    # The title has said it.
+    assert "cases broke" not in seen.text(".decision")
     row = seen.text("#view-overview tbody tr")
+    difference = rejected.decision["prompts"][0]["test"]["difference"]
+    assert f"{difference['main']:.0%} → {difference['candidate']:.0%} (" in row
+    assert f"{100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}" in row
     assert NAME in row
     assert "1.0.0 → 1.1.0 (simulated)" in row
     shown = seen.text("#view-overview")
@@ -85,6 +89,42 @@ def test_the_first_page_says_what_was_decided_and_why(rejected: Rejected, opened
     assert rejected.decision["base_commit"][:12] in shown
     assert seen.page.title() == f"{seen.text('h1')} · regauge"
     seen.picture("gate-overview")
+
+
+def test_changed_cases_stand_under_the_prompts_diff_in_groups_of_one_kind(
+    rejected: Rejected, opened: Open
+):
+    seen = opened(rejected.file)
+    page = seen.page
+    removed = page.get_by_role("region", name=f"Change of {PROMPT}").locator(".del")
+    assert "critical: somebody has to be woken up now" in removed.first.inner_text()
+    texts = page.get_by_role("region", name=f"Change of {PROMPT}").inner_text()
+    assert texts.index("- critical") < texts.index("+version: 1.1.0")
+
+    kinds = page.locator("article.kind")
+    broken = {case["case"] for case in rejected.cases("broken")}
+    largest = kinds.first
+    title = largest.locator("h3").inner_text()
+    count = int(title.split()[0])
+    assert count > 1
+    assert ": field_equals(severity): expected " in title
+    first = largest.get_by_role("link").first.inner_text()
+    outputs = largest.get_by_role("region", name=f"Outputs of {first}")
+    assert "--- passed (main, trial" in outputs.inner_text()
+    assert "+++ failed (candidate, trial" in outputs.inner_text()
+    rest = largest.get_by_text(f"{count - 1} more", exact=True)
+    assert not largest.get_by_role("listitem").first.is_visible()
+    rest.focus()
+    page.keyboard.press("Enter")
+    others = largest.get_by_role("listitem").get_by_role("link")
+    names = others.all_inner_texts()
+    assert len({first, *names} & broken) == count
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#case-title", has_text=names[0]).wait_for()
+    page.go_back()
+    assert rest.is_visible()
+    seen.picture("gate-kinds")
 
 
 def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_its_answer(

@@ -5,24 +5,72 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.reports._gate_console import VERDICTS, calls_line, headline, version_step
+from regauge.reports._answer_diff import answer_diff
+from regauge.reports._gate_console import (
+    VERDICTS,
+    calls_line,
+    headline,
+    reasons_beside,
+    version_step,
+)
+from regauge.reports._gate_table import pass_rates
+from regauge.reports._groups import groups_of
 from regauge.reports.html._cases import NOT_BLOCKING, TRACKED
 from regauge.reports.html._history import pass_counts
 from regauge.reports.html._plot import Plot, plot_of
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.reports._decision import DecisionDocument, PromptDocument
+    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
+    from regauge.reports._groups import CaseGroup
     from regauge.reports._schema import JudgeName, RunRecord, SuiteSummary
     from regauge.reports.html._source import ReportSource
 
-__all__ = ["Overview", "PromptPage", "overview_of"]
+__all__ = ["ChangedCases", "Kind", "Overview", "PromptPage", "overview_of"]
+
+# The table of cases has them all.
+_KINDS_MAX = 20
+_CASES_MAX = 50
 
 # What is told of cases, the weightiest first; in a run that does not gate they pass or fail.
 _WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED, NOT_BLOCKING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Cases that changed in the same way.
+
+    Attributes:
+        title: How many cases, and their check with what it expected and got.
+        first: The case that stands for all.
+        diff: Its two answers, line by line.
+        others: The rest, up to a limit.
+        left_out: How many are not shown.
+    """
+
+    title: str
+    first: CaseDocument
+    diff: Sequence[str]
+    others: Sequence[CaseDocument]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCases:
+    """The cases of one verdict, by kind.
+
+    Attributes:
+        verdict: In words.
+        kinds: The largest first, up to a limit.
+        left_out: How many cases are of other kinds.
+    """
+
+    verdict: str
+    kinds: Sequence[Kind]
+    left_out: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +83,8 @@ class PromptPage:
         rate: The share of measured cases that passed, from 0 to 1; None where none was measured.
         suites: Its suites, those of the candidate first.
         decided: What the gate says of it; None in a run that does not gate.
+        rates: In a run that gates, the base's pass rate and the candidate's, with the interval of
+            the difference.
     """
 
     name: str
@@ -49,6 +99,7 @@ class PromptPage:
     suites: tuple[SuiteSummary, ...]
     plot: Plot | None
     decided: PromptDocument | None
+    rates: str = ""
 
     @property
     def judges(self) -> tuple[JudgeName, ...]:
@@ -63,6 +114,8 @@ class Overview:
     Attributes:
         title: What the run came to, in a few words.
         tone: `good`, `bad` or `warn`.
+        reasons: Of the decision, without what the title states.
+        changed: The cases that broke, are undecided or were fixed, by kind.
         calls: What the gate asked for; empty in a run that does not gate.
     """
 
@@ -71,6 +124,8 @@ class Overview:
     decision: DecisionDocument | None
     calls: str
     prompts: tuple[PromptPage, ...]
+    reasons: Sequence[str]
+    changed: Sequence[ChangedCases]
     columns: tuple[str, ...]
 
 
@@ -89,7 +144,31 @@ def overview_of(
         decision=gate,
         calls=calls_line(gate) if gate else "",
         prompts=tuple(pages),
+        reasons=reasons_beside(gate) if gate else (),
+        changed=tuple(_changed(gate)) if gate else (),
         columns=tuple(word for word in _WORDS if word in met),
+    )
+
+
+def _changed(gate: DecisionDocument) -> Iterator[ChangedCases]:
+    for verdict, words in VERDICTS.items():
+        groups = groups_of(case for case in gate.cases if case.verdict == verdict)
+        if words.diff and groups:
+            yield ChangedCases(
+                verdict=words.column,
+                kinds=[_kind(group) for group in groups[:_KINDS_MAX]],
+                left_out=sum(len(group.cases) for group in groups[_KINDS_MAX:]),
+            )
+
+
+def _kind(group: CaseGroup) -> Kind:
+    first, *others = group.cases
+    return Kind(
+        title=group.title,
+        first=first,
+        diff=answer_diff(first),
+        others=others[:_CASES_MAX],
+        left_out=len(others[_CASES_MAX:]),
     )
 
 
@@ -125,6 +204,7 @@ def _page(name: str, source: ReportSource, cases: Sequence[Mapping[str, JSON]]) 
         suites=tuple(suites),
         plot=plot_of(points) if points else None,
         decided=decided,
+        rates=pass_rates(gate, decided) if gate and decided else "",
     )
 
 
