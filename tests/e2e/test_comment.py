@@ -150,7 +150,7 @@ def test_a_comment_posted_twice_is_one_comment_and_says_what_broke(workflow: Wor
     lines = body.splitlines()
     assert lines[:2] == [
         "<!-- regauge gate 2026-01-31T11:00:00+00:00 -->",
-        "### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken",
+        "### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken of 1 case",
     ]
     assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100% → 0% |" in lines
     assert "- `alert/disk-full`: failed 6 of 6 new trials." in lines

@@ -92,13 +92,16 @@ def _parts(
     title = headline(document, name=shown_name, words=shown_text)
     yield f"### {_MARKS[document.decision]} regauge gate: {title}"
     yield ""
-    for reason in reasons_beside(document):
-        yield f"- {shown_text(reason)}"
-    for one in document.unmeasured:
-        if one.fix:
-            yield f"- Fix of {shown_text(one.path)}: {shown_text(one.fix)}"
+    reasons = [f"- {shown_text(reason)}" for reason in reasons_beside(document)]
+    reasons += [
+        f"- Fix of {shown_text(one.path)}: {shown_text(one.fix)}"
+        for one in document.unmeasured
+        if one.fix
+    ]
+    yield from reasons
     if document.prompts:
-        yield ""
+        if reasons:
+            yield ""
         yield from prompt_table(document, suites)
     yield from _anchors(document)
     for prompt in document.prompts:

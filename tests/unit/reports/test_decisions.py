@@ -123,7 +123,7 @@ def test_a_rejection_reads_in_ten_seconds():
     )
     document = a_decision(broken, a_case("quota", "passed"), prompts=[a_prompt(rules=[rule])])
     assert "\n".join(line.text for line in decision_lines(document)) == snapshot("""\
-gate: rejected against origin/main (1a2b3c4d5): 1 broken
+gate: rejected against origin/main (1a2b3c4d5): 1 broken of 100 cases
 alert-severity 1.0.0 → 1.1.0 (simulated): 1 broken, 99 passed
   prompts/alert-severity.prompt.yml changed and its version did not
   fix: regauge bump alert-severity minor
@@ -144,8 +144,7 @@ decide again: regauge gate origin/main\
 """)
     assert decision_markdown(document) == snapshot("""\
 <!-- regauge gate -->
-### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken
-
+### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken of 100 cases
 
 | prompt | version | cases | broken | passed | pass rate |
 |---|---|--:|--:|--:|--:|
