@@ -420,7 +420,8 @@ BAD_PROPOSALS = {
 @pytest.mark.parametrize("bad", BAD_PROPOSALS)
 def test_a_bad_proposal_reaches_no_prompt(repo: GateRepo, refiner: Endpoint, bad: str):
     reply, why = BAD_PROPOSALS[bad]
-    repo.regauge("refine", *by_refiner(repo, refiner, reply), "--apply")
+    code = 3 if bad == "garbage" else 0
+    repo.regauge("refine", *by_refiner(repo, refiner, reply), "--apply", code=code)
     assert repo.read(PROMPT) == repo.git("show", f"broken:{PROMPT}")
     found = result(repo)
     assert found["revision"] is None
@@ -455,7 +456,8 @@ def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
 
 
 def test_a_question_to_a_person_is_asked_and_edits_nothing(repo: GateRepo, refiner: Endpoint):
-    told = by_refiner(repo, refiner, "never asked", kind="golden-wrong")
+    unused = edit("delete", ANSWER_LINE, "")
+    told = by_refiner(repo, refiner, unused, kind="golden-wrong")
     said = repo.regauge("refine", *told)
     assert "## Questions to a person" in said
     assert "labels mean nothing" in said

@@ -242,6 +242,10 @@ class RefineSettings(_Table):
         max_cycles: Rounds of diagnosing, proposing and verifying.
         max_calls: Trials of the prompt; None is three times the least one repair takes.
         max_model_calls: Calls of the model that criticises and proposes.
+        temperature: Of the refiner model's requests; None is what suits the step, and nothing where
+            the model takes none.
+        max_tokens: Tokens of one of its replies; None is what suits the step.
+        context_tokens: Tokens that a request and its reply may take together; None is no limit.
         localise_calls: Trials that may tell which sentence of a prompt carries which check.
         variance: Whether flaky checks are worked on, once nothing else fails.
         budget_usd: What one run may spend, in US dollars.
@@ -257,6 +261,9 @@ class RefineSettings(_Table):
     max_cycles: int = Field(default=5, ge=1)
     max_calls: int | None = Field(default=None, ge=1)
     max_model_calls: int = Field(default=40, ge=0)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    context_tokens: int | None = Field(default=None, ge=1)
     localise_calls: int = Field(default=0, ge=0)
     variance: bool = False
     budget_usd: float | None = Field(default=None, ge=0)

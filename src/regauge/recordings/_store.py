@@ -211,6 +211,13 @@ class LocalStore:
         with self._writing() as database:
             self._drop_claim(database, key)
 
+    def drop(self, key: RecordingKey) -> None:
+        """Forget the answers to one request and draw."""
+        with self._writing() as database:
+            database.execute(
+                "DELETE FROM answers WHERE digest = ? AND trial = ?", (key.digest, key.trial)
+            )
+
     def check_writable(self) -> None:
         """Write a page, which changes nothing.
 

@@ -246,6 +246,11 @@ class Answers:
         self._publish_later(question.file, question.key, question.trial)
         return kept.completion
 
+    def forget(self, question: Question) -> None:
+        """Drop an answer from the local store."""
+        if self._mode != "none":
+            self._local(question.trial).drop(question.key)
+
     def end_session(self, session: int) -> None:
         """Say that a session is complete: the next run of the same plan draws anew."""
         self._local().finish(session)

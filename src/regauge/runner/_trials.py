@@ -214,6 +214,10 @@ class Trials:
             )
         return await self._drawing.ask(question)
 
+    def forget(self, question: Question) -> None:
+        """Drop the answer to a question from the local store, so that the next one is live."""
+        self._answers.forget(question)
+
     def used(self, prompt: str) -> Used:
         """What judgements of answers to a prompt took from recordings so far."""
         return self._judging.used(prompt)

@@ -14,6 +14,7 @@ from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import (
     Critiqued,
     Interrupted,
+    Looked,
     Proposed,
     Setting,
     Spent,
@@ -26,7 +27,7 @@ from regauge.refine.workbench._suite import verify_by_gate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.refine.loop import AskCritique, AskProposals, Draws, RunSuite, State
+    from regauge.refine.loop import AskCritique, AskProposals, Draws, Look, RunSuite, State
 
 SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}
@@ -85,6 +86,7 @@ class World:
         refuses: Whether the gate refuses a text, whatever its trials say.
         told: What to answer instead at the n-th action, such as an interruption.
         says_of: Whether a check says anything of a case.
+        cannot_read: Why no reply of the model can be read.
     """
 
     setting: Setting
@@ -97,6 +99,7 @@ class World:
     refuses: Callable[[str], bool] = lambda _: False
     told: dict[int, Interrupted] = field(default_factory=dict)
     says_of: Callable[[str, str], bool] = lambda *_: True
+    cannot_read: str = ""
     usd: float = 0.0
     seconds: float = 0.0
     actions: int = 0
@@ -116,12 +119,19 @@ class World:
         )
         return TrialsDone(outcomes=tuple(outcomes), spent=spent)
 
+    async def look(self, action: Look) -> Looked:
+        spent = Spent(model_calls=1)
+        return Looked(proposer=action.proposer, fault=self.cannot_read, spent=spent)
+
     async def criticise(self, state: State, action: AskCritique) -> Critiqued:
         del state
         return self.critique(action)
 
     async def propose_(self, state: State, action: AskProposals) -> Proposed:
         calls = action.proposer != "rules"
+        if calls and self.cannot_read:
+            told = (self.cannot_read,)
+            return Proposed(edits=(), spent=Spent(model_calls=2), refused=told, unread=1)
         edits = tuple(self.propose(state, action))
         return Proposed(edits=edits, spent=Spent(model_calls=int(calls)))
 
@@ -161,6 +171,7 @@ class _Bench:
     """The workbench of a world, under the names the driver calls."""
 
     def __init__(self, world: World) -> None:
+        self.look = world.look
         self.draw = world.draw
         self.criticise = world.criticise
         self.propose = world.propose_

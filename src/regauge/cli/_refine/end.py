@@ -140,6 +140,9 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
         )
     if reason in CUT_OFF:
         click.echo(f"  go on: regauge refine resume {run.id}", err=True)
+    elif reason == "unreadable":
+        if "fix:" not in str(result["stop"]["text"]):
+            click.echo("  fix: let another model propose, with --refiner-model", err=True)
     elif reason == "model-calls" and result["spent"]["model_calls"] and not proposed:
         click.echo("  fix: begin a new run with more --max-model-calls", err=True)
     elif reason != "calls" or proposed:

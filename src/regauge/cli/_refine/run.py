@@ -42,8 +42,8 @@ __all__ = ["EPILOG", "run_command"]
 EPILOG = """\
 \b
 Exit codes: 0 a revision or "no change proposed", 2 wrong use or a faulty file, 3 it could not
-go on (a provider, a key, the budget), 130 Ctrl-C. What was cut off goes on with `regauge refine
-resume`.
+go on (a provider, a key, the budget, a model whose replies cannot be read), 130 Ctrl-C. What was
+cut off goes on with `regauge refine resume`.
 
 \b
 Examples:
@@ -221,6 +221,9 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         strategies=given["strategies"],
         tracked=given["tracked"],
         goals=declared_goals(project, prompt),
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+        context_tokens=settings.context_tokens,
     )
 
 

@@ -29,7 +29,7 @@ from regauge.refine.loop import (
     out_of_reach,
 )
 from regauge.refine.memory import LookLedger, Memory, Tried, strategy_prior
-from regauge.refine.proposers import ProposerContext, load_proposers
+from regauge.refine.proposers import Looks, ProposerContext, load_proposers
 from regauge.refine.trail import (
     TrailError,
     TrailFile,
@@ -41,7 +41,7 @@ from regauge.refine.trail import (
     retell,
 )
 from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
-from regauge.runner import price_for
+from regauge.runner import endpoint_of, price_for
 from regauge.stop_signals import held
 
 if TYPE_CHECKING:
@@ -91,7 +91,14 @@ class Refinement:
         model = options.model or str(next(iter(self.subject.members.values())).suite.model)
         self.refiner = parse_model_id(model)
         self._proposers = load_proposers(
-            options.proposers, ProposerContext(model=self.refiner, seed=options.seed)
+            options.proposers,
+            ProposerContext(
+                model=self.refiner,
+                seed=options.seed,
+                temperature=options.temperature,
+                max_tokens=options.max_tokens,
+                context_tokens=options.context_tokens,
+            ),
         )
         critics = frozenset(name for name, one in self._proposers.items() if one.asks_model)
         began = earlier or cut_off
@@ -102,6 +109,8 @@ class Refinement:
         )
         self.subject = replace(self.subject, heard=known)
         setting = setting_of(self.subject, options, critics=critics)
+        remote = endpoint_of(evals.project.settings, self.refiner.provider) is not None
+        looks = [name for name, one in self._proposers.items() if isinstance(one, Looks)]
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
         earlier_edits = () if memory is None else edits_of_runs(evals.project)
         self.setting: Setting = replace(
@@ -109,6 +118,8 @@ class Refinement:
             looked_before=self._ledger.read(),
             goals=bound_goals(options.goals, self.subject, evals.project),
             prior=strategy_prior(earlier_edits),
+            # A model in this process needs no look: nothing between it and its replies can fail.
+            look=looks[0] if looks and remote and evals.options.record != "none" else "",
         )
         said = memory(self.memory_key) if callable(memory) else memory
         self.memory = said or Memory()
@@ -227,6 +238,10 @@ class Refinement:
         looked = frozenset(map(str, began.get("holdout_looks", ())))
         prior = dict(began.get("prior", {}))
         self.setting = replace(self.setting, looked_before=looked, prior=prior)
+        if len(events) > 1:
+            first = events[1].body.get("observation", {})
+            look = str(first["proposer"]) if first.get("kind") == "Looked" else ""
+            self.setting = replace(self.setting, look=look)
         changed = changes(began, self._about())
         if changed:
             raise TrailError(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from regauge.refine.loop import AskCritique, AskProposals, RunSuite, RunTrials, advance, wanted
+from regauge.refine.loop import (
+    AskCritique,
+    AskProposals,
+    Look,
+    RunSuite,
+    RunTrials,
+    advance,
+    wanted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
         Critiqued,
         Draws,
         Interrupted,
+        Looked,
         Observation,
         Proposed,
         Setting,
@@ -30,6 +39,10 @@ class Workbench(Protocol):
 
     Every method may return `Interrupted` where nothing more can be drawn.
     """
+
+    async def look(self, action: Look) -> Looked | Interrupted:
+        """See whether the model that proposes can be read."""
+        ...
 
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
         """Draw and judge trials; what could not be measured is missing from the answer."""
@@ -77,6 +90,8 @@ async def drive(setting: Setting, state: State, bench: Workbench, trail: Trail) 
 
 async def _performed(bench: Workbench, state: State, action: Action) -> Observation:
     match action:
+        case Look():
+            return await bench.look(action)
         case RunTrials():
             return await bench.draw(action.draws)
         case AskCritique():

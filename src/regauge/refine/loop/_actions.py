@@ -17,6 +17,8 @@ __all__ = [
     "Critiqued",
     "Draws",
     "Interrupted",
+    "Look",
+    "Looked",
     "MoreCalls",
     "Observation",
     "Proposed",
@@ -48,6 +50,13 @@ class RunTrials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Make one call to the model that proposes, to see that its replies can be read."""
+
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskCritique:
     """Ask why a cluster fails."""
 
@@ -72,7 +81,7 @@ class RunSuite:
     calls_max: int
 
 
-Action: TypeAlias = RunTrials | AskCritique | AskProposals | RunSuite
+Action: TypeAlias = Look | RunTrials | AskCritique | AskProposals | RunSuite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +93,36 @@ class TrialsDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Critiqued:
-    """What the critic said; None where it said nothing that can be used."""
+class Looked:
+    """Whether a reply of the model that proposes can be read; `fault` is why not."""
 
-    critique: Critique | None
+    proposer: str
+    fault: str
     spent: Spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Critiqued:
+    """A critique; None where there is none, and `refused` is why it could not be read."""
+
+    critique: Critique | None
+    spent: Spent
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
-    """What a proposer came with. `refused` says in words what of it could not be read."""
+    """The edits of a proposer.
+
+    Attributes:
+        refused: Why others could not be used, in words.
+        unread: How many of those are replies of a model that cannot be read.
+    """
 
     edits: tuple[Edit, ...]
     spent: Spent
     refused: tuple[str, ...] = ()
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,4 +155,6 @@ class MoreCalls:
     calls: int
 
 
-Observation: TypeAlias = TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted | MoreCalls
+Observation: TypeAlias = (
+    Looked | TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted | MoreCalls
+)

@@ -30,14 +30,30 @@ __all__ = [
     "stop",
     "texts_for",
     "tried",
+    "unreadable",
 ]
+
+# Endings that say of a prompt what only proposals that were read can show.
+_AFTER_PROPOSALS = frozenset(
+    {"no-acceptable-edit", "only-known-edits", "cycles", "candidates", "model-calls"}
+)
 
 
 def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False) -> State:
-    """The end."""
+    """The end.
+
+    Without one reply of the model that could be read, nothing is said about the prompt.
+    """
+    if reason in _AFTER_PROPOSALS and state.unread and not state.read and not proposal:
+        reason, text = "unreadable", unreadable(state)
     note = Note(event="stopped", subject=state.text.digest, text=f"{reason}: {text}")
     ending = Stop(reason=reason, proposal=proposal, text=text)
     return state.noting(note, phase="stopped", left=state.phase, stop=ending)
+
+
+def unreadable(state: State) -> str:
+    """Why a run ends whose proposer was never read."""
+    return f"no reply of the model that proposes could be read: {state.unread}"
 
 
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:

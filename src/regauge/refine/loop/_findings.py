@@ -31,8 +31,8 @@ __all__ = [
 
 
 Phase = Literal[
-    "baseline", "localise", "unsteady", "critique", "propose", "screen", "confirm", "simplify",
-    "holdout", "suite", "fresh", "settle", "stopped",
+    "look", "baseline", "localise", "unsteady", "critique", "propose", "screen", "confirm",
+    "simplify", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 
@@ -54,6 +54,7 @@ StopReason = Literal[
     "seconds",
     "holdout-looks",  # the held-out cases decided too often to tell what generalises
     "budget-too-small",  # it does not even pay for a first look
+    "unreadable",  # no reply of the model that proposes could be read
     "provider-outage",
     "no-key",  # a provider has no key, or refuses the one it is given
     "interrupted",

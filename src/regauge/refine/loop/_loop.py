@@ -1,6 +1,6 @@
 """The refinement loop without I/O: `wanted` says what a state asks for, `advance` what follows.
 
-    baseline -> (localise) -> (critique) -> propose -> screen -> confirm
+    (look) -> baseline -> (localise) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next cluster
     no cluster is left -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; no goal asks for more -> (settle) -> stopped
@@ -30,6 +30,8 @@ from regauge.refine.loop._actions import (
     AskProposals,
     Critiqued,
     Interrupted,
+    Look,
+    Looked,
     MoreCalls,
     Observation,
     Proposed,
@@ -62,7 +64,10 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
         setting: What the run is about.
         memory: What earlier runs on the same prompt tried.
     """
-    state = State(phase="baseline", text=setting.base, looked=setting.looked_before)
+    looks = setting.look and setting.policy.limits.model_calls
+    state = State(
+        phase="look" if looks else "baseline", text=setting.base, looked=setting.looked_before
+    )
     if memory is not None:
         state = replace(state, memory=memory)
     state = replace(state, memory=state.memory.with_incumbent(setting.base))
@@ -130,6 +135,11 @@ def _within_limits(setting: Setting, state: State) -> State:
     return state
 
 
+def _look(setting: Setting, state: State) -> Action:
+    del state
+    return Look(proposer=setting.look)
+
+
 def _ask_critique(setting: Setting, state: State) -> Action:
     return AskCritique(cluster=state.cluster, proposer=setting.proposers[state.tier])
 
@@ -145,6 +155,7 @@ def _run_suite(setting: Setting, state: State) -> Action:
 
 
 _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
+    "look": _look,
     "baseline": _plan.baseline,
     "unsteady": _steadying.unsteady,
     "localise": _localise.localise,
@@ -160,6 +171,7 @@ _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
 }
 
 _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
+    "look": (Looked, _steps.after_look),
     "baseline": (TrialsDone, _localise.after_baseline),
     "localise": (TrialsDone, _localise.after_localise),
     "unsteady": (TrialsDone, _steadying.after_unsteady),

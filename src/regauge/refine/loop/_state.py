@@ -54,6 +54,7 @@ class Setting:
         looked_before: The looks at the held-out cases that earlier runs took.
         goals: What is to be reached; without any, that nothing fails reproducibly.
         heard: How much people said of answers, in words; what they said decides nothing.
+        look: The proposer whose model is called once before anything else; empty for none.
     """
 
     base: PromptText
@@ -71,6 +72,7 @@ class Setting:
     looked_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
     heard: str = ""
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,8 @@ class State:
         spared: Clusters that are left alone because no goal asks for more.
         settled: What more trials were drawn for to settle goals, each of it once.
         ending: Why no further edit is sought; what is accepted is verified all the same.
+        read: Whether any reply of a model was read as edits.
+        unread: Why the last one that could not be read was not.
         granted: The calls it may make on top of the policy's limit.
         left: The phase it stopped in.
         notes: What the last step decided.
@@ -135,6 +139,8 @@ class State:
     spared: tuple[Cluster, ...] = ()
     settled: frozenset[str] = frozenset()
     ending: StopReason | None = None
+    read: bool = False
+    unread: str = ""
     granted: int = 0
     left: Phase | None = None
     stop: Stop | None = None

@@ -27,7 +27,15 @@ from regauge.refine.evidence import (
 )
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
-from regauge.refine.loop._course import accept, next_cluster, next_tier, stop, texts_for, tried
+from regauge.refine.loop._course import (
+    accept,
+    next_cluster,
+    next_tier,
+    stop,
+    texts_for,
+    tried,
+    unreadable,
+)
 from regauge.refine.loop._findings import Confirmed, Note
 from regauge.refine.loop._goals import out_of_reach
 from regauge.refine.loop._plan import screen_cases, unclear_cases
@@ -36,7 +44,13 @@ from regauge.refine.memory import named
 
 if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._actions import Critiqued, Interrupted, Proposed, TrialsDone
+    from regauge.refine.loop._actions import (
+        Critiqued,
+        Interrupted,
+        Looked,
+        Proposed,
+        TrialsDone,
+    )
     from regauge.refine.loop._findings import Candidate
     from regauge.refine.loop._state import Setting, State
 
@@ -44,6 +58,7 @@ __all__ = [
     "accept_best",
     "after_confirm",
     "after_critique",
+    "after_look",
     "after_proposals",
     "after_screen",
     "baseline_drawn",
@@ -58,6 +73,18 @@ _AS_GOOD = 0.25
 def interrupted(state: State, told: Interrupted) -> State:
     """The end, for now: what was accepted is not verified, so nothing is proposed."""
     return stop(state, told.reason, told.text or "the run was stopped; resume it to go on")
+
+
+def after_look(setting: Setting, state: State, told: Looked) -> State:
+    """Begin; stop where nobody proposes but a model that cannot be read."""
+    state = replace(state, phase="baseline")
+    if not told.fault:
+        return state
+    note = Note(event="unreadable", subject=told.proposer, text=told.fault)
+    state = state.noting(note, unread=told.fault)
+    if all(name in setting.critics for name in setting.proposers):
+        return stop(state, "unreadable", unreadable(state))
+    return state
 
 
 def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -87,6 +114,9 @@ def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
 def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
     """Ask for edits, or put the question to a person."""
     critique = told.critique
+    if told.refused:
+        note = Note(event="unreadable", subject=state.cluster.key, text=told.refused)
+        state = state.noting(note)
     if critique is None:
         return replace(state, phase="propose", critique=None)
     note = Note(
@@ -109,10 +139,13 @@ def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
     kept, objections = candidates_of(setting, state, edits)
     state = state.noting(*refused, *(note for note, _ in objections))
     entries = [entry for _, entry in objections if entry is not None]
+    by_model = setting.proposers[state.tier] in setting.critics
     state = replace(
         state,
         memory=state.memory.with_tried(*entries),
         novel=state.novel or bool(kept or entries or told.refused),
+        unread=told.refused[-1] if told.unread else state.unread,
+        read=state.read or (by_model and len(told.edits) + len(told.refused) > told.unread),
     )
     if not kept:
         return next_tier(setting, state)

@@ -21,6 +21,8 @@ _SHOWN = 12
 def headline(result: Mapping[str, Any]) -> str:
     """The one sentence that says what came of it."""
     name, stop = result["prompt"], result["stop"]
+    if stop["reason"] == "unreadable":
+        return f"{name}: nothing could be proposed ({stop['text']})"
     if result["revision"] is None:
         return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
     revision = result["revision"]

@@ -1,12 +1,13 @@
 """Who proposes edits: rules, a model, examples, other packages."""
 
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, Replace, ReplaceSection
-from regauge.refine.proposers._asking import criticised, proposed
+from regauge.refine.proposers._asking import criticised, looked, proposed
 from regauge.refine.proposers._examples import load_examples
 from regauge.refine.proposers._problem import (
     Ask,
     Example,
     Ideas,
+    Looks,
     Problem,
     Proposer,
     ProposerContext,
@@ -26,6 +27,7 @@ __all__ = [
     "Example",
     "Ideas",
     "Insert",
+    "Looks",
     "Problem",
     "Proposer",
     "ProposerContext",
@@ -36,6 +38,7 @@ __all__ = [
     "criticised",
     "load_examples",
     "load_proposers",
+    "looked",
     "problem_of",
     "propose_by_rules",
     "proposed",

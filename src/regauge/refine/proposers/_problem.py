@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-
-from regauge.providers import Completion, CompletionRequest
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.providers import ModelId
+    from regauge.providers import Completion, CompletionRequest, ModelId
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.evidence import Check, Cluster
     from regauge.refine.guards import OpenSection
@@ -20,10 +17,30 @@ if TYPE_CHECKING:
     from regauge.refine.memory import Tried
     from regauge.refine.people import Evidence
 
-__all__ = ["Ask", "Draw", "Example", "Ideas", "Problem", "Proposer", "ProposerContext", "Shown"]
+__all__ = [
+    "Ask",
+    "Draw",
+    "Example",
+    "Ideas",
+    "Looks",
+    "Problem",
+    "Proposer",
+    "ProposerContext",
+    "Shown",
+]
 
-Ask: TypeAlias = Callable[[CompletionRequest], Awaitable[Completion]]
-"""Puts one request to a model; recorded, budgeted and retried by whoever gives it."""
+
+class Ask(Protocol):
+    """Puts one request to a model: recorded, budgeted, retried and counted."""
+
+    async def __call__(self, request: CompletionRequest) -> Completion:
+        """The model's reply."""
+        ...
+
+    def forget(self, request: CompletionRequest) -> None:
+        """Drop a reply that cannot be read: a later run gets another one."""
+        ...
+
 
 Draw: TypeAlias = (
     "Callable[[PromptText, Sequence[str]], Coroutine[Any, Any, TrialsDone | Interrupted]]"
@@ -103,10 +120,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ideas:
-    """What a proposer came with; `refused` says in words what of it could not be read."""
+    """The edits of a proposer.
+
+    Attributes:
+        refused: Why others could not be used, in words.
+        unread: How many of those are replies of a model that cannot be read.
+    """
 
     edits: tuple[Edit, ...] = ()
     refused: tuple[str, ...] = ()
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +138,33 @@ class ProposerContext:
 
     Attributes:
         model: Who criticises and proposes, for proposers that ask a model.
+        seed: Another one gets other replies.
         verify: Let the model answer independent questions on each edit before it is tried.
+        temperature: Of every request; None is what suits the step.
+        max_tokens: Of every reply; None is what suits the step.
+        context_tokens: What a request and its reply may take together; None is no limit.
     """
 
     model: ModelId
     seed: int = 0
     verify: bool = False
+    temperature: float | None = None
+    max_tokens: int | None = None
+    context_tokens: int | None = None
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """A proposer whose model can be called once before anything is spent."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    async def look(self, ask: Ask) -> str:
+        """Why no reply of its model can be read; empty where one was."""
+        ...
 
 
 class Proposer(Protocol):

@@ -40,6 +40,7 @@ def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[st
 
 
 def _own() -> Mapping[str, MakesProposer]:
+    from regauge.refine.proposers._asking import ModelForm
     from regauge.refine.proposers._examples import ExampleProposer
     from regauge.refine.proposers._gepa import gepa_proposer
     from regauge.refine.proposers._model import ModelProposer
@@ -47,7 +48,16 @@ def _own() -> Mapping[str, MakesProposer]:
 
     return {
         "rules": lambda _: RuleProposer(),
-        "model": lambda context: ModelProposer(model=context.model, verify=context.verify),
+        "model": lambda context: ModelProposer(
+            model=context.model,
+            seed=context.seed,
+            verify=context.verify,
+            form=ModelForm(
+                temperature=context.temperature,
+                max_tokens=context.max_tokens,
+                context_tokens=context.context_tokens,
+            ),
+        ),
         "examples": lambda _: ExampleProposer(),
         "gepa": gepa_proposer,
     }

@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
-from regauge.judges.model._reply import ReplyFault, json_object
+from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message
 from regauge.refine.edits import Edit, EditError, PromptText, op_from_json, ops_between
 from regauge.refine.loop import REWRITE, Critique, CritiqueKind
+from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.refine.edits import Op
     from regauge.refine.guards import OpenSection
 
-__all__ = ["critique_in", "edit_in", "edit_of_text", "lessons_in", "numbered"]
+__all__ = [
+    "NoEditError",
+    "critique_in",
+    "edit_in",
+    "edit_of_text",
+    "lessons_in",
+    "numbered",
+    "object_in",
+]
 
+# Reasoning models write their thoughts before the reply; a server may strip the opening tag.
+_TAGS: Final = "(?:think|thinking|thought|reasoning)>"
+_THOUGHTS: Final = re.compile(rf"\A(?:\s*<{_TAGS}.*?</{_TAGS})+", re.DOTALL | re.IGNORECASE)
+_THOUGHT_ENDS: Final = re.compile(rf"</{_TAGS}", re.IGNORECASE)
+_THINKS: Final = re.compile(rf"\s*<{_TAGS}", re.IGNORECASE)
+# Models break lines inside strings; nothing else of JSON is given away.
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=unique, parse_constant=no_constant, strict=False
+)
+_ATTEMPTS_MAX: Final = 2_000
+_BEGINS: Final = re.compile(r'\{\s*"')
 _NUMBER = re.compile(r"\s*\d{1,4}\| ?")
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
 _OPS_MAX = 3
@@ -28,6 +49,10 @@ _WHOLE_KEYS = ("prompt", "new_prompt", "revised_prompt")
 _QUOTES_MAX = 5
 _LESSONS_MAX = 4
 _LESSON_CHARS = 300
+
+
+class NoEditError(ReplyFault):
+    """A reply that can be read and proposes no edit of this prompt."""
 
 
 def numbered(text: PromptText) -> str:
@@ -46,7 +71,7 @@ def critique_in(reply: str, *, by: str) -> Critique:
     Raises:
         ReplyFault: It states none.
     """
-    said = json_object(reply)
+    said = object_in(reply, "hypothesis")
     kind, why, quotes = said.get("kind"), said.get("hypothesis"), said.get("quotes", [])
     if kind not in get_args(CritiqueKind) or not isinstance(why, str) or not why.strip():
         raise ReplyFault(f"a critique has a `kind` and a `hypothesis`, not {kind!r} and {why!r}")
@@ -65,7 +90,7 @@ def lessons_in(reply: str) -> tuple[str, ...]:
     Raises:
         ReplyFault: It states none.
     """
-    said = json_object(reply).get("lessons")
+    said = object_in(reply, "lessons").get("lessons")
     if not isinstance(said, list) or not all(isinstance(lesson, str) for lesson in said):
         raise ReplyFault("the reply has no list of `lessons`")
     lessons = (" ".join(str(lesson).split())[:_LESSON_CHARS] for lesson in said)
@@ -75,8 +100,7 @@ def lessons_in(reply: str) -> tuple[str, ...]:
 def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSection] = ()) -> Edit:
     """The edit that a reply proposes.
 
-    A reply that is a whole new prompt, in place of operations, is read as the operations that
-    lead to it.
+    A whole new prompt instead of operations is read as the operations that lead to it.
 
     Args:
         reply: What the model wrote.
@@ -85,12 +109,13 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
         sections: Those that may be replaced as a whole; they tell which message is meant.
 
     Raises:
-        ReplyFault: It proposes nothing that can be read.
+        NoEditError: It proposes nothing.
+        ReplyFault: It cannot be read.
     """
     try:
-        said = json_object(reply)
+        said = object_in(reply, "ops", *_WHOLE_KEYS)
     except ReplyFault:
-        whole = _unfenced(reply)
+        whole = _unfenced(_without_thoughts(reply))
         if _likeness(whole, text) < _LIKE_THE_PROMPT:
             raise
         return edit_of_text(whole, text, by=by)
@@ -99,8 +124,10 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
         if isinstance(whole_text, str) and "ops" not in said:
             return edit_of_text(whole_text, text, by=by)
     given = said.get("ops")
-    if not isinstance(given, list) or not given:
-        raise ReplyFault("the reply proposes no operations")
+    if not isinstance(given, list):
+        raise ReplyFault("`ops` is not a list of operations")
+    if not given:
+        raise NoEditError("the reply proposes no operations")
     if len(given) > _OPS_MAX:
         raise ReplyFault(f"the reply proposes {len(given)} operations, more than {_OPS_MAX}")
     why = said.get("rationale", "")
@@ -112,14 +139,69 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
     )
 
 
+def object_in(reply: str, *keys: str) -> dict[str, JSON]:
+    """The last JSON object of a reply that has one of the keys: alone, fenced or between prose.
+
+    A model's thoughts before its reply are left out.
+
+    >>> object_in('<think>{"ops": 1}?</think>Here it is: {"ops": []}', "ops")
+    {'ops': []}
+
+    Raises:
+        ReplyFault: There is none.
+    """
+    body = _without_thoughts(reply)
+    if not body.strip():
+        raise ReplyFault("the reply has no text")
+    objects = list(_objects(body))
+    found = [one for one in objects if not one.keys().isdisjoint(keys)]
+    if found:
+        return found[-1]
+    begun = _BEGINS.search(body)
+    if begun and not objects:
+        raise ReplyFault("its JSON is cut off or broken: every bracket and quote has to be closed")
+    missing = " or ".join(f"`{key}`" for key in keys[:1])
+    raise ReplyFault(f"it holds not one JSON object with the key {missing}")
+
+
+def _objects(text: str) -> Iterator[dict[str, JSON]]:
+    """The outermost JSON objects of a text."""
+    at = 0
+    for _ in range(_ATTEMPTS_MAX):
+        start = text.find("{", at)
+        if start < 0:
+            return
+        try:
+            value, at = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            at = start + 1
+        else:
+            yield value
+
+
+def _without_thoughts(reply: str) -> str:
+    """A reply without the thoughts before it.
+
+    Raises:
+        ReplyFault: It ends inside them.
+    """
+    if reply.lstrip().startswith(("{", "```")):
+        return reply  # tags in it are the text of an edit
+    body = _THOUGHTS.sub("", reply, count=1)
+    if _THINKS.match(body):
+        raise ReplyFault("the reply ends inside its thoughts")
+    end = _THOUGHT_ENDS.search(body)
+    return body[end.end() :] if end else body
+
+
 def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") -> Edit:
     """The edit that leads to a new text of one message, that which is most like it.
 
     Raises:
-        ReplyFault: It is no new text, or too far from the prompt to be one.
+        NoEditError: It is no new text, or too far from the prompt to be one.
     """
     if _likeness(whole, text) < _LIKE_THE_PROMPT:
-        raise ReplyFault("the reply is a text that has little to do with the prompt")
+        raise NoEditError("the reply is a text that has little to do with the prompt")
     index = max(range(len(text.messages)), key=lambda n: _ratio(whole, text.messages[n].content))
     old = text.messages[index]
     # White space around a text is not what anybody wanted to change.
@@ -128,7 +210,7 @@ def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") 
     after = PromptText(messages=(*text.messages[:index], new, *text.messages[index + 1 :]))
     ops = ops_between(text, after)
     if not ops:
-        raise ReplyFault("the reply is the prompt as it is")
+        raise NoEditError("the reply is the prompt as it is")
     return Edit(ops=ops, strategy=REWRITE, proposer=by, rationale=rationale)
 
 

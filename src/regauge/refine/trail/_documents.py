@@ -11,6 +11,7 @@ from regauge.refine.loop import (
     Critique,
     Critiqued,
     Interrupted,
+    Looked,
     MoreCalls,
     Observation,
     Proposed,
@@ -35,15 +36,21 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
     """A document with the key `kind`, which `observation_from_json` reads."""
     kind = type(observation).__name__
     match observation:
+        case Looked():
+            told: dict[str, JSON] = {"proposer": observation.proposer, "fault": observation.fault}
         case TrialsDone():
-            told: dict[str, JSON] = {"outcomes": [_outcome_json(o) for o in observation.outcomes]}
+            told = {"outcomes": [_outcome_json(o) for o in observation.outcomes]}
         case Critiqued():
             critique = observation.critique
-            told = {"critique": None if critique is None else _plain(asdict(critique))}
+            told = {
+                "critique": None if critique is None else _plain(asdict(critique)),
+                **({"refused": observation.refused} if observation.refused else {}),
+            }
         case Proposed():
             told = {
                 "edits": [edit.to_json() for edit in observation.edits],
                 "refused": list(observation.refused),
+                **({"unread": observation.unread} if observation.unread else {}),
             }
         case SuiteSaid():
             told = {
@@ -78,11 +85,12 @@ def text_to_json(text: PromptText) -> list[JSON]:
 
 def _observation(document: Mapping[str, Any]) -> Observation:
     kind = document["kind"]
-    if kind == "Interrupted":
-        return Interrupted(reason=document["reason"], text=document["text"])
-    if kind == "MoreCalls":
-        return MoreCalls(calls=int(document["calls"]))
+    if kind in {"Interrupted", "MoreCalls"}:
+        told = {name: value for name, value in document.items() if name != "kind"}
+        return Interrupted(**told) if kind == "Interrupted" else MoreCalls(**told)
     spent = Spent(**document["spent"])
+    if kind == "Looked":
+        return Looked(proposer=document["proposer"], fault=document["fault"], spent=spent)
     match kind:
         case "TrialsDone":
             return TrialsDone(outcomes=_outcomes(document), spent=spent)
@@ -96,12 +104,14 @@ def _observation(document: Mapping[str, Any]) -> Observation:
                     quotes=tuple(said["quotes"]),
                     by=said["by"],
                 )
-            return Critiqued(critique=critique, spent=spent)
+            refused = str(document.get("refused", ""))
+            return Critiqued(critique=critique, spent=spent, refused=refused)
         case "Proposed":
             return Proposed(
                 edits=tuple(Edit.from_json(edit) for edit in document["edits"]),
                 refused=tuple(document["refused"]),
                 spent=spent,
+                unread=int(document.get("unread", 0)),
             )
         case "SuiteSaid":
             return SuiteSaid(

@@ -50,6 +50,9 @@ class RunOptions:
         localise: Calls that may tell which sentence carries which check.
         variance: Whether an edit may be accepted because it makes a flaky check steady.
         goals: What is to be reached; without any, that nothing fails reproducibly.
+        temperature: Of the refiner model's requests; None is what suits the step.
+        max_tokens: Tokens of one of its replies; None is what suits the step.
+        context_tokens: Tokens that a request and its reply may take together.
     """
 
     proposers: tuple[str, ...] = ("rules", "model")
@@ -66,12 +69,16 @@ class RunOptions:
     localise: int = 0
     variance: bool = False
     goals: tuple[DeclaredGoal, ...] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    context_tokens: int | None = None
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document; runs without goals say nothing of them."""
+        """A plain document; without goals and limits of replies where none are set."""
         document: dict[str, JSON] = json.loads(json.dumps(asdict(self)))
-        if not self.goals:
-            del document["goals"]
+        for name in ("goals", "temperature", "max_tokens", "context_tokens"):
+            if document[name] in (None, []):
+                del document[name]
         return document
 
     @classmethod

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from regauge.errors import BudgetError, PromptError, ProviderError, RegaugeError, UnmeasuredError
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
-from regauge.refine.loop import Critiqued, Interrupted, Proposed, Spent, TrialsDone
-from regauge.refine.proposers import criticised, problem_of, proposed
-from regauge.refine.proposers._asking import NoCallsLeftError
+from regauge.refine.loop import Critiqued, Interrupted, Looked, Proposed, Spent, TrialsDone
+from regauge.refine.proposers import Looks, criticised, looked, problem_of, proposed
+from regauge.refine.proposers._asking import NoCallsLeftError, ProposerCalls
 from regauge.refine.workbench._outcomes import outcome_of, usd_of
 from regauge.refine.workbench._people import hints_for
 from regauge.refine.workbench._suite import verify_by_gate
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         AskCritique,
         AskProposals,
         Draws,
+        Look,
         RunSuite,
         Setting,
         State,
@@ -102,14 +103,27 @@ class SuiteBench:
         usd = sum(usd_of(trial) for trial in made)
         return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(made), usd=usd))
 
+    async def look(self, action: Look) -> Looked | Interrupted:
+        """See whether the model that proposes can be read."""
+        proposer = self._proposers[action.proposer]
+        assert isinstance(proposer, Looks)
+        calls = ProposerCalls(self._ask, self._options.model_calls, self._forget)
+        try:
+            return await looked(proposer, calls)
+        except NoCallsLeftError:
+            return Looked(proposer=proposer.name, fault="", spent=calls.spent)
+        except UnmeasuredError as error:
+            return _interrupted(error, str(error))
+
     async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
         """Ask why a cluster fails."""
         try:
             return await criticised(
-                self._proposers[action.proposer], self._problem(state, action), self._ask
+                self._proposers[action.proposer],
+                self._problem(state, action),
+                self._ask,
+                self._forget,
             )
-        except NoCallsLeftError:
-            return Critiqued(critique=None, spent=Spent())
         except UnmeasuredError as error:
             return _interrupted(error, str(error))
         except Exception as error:  # noqa: BLE001 - proposers may be anybody's
@@ -120,7 +134,10 @@ class SuiteBench:
         """Ask for edits; those that would break the prompt's file are refused here."""
         try:
             said = await proposed(
-                self._proposers[action.proposer], self._problem(state, action), self._ask
+                self._proposers[action.proposer],
+                self._problem(state, action),
+                self._ask,
+                self._forget,
             )
         except NoCallsLeftError:
             said = Proposed(edits=(), spent=Spent(), refused=("no calls of the model are left",))
@@ -189,8 +206,14 @@ class SuiteBench:
 
     async def _ask(self, request: CompletionRequest) -> Completion:
         """The reply of the model that criticises and proposes; the local store keeps it."""
+        return (await self._trials.answer(self._question(request))).completion
+
+    def _forget(self, request: CompletionRequest) -> None:
+        self._trials.forget(self._question(request))
+
+    def _question(self, request: CompletionRequest) -> Question:
         prompt = self._subject.prompt
-        question = Question(
+        return Question(
             request=request,
             key=RecordingKey.of(request),
             file=f"refine/{prompt.name}",
@@ -199,7 +222,6 @@ class SuiteBench:
             asker_digest=prompt.digest,
             case="refine",
         )
-        return (await self._trials.answer(question)).completion
 
     def _readable(self, text: PromptText, proposed: Proposed) -> Proposed:
         """Without edits whose text the prompt's file cannot hold."""

@@ -118,11 +118,30 @@ ENDINGS = {
     ),
     "no-key": lambda: world(without("json"), told={2: Interrupted(reason="no-key", text="401")}),
     "interrupted": lambda: world(without("json"), told={2: Interrupted(reason="interrupted")}),
+    "unreadable": lambda: world(
+        without("json"),
+        proposers=("model",),
+        critics=frozenset({"model"}),
+        look="model",
+        cannot_read="prose",
+    ),
 }
 
 
 def test_every_stop_reason_is_in_the_table():
     assert set(ENDINGS) == set(get_args(StopReason))
+
+
+def test_no_change_is_never_said_of_a_prompt_whose_proposals_were_not_read():
+    told = {"propose": lambda *_: [], "cannot_read": "prose", "critics": frozenset({"model"})}
+    state = world(without("json"), proposers=("rules", "model"), **told).run()
+    assert state.stop is not None
+    assert state.stop.reason == "unreadable"
+    # Where rules repair it, nothing was missed.
+    told["propose"] = repairs
+    state = world(without("json"), proposers=("rules", "model"), **told).run()
+    assert state.stop is not None
+    assert state.stop.reason == "goal-met"
 
 
 @pytest.mark.parametrize("reason", ENDINGS)

@@ -143,7 +143,8 @@ def test_case_texts_stand_between_tags_that_nothing_inside_can_close() -> None:
         ('{"rationale": "DONE", "ops": []}', "proposes no operations"),
         ("I would make it clearer.", "not one JSON object"),
         ('{"rationale": "x", "ops": [', "cut off"),
-        ('{"rationale": "x"}', "proposes no operations"),
+        ('{"rationale": "x"}', "not one JSON object with the key `ops`"),
+        ('{"ops": "add a rule"}', "not a list"),
         (json.dumps({"ops": [ADD["ops"][0]] * 4}), "more than 3"),  # type: ignore[index]
         (reply(op="rewrite"), "no operation 'rewrite'"),
         (reply(text=""), "needs a `text`"),
@@ -155,16 +156,20 @@ def test_case_texts_stand_between_tags_that_nothing_inside_can_close() -> None:
     ],
 )
 def test_a_reply_that_proposes_nothing_is_refused_in_words(said: str, why: str) -> None:
-    done, _ = proposals(said)
+    done, ask = proposals(said)
     assert done.edits == ()
-    assert len(done.refused) == 4
     assert why in done.refused[0]
+    if done.unread:  # asked for again with what is wrong, and no more after two in a row
+        assert (done.unread, len(done.refused), len(ask.asked)) == (2, 2, 4)
+        assert "An earlier reply to this could not be used" in ask.asked[1].messages[-1].content
+    else:
+        assert len(done.refused) == len(ask.asked) == 4
 
 
 def test_saying_that_it_is_done_stops_nothing() -> None:
     done, ask = proposals("DONE", json.dumps(ADD))
-    assert len(ask.asked) == 4
-    assert len(done.edits) == 3
+    assert len(ask.asked) == 5
+    assert len(done.edits) == 4
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,420 @@
+"""Models that criticise and propose as providers serve them: each behaviour over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.project import EndpointSettings
+from regauge.providers import parse_model_id
+from regauge.providers.openai import OpenAIProvider
+from regauge.refine.proposers import proposed
+from regauge.refine.proposers._asking import ModelForm, ProposerCalls
+from regauge.refine.proposers._model import ModelProposer
+from tests.served import JsonHandler, Served
+from tests.unit.refine.proposers.problems import RELEASED, told, without
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from regauge.refine.loop import Proposed
+
+PROMPT = """\
+name: report
+version: 1.0.0
+model: sim:clerk-1
+inputs:
+  - name: report
+messages:
+  - role: system
+    content: |
+      You summarise incident reports for the on-call engineer.
+
+      Answer with one JSON object only: no prose around it. Its keys:
+      - summary: what happened, in one sentence.
+  - role: user
+    content: |
+      <report>
+      {{report}}
+      </report>
+"""
+EVAL = """\
+from regauge import golden
+from regauge.judges import has_keys, json_parses
+
+@golden("report", judges=[json_parses(), has_keys("summary", "cause")])
+def test_report(result):
+    result.check()
+"""
+PLACES = ["billing", "search", "login", "checkout", "mail", "report", "media", "queue"]
+ADDED = "- cause: the reason for the incident, in a few words."
+EDIT = {
+    "rationale": "the key is not asked for",
+    "ops": [
+        {
+            "op": "insert_after",
+            "line": "- summary: what happened, in one sentence.",
+            "find": "",
+            "text": ADDED,
+        }
+    ],
+}
+REASON = "- reason: one sentence of at most 30 words."
+CRITIQUE = {"hypothesis": "the key is missing", "kind": "missing", "quotes": []}
+Reply = tuple[int, dict[str, Any]]
+
+
+def refusal(message: str, *, param: str | None = None, status: int = 400) -> Reply:
+    """A refusal as OpenAI words it."""
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": None}
+    return status, {"error": error}
+
+
+def says(text: str | None, *, finish: str = "stop", tokens: int = 50) -> Reply:
+    """A chat completion."""
+    return 200, {
+        "id": "x",
+        "object": "chat.completion",
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": finish,
+            }
+        ],
+        "usage": {"prompt_tokens": 500, "completion_tokens": tokens, "total_tokens": 550},
+    }
+
+
+def good(body: dict[str, Any]) -> Reply:
+    """The reply of a model that finds the right edit."""
+    return says(json.dumps(EDIT if "Why it fails" in asked(body) else CRITIQUE))
+
+
+def asked(body: dict[str, Any]) -> str:
+    return "\n".join(str(message["content"]) for message in body["messages"])
+
+
+class Model:
+    """A model that behaves in one way; keeps every request.
+
+    Attributes:
+        behave: The reply to a request.
+    """
+
+    def __init__(self) -> None:
+        self.behave: Callable[[dict[str, Any]], Reply] = good
+        self.bodies: list[dict[str, Any]] = []
+
+    def answer(self, handler: JsonHandler) -> None:
+        body = handler.given()
+        self.bodies.append(body)
+        status, said = self.behave(body)
+        handler.say(said, status=status)
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def project(tmp_path: Path, model: Model) -> Iterator[Path]:
+    """A prompt that misses a key, and an endpoint that proposes."""
+
+    class Handler(JsonHandler):
+        def answer(self) -> None:
+            model.answer(self)
+
+    with Served(Handler) as served:
+        for path, text in {
+            "prompts/report.prompt.yml": PROMPT,
+            "evals/test_report.py": EVAL,
+            "fixtures/golden/report.jsonl": "\n".join(map(json.dumps, cases())) + "\n",
+            "pyproject.toml": settings(served.address),
+        }.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        yield tmp_path
+
+
+def settings(address: str) -> str:
+    return (
+        "[tool.regauge]\n[tool.regauge.providers.local]\nmax_attempts = 1\ndeadline_s = 5\n"
+        f'base_url = "{address}/v1"\nprices = {{ "*" = {{ input_per_million = 1.0, output_per_million = 1.0 }} }}\n'
+    )
+
+
+def cases() -> Iterator[dict[str, Any]]:
+    for number, place in enumerate(PLACES + PLACES[:4]):
+        yield {
+            "id": f"{place}-{number}",
+            "inputs": {
+                "report": f"At {10 + number}:05 the {place} service of region {number} stopped to"
+                f" serve requests. The {place} team found that a deployment of the cache had"
+                " filled the disk of the primary node, so writes failed and readers timed out for"
+                f" {number + 20} minutes. A restart with a larger volume ended the incident."
+            },
+            "split": "holdout" if number % 3 == 2 else "train",
+        }
+
+
+def refine(project: Path, *more: str, code: int = 0, proposers: str = "model") -> str:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "regauge", "refine", "report", "--proposers", proposers),
+            *("--refiner-model", "local:m"),
+            *more,
+        ],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    return said
+
+
+def result(project: Path) -> dict[str, Any]:
+    runs = sorted((project / ".regauge/refine").glob("*/result.json"))
+    found: dict[str, Any] = json.loads(runs[-1].read_text())
+    return found
+
+
+def no_temperature(body: dict[str, Any]) -> Reply:
+    if "temperature" in body:
+        return refusal(
+            "Unsupported value: 'temperature' does not support 0.2 with this model.",
+            param="temperature",
+        )
+    return good(body)
+
+
+def no_schema(body: dict[str, Any]) -> Reply:
+    if "response_format" in body:
+        return refusal("json_schema is not supported by this model")
+    return good(body)
+
+
+def nothing_but_messages(body: dict[str, Any]) -> Reply:
+    if {*body} - {"model", "messages"}:
+        return refusal("Extra inputs are not permitted", status=422)
+    return good(body)
+
+
+def no_system(body: dict[str, Any]) -> Reply:
+    if any(message["role"] == "system" for message in body["messages"]):
+        return refusal("System role not supported")
+    return good(body)
+
+
+def routed(body: dict[str, Any]) -> Reply:
+    if "response_format" in body:
+        return refusal("No endpoints found that support the requested parameters", status=404)
+    return good(body)
+
+
+def reasons_long(body: dict[str, Any]) -> Reply:
+    limit = body.get("max_tokens") or body.get("max_completion_tokens") or 10**6
+    if limit < 6_000:
+        return says(None, finish="length", tokens=limit)
+    return good(body)
+
+
+def thinks(body: dict[str, Any]) -> Reply:
+    text = good(body)[1]["choices"][0]["message"]["content"]
+    return says(f'<think>\nMaybe {{"ops": []}}? No.\n</think>\n\n{text}')
+
+
+def thinks_without_tag(body: dict[str, Any]) -> Reply:
+    text = good(body)[1]["choices"][0]["message"]["content"]
+    return says(f"First I look at the prompt.\n</think>\n```json\n{text}\n```")
+
+
+def chats(body: dict[str, Any]) -> Reply:
+    text = good(body)[1]["choices"][0]["message"]["content"]
+    return says(f"Here is my proposal:\n\n```json\n{text}\n```\n\nLet me know if {{this}} helps!")
+
+
+def short_context(body: dict[str, Any]) -> Reply:
+    if len(asked(body)) > 5_600:
+        return refusal(
+            "This model's maximum context length is 1400 tokens. However, you requested 2100"
+            " tokens. Please reduce the length of the messages.",
+            param="messages",
+        )
+    return good(body)
+
+
+def prose_first(body: dict[str, Any]) -> Reply:
+    return good(body) if "An earlier reply" in asked(body) else says("I would ask for the cause.")
+
+
+BEHAVIOURS = [
+    good,
+    no_temperature,
+    no_schema,
+    nothing_but_messages,
+    no_system,
+    routed,
+    reasons_long,
+    thinks,
+    thinks_without_tag,
+    chats,
+    short_context,
+    prose_first,
+]
+
+
+@pytest.fixture
+def exchange(model: Model) -> Iterator[Callable[..., tuple[str, Proposed]]]:
+    """One look and four candidates, over HTTP and the real SDK."""
+
+    class Handler(JsonHandler):
+        def answer(self) -> None:
+            model.answer(self)
+
+    with Served(Handler) as served:
+
+        async def talk(form: ModelForm) -> tuple[str, Proposed]:
+            endpoint = EndpointSettings(
+                base_url=f"{served.address}/v1", max_attempts=1, deadline_s=5
+            )
+            provider = OpenAIProvider(endpoint, name="local", environ={})
+            proposer = ModelProposer(model=parse_model_id("local:m"), form=form)
+            _, _, problem = told(without(RELEASED, REASON))
+            try:
+                fault = await proposer.look(ProposerCalls(provider.complete, 40))
+                return fault, await proposed(proposer, problem, provider.complete)
+            finally:
+                await provider.aclose()
+
+        yield lambda **settings: asyncio.run(talk(ModelForm(**settings)))
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_a_model_is_called_in_the_form_it_takes(
+    exchange: Callable[..., tuple[str, Proposed]],
+    model: Model,
+    behaviour: Callable[[dict[str, Any]], Reply],
+) -> None:
+    model.behave = behaviour
+    fault, found = exchange()
+    assert fault == ""
+    assert [edit.added for edit in found.edits] == [ADDED] * 4, found.refused
+    assert found.unread == 0
+    # What a refusal taught holds for the run: no request is refused for the same reason twice.
+    refused = sum(behaviour(body)[0] != 200 for body in model.bodies)
+    assert refused <= 4
+
+
+def test_settings_reach_the_model(
+    exchange: Callable[..., tuple[str, Proposed]], model: Model
+) -> None:
+    exchange(temperature=0.4, max_tokens=700, context_tokens=1900)
+    assert {body["temperature"] for body in model.bodies} == {0.4}
+    assert {body["max_tokens"] for body in model.bodies} == {700}
+    assert max(len(asked(body)) for body in model.bodies) <= 4 * 1200
+
+
+def refuses_all(body: dict[str, Any]) -> Reply:
+    del body
+    return refusal("This model is only available for embeddings.")
+
+
+def always_reasons(body: dict[str, Any]) -> Reply:
+    return says(None, finish="length", tokens=body.get("max_tokens", 20_000))
+
+
+def tiny_context(body: dict[str, Any]) -> Reply:
+    if len(asked(body)) > 1_000:
+        return refusal("prompt is too long: 900 tokens > 256 maximum")
+    return good(body)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [
+        (lambda _: says("I'd ask for the cause."), "holds not one JSON object with the key `ops`"),
+        (lambda _: says('{"rationale": "x", "ops": ['), "its JSON is cut off or broken"),
+        (lambda _: says("<think>Hm, the prompt"), "the reply ends inside its thoughts"),
+        (lambda _: says(""), "the reply has no text"),
+        (always_reasons, "all spent on reasoning"),
+        (tiny_context, "does not fit into the model's context"),
+        (refuses_all, "refuses the request in every form"),
+    ],
+)
+def test_a_look_says_why_a_model_cannot_be_read(
+    exchange: Callable[..., tuple[str, Proposed]],
+    model: Model,
+    behaviour: Callable[[dict[str, Any]], Reply],
+    why: str,
+) -> None:
+    model.behave = behaviour
+    fault, found = exchange()
+    assert why in fault
+    assert found.edits == ()
+    assert found.unread == len(found.refused) == 2
+
+
+def everything_at_once(body: dict[str, Any]) -> Reply:
+    """A reasoning model with a short context behind a strict server."""
+    for behaviour in (no_temperature, no_schema, short_context, reasons_long):
+        if (reply := behaviour(body)) != good(body):
+            return reply
+    return thinks(body)
+
+
+def test_a_difficult_model_repairs_and_its_replies_are_replayed(
+    project: Path, model: Model
+) -> None:
+    model.behave = everything_at_once
+    refine(project)
+    assert f"+      {ADDED}" in result(project)["revision"]["diff"]
+    answered = sum(everything_at_once(body)[0] == 200 for body in model.bodies)
+    refine(project, "--forget")
+    again = sum(everything_at_once(body)[0] == 200 for body in model.bodies)
+    assert again <= answered + 1  # what is cut off is kept for no other run
+    # Another seed changes the diagnosis, too.
+    model.bodies.clear()
+    refine(project, "--forget", "--seed", "7")
+    assert any("Why it fails" not in asked(body) for body in model.bodies)
+
+
+def test_a_model_that_is_never_read_ends_the_run_before_trials_are_paid(
+    project: Path, model: Model
+) -> None:
+    model.behave = lambda _: says("I'd ask for the cause.")
+    said = refine(project, code=3)
+    assert "report: nothing could be proposed (no reply of the model that proposes" in said
+    assert "holds not one JSON object with the key `ops`" in said
+    assert "no change" not in said
+    assert "--refiner-model" in said
+    assert result(project)["stop"]["reason"] == "unreadable"
+    assert result(project)["spent"]["calls"] == 0
+    # Nothing of it is kept for a later run.
+    model.behave = good
+    refine(project)
+    assert result(project)["revision"] is not None
+
+
+def test_rules_go_on_where_the_model_cannot_be_read_and_the_end_says_so(
+    project: Path, model: Model
+) -> None:
+    model.behave = lambda _: says("I would rather not.")
+    refine(project, proposers="rules,model")
+    assert result(project)["revision"] is not None
+    # Without a rule that helps, nothing is said of the prompt.
+    prompt = project / "prompts/report.prompt.yml"
+    prompt.write_text(prompt.read_text().replace("what happened", "the incident"))
+    said = refine(project, "--strategy", "move", "--strategy", "model-add", code=3, proposers="rules,model")  # fmt: skip
+    assert "nothing could be proposed" in said
