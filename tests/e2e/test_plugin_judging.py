@@ -172,7 +172,7 @@ def test_mistakes_in_an_eval_are_said_without_a_traceback(project: EvalProject):
     assert project.complaint(result) == snapshot("""\
 ERROR collecting evals/test_triage.py
 ROOT/evals/test_triage.py:5: the eval has no judges, so nothing would be measured
-  fix: give golden(..., judges=[...]) at least one
+  fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`
 ERROR at setup of test_plain
 evals/test_a_no_golden.py::test_plain asks for `result` but is no eval
   fix: decorate it with @golden("<prompt>", judges=[...])

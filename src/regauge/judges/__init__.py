@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         cases_from_test_data,
         judges_from_evaluators,
     )
-    from regauge.judges._function import JudgeFunction, as_judge
+    from regauge.judges._function import AsyncFunctionJudge, Judged, JudgeFunction, as_judge
     from regauge.judges._reference import JudgeDescription, describe, reference_page
     from regauge.judges._registry import judge_from_spec, judge_kinds
     from regauge.judges._rule import Check, Rule, on_answer, on_text
@@ -129,7 +129,7 @@ else:
             "_criteria": "criterion_of",
             "_case_checks": "judge_of_checks",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
-            "_function": "JudgeFunction as_judge",
+            "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
             "_reference": "JudgeDescription describe reference_page",
             "_registry": "judge_from_spec judge_kinds",
             "_rule": "Check Rule on_answer on_text",
@@ -185,6 +185,7 @@ else:
 
 __all__ = [
     "Answer",
+    "AsyncFunctionJudge",
     "Check",
     "DeepevalJudge",
     "Embedder",
@@ -195,6 +196,7 @@ __all__ = [
     "JudgeContext",
     "JudgeDescription",
     "JudgeFunction",
+    "Judged",
     "Measurement",
     "MemoisedJudge",
     "ModelJudge",

@@ -2,65 +2,270 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import math
-from typing import TYPE_CHECKING, Protocol
+import textwrap
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 
 from regauge.digests import digest_of
-from regauge.errors import JudgeError
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import Answer
+from regauge.judges._path import Missing
 from regauge.judges._rule import Rule
 from regauge.judges._rule_parameters import first_sentence
 from regauge.judges._types import Verdict, failed, passed
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.datasets import GoldenCase
-    from regauge.judges._answer import Answer
+    from regauge.providers import Completion
 
-__all__ = ["JudgeFunction", "as_judge"]
+__all__ = ["AsyncFunctionJudge", "JudgeFunction", "Judged", "as_judge", "as_rule"]
+
+Judged: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
+"""What a function may return: see `as_judge`."""
+
+JudgeFunction: TypeAlias = "Callable[..., Judged] | Callable[..., Awaitable[Judged]]"
+"""A function that judges an answer; its parameters are filled by their names."""
+
+Some = TypeVar("Some", bound="Judged")
 
 
-class JudgeFunction(Protocol):
-    """A function that judges the text of an answer to a golden case."""
-
-    def __call__(self, output: str, case: GoldenCase, /) -> bool | float | Verdict:
-        """True or 1.0 is a pass; a number between 0 and 1 is a score."""
-        ...
+def _expected(answer: Answer) -> object:
+    found = answer.expected_at(())
+    return None if isinstance(found, Missing) else found
 
 
-def as_judge(function: JudgeFunction, *, name: str | None = None, at_least: float = 0.5) -> Rule:
-    """Make a judge of a function `(output, case) -> bool | float | Verdict`.
+# What a parameter of this name is filled with.
+_VALUES: Final[Mapping[str, Callable[[Answer], object]]] = {
+    "output": lambda answer: answer.text,
+    "case": lambda answer: answer.case,
+    "expected": _expected,
+    "inputs": lambda answer: answer.inputs,
+    "completion": lambda answer: answer.completion,
+}
+_BY_PLACE: Final = ("output", "case")
+_EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_RESULT_KEYS: Final = {"pass", "passed", "score", "reason"}
+_FORMS: Final = (
+    "return True, False, a score from 0 to 1, a Verdict, (result, reason), or a dictionary with"
+    " `pass` or `score`, and `reason`"
+)
 
-    An answer without text fails before the function is asked. The digest covers the source of
-    the function, not of what it calls.
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Function:
+    """A function and what is known of it before it is called.
+
+    Attributes:
+        filled: The names of the values that are passed, by place and by keyword.
+        asserts: Whether it contains an `assert`, so that to return nothing is to pass.
+    """
+
+    call: Callable[..., object]
+    label: str
+    at_least: float
+    by_place: tuple[str, ...]
+    by_name: Mapping[str, str]
+    asserts: bool
+
+    def arguments(self, answer: Answer) -> tuple[list[object], dict[str, object]] | Verdict:
+        """What the function is called with, or the verdict on an answer without a text."""
+        taken = {*self.by_place, *self.by_name.values()}
+        if answer.case is None and "case" in taken:
+            label = self.label
+            raise JudgeError(f"{label}: a function judges a case; none was given", judge=label)
+        if answer.text is None and "output" in taken:
+            return answer.nothing()
+        return (
+            [_VALUES[name](answer) for name in self.by_place],
+            {key: _VALUES[name](answer) for key, name in self.by_name.items()},
+        )
+
+    def failure(self, error: Exception, answer: Answer) -> Verdict:
+        """The verdict on an assertion that does not hold.
+
+        Raises:
+            JudgeError: The error is another one.
+        """
+        if isinstance(error, JudgeError):
+            raise error
+        if isinstance(error, AssertionError):
+            first = str(error).strip().partition("\n")[0]
+            return failed(f"assertion: {first or self.label}", code=self.label)
+        case = f" on case {answer.case.id!r}" if answer.case else ""
+        raise JudgeError(
+            f"{self.label} raised {type(error).__name__}{case}: {error}\n"
+            f"  defined at {_place(self.call)}",
+            judge=self.label,
+        ) from error
+
+    def verdict(self, result: object) -> Verdict:
+        """The verdict that a result of the function stands for.
+
+        Raises:
+            JudgeError: It stands for none.
+        """
+        if isinstance(result, Verdict):
+            return result
+        if result is None and self.asserts:
+            return passed(f"every assertion of {self.label} holds")
+        if isinstance(result, Mapping):
+            return self._of_keys(cast("Mapping[str, Any]", result))
+        if not isinstance(result, tuple):
+            return self._of_value(result, "", result)
+        pair = cast("tuple[object, ...]", result)
+        if len(pair) != 2 or not isinstance(pair[1], str):  # noqa: PLR2004 - a result, a reason
+            raise self._no_verdict(pair)
+        return self._of_value(pair[0], pair[1], pair)
+
+    def _of_keys(self, given: Mapping[str, Any]) -> Verdict:
+        flags = [given[key] for key in ("pass", "passed") if given.get(key) is not None]
+        score, reason = given.get("score"), given.get("reason")
+        flag = flags[0] if flags else None
+        sound = all(isinstance(one, bool) and one is flag for one in flags)
+        sound = sound and {*given} <= _RESULT_KEYS and isinstance(reason, str | None)
+        if not sound or (flag is None and score is None):
+            raise self._no_verdict(given)
+        if score is None:
+            return self._of_value(flag, reason or "", given)
+        graded = self._of_value(score, reason or "", given)
+        if flag is None or (graded.outcome == "pass") is flag:
+            return graded
+        # The function decides; its score says how well.
+        if flag:
+            return passed(graded.reason, score=graded.score)
+        return failed(graded.reason, code=self.label, score=graded.score)
+
+    def _of_value(self, value: object, reason: str, result: object) -> Verdict:
+        label = self.label
+        if isinstance(value, bool):
+            if value:
+                return passed(reason or f"{label} says true")
+            return failed(reason or f"{label} says false", code=label)
+        if isinstance(value, int | float) and 0 <= value <= 1 and not math.isnan(value):
+            reason = reason or f"{label} gives {value:g}, {self.at_least:g} wanted"
+            if value >= self.at_least:
+                return passed(reason, score=float(value))
+            return failed(reason, code=label, score=float(value))
+        raise self._no_verdict(result)
+
+    def _no_verdict(self, result: object) -> JudgeError:
+        hint = ""
+        if result is None:
+            hint = "\n  it has no `assert`, and returns nothing: is a `return` missing?"
+        return JudgeError(
+            f"{self.label} returned {result!r}{hint}\n  {_FORMS}",
+            judge=self.label,
+            raw=repr(result),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AsyncFunctionJudge:
+    """An `async` function as a judge.
+
+    Attributes:
+        name: What people read.
+        digest: Over its source.
+        description: The first line of its docstring.
+    """
+
+    function: _Function
+    name: str
+    digest: str
+    description: str = ""
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Judge one completion of one case.
+
+        Raises:
+            JudgeError: The function raised, or returned no verdict.
+        """
+        answer = Answer.of(completion, case)
+        given = self.function.arguments(answer)
+        if isinstance(given, Verdict):
+            return given
+        places, names = given
+        try:
+            result = await cast("Awaitable[object]", self.function.call(*places, **names))
+        except Exception as error:  # noqa: BLE001 - told apart by what it is
+            return self.function.failure(error, answer)
+        return self.function.verdict(result)
+
+
+@overload
+def as_judge(
+    function: Callable[..., Awaitable[Some]], *, name: str | None = None, at_least: float = 0.5
+) -> AsyncFunctionJudge: ...
+
+
+@overload
+def as_judge(
+    function: Callable[..., Some], *, name: str | None = None, at_least: float = 0.5
+) -> Rule: ...
+
+
+def as_judge(
+    function: Callable[..., object], *, name: str | None = None, at_least: float = 0.5
+) -> Rule | AsyncFunctionJudge:
+    """Make a judge of a function; an `async` one is awaited.
+
+    Its parameters are filled by their names: `output` (the text), `case`, `expected`, `inputs`,
+    `completion`. Where none has such a name, the first is the text and the second the case.
+
+    It returns true or false, a score from 0 to 1, a `Verdict`, a pair of one of these and a
+    reason, or a dictionary with `pass` or `score`, and `reason`. An assertion that does not hold
+    fails the answer; a function with assertions may return nothing. An answer without text fails
+    before a function that takes `output` is called. The digest covers the source of the function,
+    not of what it calls.
 
     Args:
         function: The function.
         name: What people read; by default the function's name.
         at_least: The least score that passes, for functions that return a number.
+
+    Raises:
+        UsageError: A parameter of the function cannot be filled.
     """
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
+    by_place, by_name = _filled(function, label)
+    source = _source(function)
+    known = _Function(
+        call=function,
+        label=label,
+        at_least=at_least,
+        by_place=by_place,
+        by_name=by_name,
+        asserts=_asserts(source),
+    )
+    digest = digest_of({"kind": "function", "name": label, "least": at_least, "source": source})
+    if _is_async(function):
+        return AsyncFunctionJudge(
+            function=known,
+            name=label,
+            digest=digest,
+            description=first_sentence(function.__doc__),
+        )
 
     def examine(answer: Answer) -> Verdict:
-        if answer.text is None:
-            return answer.nothing()
-        if answer.case is None:
-            raise JudgeError(f"{label}: a function judges a case; none was given", judge=label)
+        given = known.arguments(answer)
+        if isinstance(given, Verdict):
+            return given
+        places, names = given
         try:
-            said = function(answer.text, answer.case)
-        except JudgeError:
-            raise
-        except Exception as error:
-            raise JudgeError(
-                f"{label} raised {type(error).__name__} on case {answer.case.id!r}: {error}\n"
-                f"  defined at {_place(function)}",
-                judge=label,
-            ) from error
-        return _verdict(said, label=label, at_least=at_least)
+            result = function(*places, **names)
+        except Exception as error:  # noqa: BLE001 - told apart by what it is
+            return known.failure(error, answer)
+        return known.verdict(result)
 
-    digest = digest_of(
-        {"kind": "function", "name": label, "least": at_least, "source": _source(function)}
-    )
     return Rule(
         kind="function",
         params={},
@@ -71,26 +276,86 @@ def as_judge(function: JudgeFunction, *, name: str | None = None, at_least: floa
     )
 
 
-def _verdict(said: object, *, label: str, at_least: float) -> Verdict:
-    match said:
-        case Verdict():
-            return said
-        case bool():
-            if said:
-                return passed(f"{label} says true")
-            return failed(f"{label} says false", code=label)
-        case int() | float() if 0 <= said <= 1 and not math.isnan(said):
-            reason = f"{label} gives {said:g}, {at_least:g} wanted"
-            if said >= at_least:
-                return passed(reason, score=float(said))
-            return failed(reason, code=label, score=float(said))
-        case _:
-            raise JudgeError(
-                f"{label} returned {said!r}\n"
-                "  return True, False, a number from 0 to 1, or a Verdict",
-                judge=label,
-                raw=repr(said),
-            )
+def as_rule(value: object) -> object:
+    """A function as the rule that it stands for in a combination; anything else as it is.
+
+    Raises:
+        UsageError: The function is `async`, or one of its parameters cannot be filled.
+    """
+    if isinstance(value, Rule | type) or hasattr(value, "judge") or not callable(value):
+        return value
+    if _is_async(value):
+        raise UsageError(
+            f"{value!r} is async, and only rules can be combined\n"
+            "  fix: give it to the eval on its own"
+        )
+    return as_judge(cast("Callable[..., bool]", value))
+
+
+def _filled(function: Callable[..., object], label: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of the values for the parameters of a function, by place and by keyword.
+
+    Raises:
+        UsageError: One cannot be filled.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return _BY_PLACE, {}  # written in C: it says nothing of its parameters
+    by_name = [one for one in parameters if one.kind is one.KEYWORD_ONLY]
+    by_place = [one for one in parameters if one.kind in {one.POSITIONAL_ONLY, _EITHER}]
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters) and not by_place and not by_name:
+        return _BY_PLACE, {}
+    if not any(_value_of(one) for one in parameters):
+        needed = [one for one in by_place if one.default is one.empty]
+        _refuse(needed[len(_BY_PLACE) :] + _needed(by_name), function, label)
+        return _BY_PLACE[: len(needed)], {}
+    _refuse(_needed([*by_place, *by_name]), function, label)
+    known = [*takewhile(_value_of, by_place)]
+    return (
+        tuple(map(_value_of, known)),
+        {one.name: _value_of(one) for one in [*by_place[len(known) :], *by_name] if _value_of(one)},
+    )
+
+
+def _value_of(parameter: inspect.Parameter) -> str:
+    """The value that a parameter is named after; empty where it is named after none."""
+    name = parameter.name.strip("_")
+    return name if name in _VALUES else ""
+
+
+def _needed(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters without a default that no value is named after."""
+    return [one for one in parameters if one.default is one.empty and not _value_of(one)]
+
+
+def _refuse(
+    unfilled: Sequence[inspect.Parameter], function: Callable[..., object], label: str
+) -> None:
+    if not unfilled:
+        return
+    name = unfilled[0].name
+    near = did_you_mean(name, _VALUES)
+    raise UsageError(
+        f"{label}: nothing fills the parameter {name!r} of the function at {_place(function)}\n"
+        f"  fix: take parameters of these names: {', '.join(_VALUES)}"
+        + (f"; {near}" if near else "")
+    )
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    call: object = getattr(type(function), "__call__", None)  # noqa: B004 - of a callable object
+    return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
+        call
+    )
+
+
+def _asserts(source: str) -> bool:
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:
+        return False  # a lambda in the middle of an expression has no assertions
+    return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
 
 
 def _source(function: object) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Generic, ParamSpec
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Generic, ParamSpec, cast
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import Answer, Expected
+from regauge.judges._function import as_rule
 from regauge.judges._rule import Rule
 from regauge.judges._rule_parameters import first_sentence, form_of, name_of, plain, rules_in
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.judges._rule import Check
+    from regauge.judges._types import Verdict
 
 __all__ = ["RuleFactory", "rule"]
 
@@ -62,7 +66,9 @@ class RuleFactory(Generic[P]):
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
-        examine = self.build(*args, **kwargs)
+        for key, value in bound.arguments.items():
+            bound.arguments[key] = _with_rules(value)
+        examine = self._built(bound)
         name = name_of(self.kind, bound)
         bound.apply_defaults()
         params: dict[str, JSON] = {
@@ -84,10 +90,92 @@ class RuleFactory(Generic[P]):
             own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
         )
 
+    def _built(self, bound: inspect.BoundArguments) -> Check:
+        """The check; one for each value of a parameter that the case brings."""
+        build: Callable[..., Check] = self.build
+        of_case = [
+            key
+            for key, value in bound.arguments.items()
+            if "Expected" not in str(bound.signature.parameters[key].annotation)
+            and _has_expected(value)
+        ]
+        if not of_case:
+            return build(*bound.args, **bound.kwargs)
+        checks: dict[str, Check] = {}
+
+        def examine(answer: Answer) -> Verdict:
+            filled = inspect.BoundArguments(
+                bound.signature,
+                {**bound.arguments, **{key: self._value(bound, key, answer) for key in of_case}},
+            )
+            known = repr([filled.arguments[key] for key in of_case])
+            if known not in checks:
+                try:
+                    checks[known] = build(*filled.args, **filled.kwargs)
+                except UsageError as error:
+                    at = f" of case {answer.case.id!r}" if answer.case else ""
+                    raise JudgeError(f"expected{at}: {error}", judge=self.kind) from error
+            return checks[known](answer)
+
+        return examine
+
+    def _value(self, bound: inspect.BoundArguments, key: str, answer: Answer) -> object:
+        """A parameter for one case; one list fills a parameter that takes any number."""
+        value = _of_case(bound.arguments[key], answer, self.kind)
+        if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
+            parts = cast("list[object]", value)
+            if len(parts) == 1 and isinstance(parts[0], list):
+                return tuple(cast("list[object]", parts[0]))
+        return value
+
     @functools.cached_property
     def form(self) -> str:
         """The parameters as one writes them, without types."""
         return form_of(self.signature)
+
+
+def _with_rules(value: object) -> object:
+    """A parameter with rules where it has functions."""
+    match value:
+        case list():
+            return [_with_rules(part) for part in cast("list[object]", value)]
+        case tuple():
+            return tuple(_with_rules(part) for part in cast("tuple[object, ...]", value))
+        case Mapping():
+            pairs = cast("Mapping[object, object]", value).items()
+            return {_with_rules(key): part for key, part in pairs}
+        case _:
+            return as_rule(value) if inspect.isroutine(value) else value
+
+
+def _has_expected(value: object) -> bool:
+    match value:
+        case Expected():
+            return True
+        case list() | tuple():
+            return any(map(_has_expected, cast("Sequence[object]", value)))
+        case Mapping():
+            return any(map(_has_expected, cast("Mapping[object, object]", value).values()))
+        case _:
+            return False
+
+
+def _of_case(value: object, answer: Answer, kind: str) -> object:
+    """A parameter with the values of a case in place of `expected(...)`.
+
+    Raises:
+        JudgeError: The case has no such value.
+    """
+    match value:
+        case Expected():
+            return answer.resolve(value, judge=kind)
+        case list() | tuple():
+            return [_of_case(part, answer, kind) for part in cast("Sequence[object]", value)]
+        case Mapping():
+            pairs = cast("Mapping[object, object]", value).items()
+            return {key: _of_case(part, answer, kind) for key, part in pairs}
+        case _:
+            return value
 
 
 def rule(

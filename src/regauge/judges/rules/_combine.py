@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import number
+from regauge.judges._function import as_rule
 from regauge.judges._rule import Check, Rule, negated
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import NO_ANSWER, Verdict, abstained, failed, graded, passed
@@ -25,13 +26,13 @@ def not_(judge: Rule) -> Rule:
     An answer without any text fails both; an abstention stays one. `~rule` says the same.
 
     Args:
-        judge: The rule.
+        judge: The rule, or a function.
 
     >>> from regauge.judges import contains
     >>> print(not_(contains("TODO")).check_text("Done."))
     pass: rightly does not hold: does not contain 'TODO'
     """
-    return negated(judge)
+    return negated(cast("Rule", as_rule(judge)))
 
 
 def _opinions(judges: Sequence[Rule], answer: Answer) -> list[tuple[Rule, Verdict]]:
