@@ -264,6 +264,40 @@ _SCENARIOS: dict[str, _Scenario] = {
         unmeasured="some",
         provider=_SHORT,
     ),
+    "a choice that is an error": _Scenario(
+        behave=_of(
+            _whole(choices=[{"error": {"message": "upstream died"}, "message": {"content": ""}}])
+        ),
+        unmeasured="all",
+        provider=_SHORT,
+        said="upstream died",
+    ),
+    "tool calls that are a number": _Scenario(
+        behave=_of(_whole(choices=[{**_CHOICE, "message": {"content": None, "tool_calls": 5}}])),
+        unmeasured="all",
+        provider=_SHORT,
+    ),
+    "529 once": _Scenario(behave=_first(_error(529, "overloaded"))),
+    "429 with a duration": _Scenario(
+        behave=_sometimes(0.2, lambda _: _error(429, headers={"Retry-After": "300ms"}))
+    ),
+    "a redirect to itself": _Scenario(
+        behave=_always(_error(307, headers={"Location": "/v1/chat/completions"})),
+        unmeasured="all",
+        said="redirects to",
+    ),
+    "two lengths": _Scenario(
+        behave=_of(_whole(), headers=(("Content-Length", "5"),)),
+        unmeasured="all",
+        provider=_SHORT,
+        said="not valid HTTP",
+    ),
+    "a response that is not HTTP once": _Scenario(
+        behave=_first(Reply(body=b"", headers=((" ", " "),), good=False))
+    ),
+    "usage that is infinite": _Scenario(
+        behave=_always(Reply(body=_whole(usage={"prompt_tokens": float("inf")})))
+    ),
     "an error of 1 MB": _Scenario(
         behave=_always(_error(400, "x" * 1_000_000)), unmeasured="all", cases=5
     ),

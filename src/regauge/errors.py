@@ -7,6 +7,7 @@ Facts are attributes, so nobody has to parse a message.
 from __future__ import annotations
 
 import errno
+import os
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
@@ -36,6 +37,7 @@ __all__ = [
     "UnmeasuredError",
     "UsageError",
     "explain_os_error",
+    "find_no_descriptor",
     "has_no_descriptor",
 ]
 
@@ -134,6 +136,15 @@ class MachineError(RegaugeError):
 def has_no_descriptor(error: BaseException) -> TypeGuard[OSError]:
     """Whether an error is that no file descriptor is left, for this process or the machine."""
     return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+
+
+def find_no_descriptor() -> OSError | None:
+    """The error of the system where no file can be opened; SQLite hides it."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error if has_no_descriptor(error) else None
+    return None
 
 
 def explain_os_error(error: OSError) -> tuple[str, str]:

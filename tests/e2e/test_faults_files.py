@@ -395,3 +395,59 @@ def test_the_store_names_the_limit_of_open_files(live: EvalProject):
     assert "too many files and connections are open" in done.stdout, done.stderr
     assert "fix: raise the limit, as with ulimit -n 1024" in done.stdout
     assert "permission" not in done.stdout
+
+
+# Prints the error of a call; all but a few descriptors are taken once everything is loaded.
+_NO_DESCRIPTOR = """
+import asyncio, os, resource, sys
+import stamina
+from pathlib import Path
+from regauge.errors import RegaugeError
+from regauge.history import StorePlace
+from regauge.history._store import Store
+from regauge.project import EndpointSettings, Project
+from regauge.prompts import Message
+from regauge.providers import CompletionRequest
+from regauge.providers.openai import OpenAIProvider
+
+def take_all():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    try:
+        while True: os.open(os.devnull, os.O_RDONLY)
+    except OSError: pass
+
+async def connect():
+    settings = EndpointSettings(base_url=sys.argv[2], max_attempts=1)
+    message = Message(role="user", content="?")
+    request = CompletionRequest(
+        model="m", provider="local", messages=(message,), parameters={}
+    )
+    for full in (False, True):
+        provider = OpenAIProvider(settings, name="local", environ={})
+        if full: take_all()
+        try: await provider.complete(request)
+        finally: await provider.aclose()
+
+def history():
+    place = StorePlace.of(Project.find(Path.cwd()), {})
+    Store(place).close()
+    take_all()
+    Store(place)
+
+try:
+    asyncio.run(connect()) if sys.argv[1] == "connect" else history()
+except RegaugeError as error: print(error)
+"""
+
+
+@pytest.mark.parametrize("place", ["connect", "history"])
+def test_a_call_without_descriptors_names_the_limit(
+    live: EvalProject, endpoint: Endpoint, place: str
+):
+    live.run().assert_outcomes(passed=5)
+    command = [sys.executable, "-c", _NO_DESCRIPTOR, place, endpoint.base_url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == "", done.stderr
+    what, fix = done.stdout.splitlines()
+    assert what.endswith(": too many files and connections are open")
+    assert fix == "  fix: raise the limit, as with ulimit -n 1024, or lower --concurrency"

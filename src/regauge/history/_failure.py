@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from regauge.errors import StoreError, explain_os_error
+from regauge.errors import StoreError, explain_os_error, find_no_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -52,7 +52,10 @@ def explained(place: StorePlace) -> Generator[None]:
     except SQLAlchemyError as error:
         # The driver's own words: those of SQLAlchemy quote the statement with all its values.
         said = str(getattr(error, "orig", None) or error)
-        raise StoreError(place.shown, _first_line(said), _fix(place, said)) from error
+        what, fix = _first_line(said), _fix(place, said)
+        if "unable to open" in said and (no_descriptor := find_no_descriptor()) is not None:
+            what, fix = explain_os_error(no_descriptor)
+        raise StoreError(place.shown, what, fix) from error
     except ModuleNotFoundError as error:
         raise StoreError(
             place.shown,

@@ -35,7 +35,9 @@ def cannot_open(
     """The failure of a client that could not be set up, before any request."""
     # The file is read first; a directory is only looked into when a certificate is checked.
     name = next((name for name in _CERTIFICATES if environ.get(name)), None)
-    if name is not None and isinstance(error, OSError):
+    if has_no_descriptor(error):
+        what, fix = explain_os_error(error)
+    elif name is not None and isinstance(error, OSError):
         what = f"the certificates of {name} ({environ[name]}) cannot be read: {_words(error)}"
         fix = f"correct {name}, or unset it to use the default certificates"
     else:

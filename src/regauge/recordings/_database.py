@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from regauge.errors import Fault, RecordingError, explain_os_error, has_no_descriptor
+from regauge.errors import Fault, RecordingError, explain_os_error, find_no_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -89,7 +88,7 @@ def explained(path: Path) -> Generator[None]:
         yield
     except sqlite3.DatabaseError as error:
         said = str(error)
-        if "unable to open" in said and (no_descriptor := _error_without_descriptor()) is not None:
+        if "unable to open" in said and (no_descriptor := find_no_descriptor()) is not None:
             said, fix = explain_os_error(no_descriptor)
         elif "full" in said or "disk I/O" in said:
             fix = "make room on the disk, then run the same command again: it continues"
@@ -100,15 +99,6 @@ def explained(path: Path) -> Generator[None]:
         else:
             fix = _away(path)
         raise _error(path, f"the local store cannot be used: {said}", fix) from error
-
-
-def _error_without_descriptor() -> OSError | None:
-    """The error of the system where no file can be opened; SQLite hides it."""
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-    except OSError as error:
-        return error if has_no_descriptor(error) else None
-    return None
 
 
 _PERMISSION: Final = (
