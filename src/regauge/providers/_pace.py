@@ -25,12 +25,11 @@ _GAP_FIRST_S: Final = 0.05
 _CATCH_UP_S: Final = 0.05
 # Shorter intervals between two refusals measure nothing.
 _SPAN_MIN_S: Final = 0.01
-# This many refusals, nearly in a row (6 of 8), are taken for a limit. Lower: fewer requests are
-# wasted at the start, and random refusals are taken for a limit more often. Doubled after each
-# such mistake.
+# This many refusals, nearly in a row, are taken for a limit. Lower: fewer requests are wasted at
+# the start, and random refusals are taken for a limit more often. Doubled after each such mistake.
 _PATIENCE: Final = 6
 _PATIENCE_MAX: Final = 64
-_DENSE: Final = 1.2
+_DENSE: Final = 1.4
 # Below a limit, two refusals within so many requests are too many.
 _CLOSE: Final = 16
 # Granted requests from which a rate is known.
