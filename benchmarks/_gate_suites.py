@@ -49,6 +49,7 @@ MIXES: Mapping[str, tuple[tuple[float, Sampler], ...]] = {
     "flaky": ((1.0, _beta(4, 1)),),
     "very flaky": ((1.0, _beta(2, 1.2)),),
     "exam": ((0.40, _always(0.999)), (0.30, _always(0.01)), (0.30, _between(0.05, 0.95))),
+    "wavering": ((0.30, _always(0.999)), (0.20, _always(0.01)), (0.50, _between(0.05, 0.95))),
 }
 
 
@@ -83,6 +84,10 @@ def world_of(rng: np.random.Generator, name: str, p: Rates, mix: str) -> World:
         SystemExit: There is no such scenario.
     """
     kind, _, argument = name.partition(":")
+    if kind == "swing":
+        fixed, broken, points = map(float, argument.split("/"))
+        changed = swung(rng, p, int(fixed), int(broken), points)
+        return World(main=lambda _: p, candidate=lambda _: changed)
     size = float(argument or 0)
     if kind in _CHANGES:
         changed = _CHANGES[kind](rng, p, size, mix)
@@ -141,6 +146,20 @@ def reworded(rng: np.random.Generator, p: Rates, points: float, mix: str) -> Rat
             elif gap < 0 and q[row, case] > 0.5:
                 q[row, case] = 0.01
     return q
+
+
+def swung(rng: np.random.Generator, p: Rates, fixed: int, broken: int, points: float) -> Rates:
+    """So many cases fixed and broken, then flaky ones moved alike until the net is as wanted."""
+    q = _some(rng, p, (0.9, 1), broken, 0.01)
+    q = np.where(q != p, q, _some(rng, p, (0, 0.25), fixed, 0.99))
+    flaky = (q == p) & (p > FLAKY[0]) & (p < FLAKY[1])
+    low, high = np.full((len(p), 1), -20.0), np.full((len(p), 1), 20.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        net = (np.where(flaky, shifted(p, middle), q) - p).mean(axis=1, keepdims=True)
+        enough = 100 * net > points
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(flaky, shifted(p, low), q)
 
 
 def _some(
@@ -212,4 +231,4 @@ _DAYS: Mapping[str, _Day] = {
     ),
     "today-alike": lambda rng, p, size: _constant(_of_stable(rng, p, 1, size / 100)),
 }
-SCENARIOS = (*_CHANGES, *_DAYS, "today", "drift+drop")
+SCENARIOS = (*_CHANGES, *_DAYS, "swing", "today", "drift+drop")

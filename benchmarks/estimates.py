@@ -199,6 +199,20 @@ def scenarios(project: Project, meter: Meter, prompt: str) -> Iterator[tuple[str
     meter.taken()
     project.document(*baseline)
     yield "baseline session", _of_bills(planned), meter.taken()
+    project.run("bump", prompt)
+    project.commit()
+    project.git("checkout", "-q", "-b", "change")
+    path = next((project.root / "prompts").rglob(f"{prompt}.prompt.yml"))
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("\n      You ", "\n      Here you ", 1), encoding="utf-8")
+    project.run("bump", prompt, "minor", "-m", "Reword")
+    project.commit()
+    gate = ("gate", "main", "--prompt", prompt)
+    planned = project.document(*gate, "--dry-run")
+    meter.taken()
+    decision = project.document(*gate)["decision"]
+    bill = planned["likely"] or planned["first"]
+    yield f"gate ({decision})", _of_bills([bill]), meter.taken()
 
 
 @contextmanager

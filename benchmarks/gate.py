@@ -24,6 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._gate_suites import MIXES, draw_suites, lowered, lowered_by_logit, world_of
+from benchmarks.real_answers import TASKS, passes_of
 from regauge.gate import GatePolicy
 from regauge.gate.power import Chances, Played, play
 from regauge.stats import (
@@ -45,6 +46,10 @@ _CHUNK = 250
 _CELLS_AT_ONCE = 40_000
 _QUICK_RUNS = 60
 _SIZES = (8, 40, 140, 400)
+# Net points, fixed and broken cases of three wordings of one real prompt.
+_SWINGS = ((14.4, 15, 5), (1.3, 15, 14), (-11.7, 12, 21))
+_OTHER_WORDING = 1 / 3
+_NET_WITHIN = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +236,61 @@ def rewordings(runs: int) -> Iterator[Row]:
         yield share("rewordings", what, "rejected", played.blocked, at_least=worse)
 
 
+def swings(runs: int) -> Iterator[Row]:
+    """Rewordings of a suite of 100 cases that fix and break so many cases, with the net named."""
+    for points, fixed, broken in _SWINGS:
+        for mix in ("exam", "wavering"):
+            played = measured(mix, 100, f"swing:{fixed}/{broken}/{points}", runs=runs)
+            what = f"{points:+g} points, {fixed} fixed, {broken} broken, {mix}, n = 100"
+            better = 85 if points > 0 else None
+            yield share("swings", what, "accepted", played.accepted, at_least=better)
+            yield share("swings", what, "undecided", played.undecided)
+            worse = 95 if points <= -11 else None
+            yield share("swings", what, "rejected", played.blocked, at_least=worse)
+
+
+def real_swings(runs: int) -> Iterator[Row]:
+    """The same with pass rates of recorded completions of GPT-4o, which are near 0 and 1."""
+    for points in (-14, -11, 1.3, 3, 8, 14):
+        rng = np.random.default_rng([5, round(10 * points) + 1000])
+        pairs = [_real_pair(rng, points / 100, cases=100) for _ in range(runs)]
+        p, q = (np.array([pair[arm] for pair in pairs]) for arm in (0, 1))
+        played = _played(rng, p, q)
+        fixed, broken = ((q - p > 0.5).sum(axis=1).mean(), (p - q > 0.5).sum(axis=1).mean())
+        what = f"{points:+g} points, {fixed:.0f} fixed, {broken:.0f} broken, recorded, n = 100"
+        better = 85 if points > 0 else None
+        yield share("real swings", what, "accepted", played.accepted, at_least=better)
+        yield share("real swings", what, "undecided", played.undecided)
+        worse = 95 if points <= -11 else None
+        yield share("real swings", what, "rejected", played.blocked, at_least=worse)
+
+
+def _played(rng: np.random.Generator, p: np.ndarray, q: np.ndarray) -> Played:
+    """The gate on suites that pass with `p` on main and with `q` in the change."""
+    policy = GatePolicy()
+    stored = policy.baseline_trials_of(p.shape[1])
+    record = rng.binomial(stored, p)
+    chances = Chances(rng, lambda _: p, lambda _: q)
+    return play(policy, (record, np.full_like(record, stored)), chances)
+
+
+def _real_pair(
+    rng: np.random.Generator, net: float, *, cases: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two wordings: a third of the cases gets another case's rate, and more until the net fits."""
+    rates = np.concatenate([passes_of(task).mean(axis=1) for task in TASKS])
+    p = rng.choice(rates, cases)
+    q = np.where(rng.random(cases) < _OTHER_WORDING, rng.choice(rates, cases), p)
+    for case in rng.permutation(cases):
+        missing = net * cases - (q - p).sum()
+        if abs(missing) < _NET_WITHIN:
+            break
+        fits = rates[(rates > q[case]) if missing > 0 else (rates < q[case])]
+        if fits.size:
+            q[case] = rng.choice(fits)
+    return p, q
+
+
 def reruns(runs: int) -> Iterator[Row]:
     """What recording again and running again win: fresh trials are kept, undecided is no accept."""
     for cases, goal in ((8, 6.0), (40, 2.0), (140, 1.0)):
@@ -334,6 +394,8 @@ GROUPS = {
     "drift": drift,
     "found": found,
     "rewordings": rewordings,
+    "swings": swings,
+    "real swings": real_swings,
     "reruns": reruns,
     "audit": audits,
     "erosion": erosion,

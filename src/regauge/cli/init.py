@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._terminal.text import echo
+from regauge.gate import Count, operating_line, policy_of
 from regauge.project import Project
 from regauge.scaffold import (
     Repository,
@@ -19,6 +20,8 @@ from regauge.scaffold import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.scaffold import Planned
 
 __all__ = ["command"]
@@ -82,7 +85,24 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     elif install is None:
         echo(f"workflows install regauge from {source.source}")
     if not dry_run:
+        _say_gate(root, done)
         _say_next(root, anything=anything)
+
+
+def _say_gate(root: Path, done: Sequence[Planned]) -> None:
+    """Print what a gate with the golden cases finds, and what more first trials find and cost."""
+    written = [one.path for one in done if one.path.suffix == ".jsonl" and one.path.is_file()]
+    cases = sum(len(path.read_bytes().splitlines()) for path in written)
+    if not cases:
+        return
+    policy = policy_of(Project(root=root).settings.gate)
+    trials = policy.baseline_trials_of(cases)
+    # Until there is a baseline, cases count as if they had passed all of it.
+    line = operating_line([Count(passed=trials, trials=trials)] * cases, policy, drops=(0.05, 0.1))
+    echo()
+    echo(f"gate:  {cases} cases, {policy.first_draws_of(cases)} trials of each at first")
+    for words in str(line).splitlines():
+        echo(f"       {words}")
 
 
 def _say_next(root: Path, *, anything: bool) -> None:

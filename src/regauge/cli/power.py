@@ -163,7 +163,7 @@ class _Power:
         cases = "1 case" if self.known == 1 else f"{self.known} cases"
         trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
         yield f"{self.prompt}: {cases} with at least {trials} of main each"
-        yield f"  {self.line}"
+        yield from (f"  {line}" for line in str(self.line).splitlines())
         yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
         full = self.asked.policy.baseline_trials_of(self.known)
         if self.trials < full:
@@ -191,6 +191,13 @@ class _Power:
                 "flaky_drop": None if line.flaky_drop is None else _rate_json(line.flaky_drop),
                 "calls_per_case": round(line.calls_per_case, 4),
                 "first_draws": self.asked.policy.first_draws_of(line.cases),
+                "next_step": None
+                if line.step is None
+                else {
+                    "first_draws": line.step.first_draws,
+                    "drops": [{"drop": drop, **_rate_json(rate)} for drop, rate in line.step.drops],
+                    "calls_per_case": round(line.step.calls_per_case, 4),
+                },
             }
         target = self.asked.target
         if target is not None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import comb
 
 import numpy as np
 import pytest
@@ -57,3 +58,17 @@ def test_honest_recordings_are_hardly_ever_accused_and_chosen_ones_mostly(
     assert least * runs <= found <= most * runs + 2
     if steps is AUDIT_STEPS and not drop:
         assert calls / runs <= 0.33 * 140
+
+
+@given(discordant=st.integers(0, 60), passes=SHARES, fails=SHARES, level=st.floats(0, 1))
+def test_honest_recordings_are_accused_no_more_often_than_the_level(
+    discordant, passes, fails, level
+):
+    """A recorded trial and a fresh one are exchangeable, so each order of the two is as likely."""
+    share = float(passes / (passes + fails))
+    accused = sum(
+        comb(discordant, worse) * share**worse * (1 - share) ** (discordant - worse)
+        for worse in range(discordant + 1)
+        if audit_p_value(worse, discordant - worse, passed=passes, failed=fails) <= level
+    )
+    assert accused <= level + 1e-9

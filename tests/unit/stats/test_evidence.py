@@ -233,3 +233,26 @@ def test_counts_that_cannot_be_are_refused(arguments, complaint):
 def test_a_mixture_needs_positive_parts():
     with pytest.raises(ValueError, match="above 0"):
         BetaComponent(weight=0, passes=1, fails=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(p=st.floats(0, 1), better_by=st.floats(0, 1))
+def test_two_sides_alike_hardly_ever_name_a_case_by_the_pairs_of_today(p, better_by):
+    """The chance to reach the bar at any look, over every way that the pairs come out."""
+    policy = CasePolicy()
+    q = p + (1 - p) * better_by
+    reached, state, pairs = 0.0, np.ones((1, 1)), 0
+    for step in (*policy.steps, *policy.late):
+        state = _spread(_spread(state, binomial(step, p)).T, binomial(step, q)).T
+        pairs += step
+        passed = np.arange(pairs + 1)
+        e = np.exp(log_e_value(passed[:, None], pairs, passed[None, :], pairs))
+        named = (e >= 1 / policy.alpha) & (pairs >= 3)
+        reached += float(state[named].sum())
+        state = np.where(named, 0.0, state)
+    assert reached <= policy.alpha
+
+
+def _spread(state: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """A distribution over rows after further passes were added to each."""
+    return np.apply_along_axis(np.convolve, 0, state, chances)

@@ -167,3 +167,21 @@ def test_given_weights_are_those_of_the_strata():
 def test_more_passes_than_trials_are_refused():
     with pytest.raises(ValueError, match="the candidate has more passes than trials"):
         suite_p_value([12], 12, [2], 1)
+
+
+RATE = st.floats(0, 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rates=st.lists(RATE, min_size=4, max_size=4), alpha=RATE, weights=st.sampled_from([1, None]))
+def test_a_provider_that_changes_between_waves_blames_no_prompt_more_often_than_alpha(
+    rates, alpha, weights
+):
+    """Two cases in two waves of two pairs each; every wave of a case has a pass rate of its own."""
+    outcomes = np.array([*product(range(3), repeat=8)])
+    p = suite_p_value(outcomes[:, :4], 2, outcomes[:, 4:], 2, weights=weights)
+    chance = np.ones(len(outcomes))
+    for stratum, rate in enumerate(rates):
+        of_count = np.array([(1 - rate) ** 2, 2 * rate * (1 - rate), rate**2])
+        chance *= of_count[outcomes[:, stratum]] * of_count[outcomes[:, 4 + stratum]]
+    assert chance[p <= alpha].sum() <= alpha + 1e-9

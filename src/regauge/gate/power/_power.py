@@ -25,6 +25,8 @@ _RARE = 0.01
 _DROPS = (0.02, 0.05, 0.10)
 # The loss that is also simulated on flaky cases alone.
 _FLAKY_DROP = 0.05
+# Where fewer of these drops are found, reports name what more first trials would find.
+_STEP_DROP, _STEP_POWER = 0.05, 0.8
 # The range of power over suites leaves out so much at each end.
 _RANGE = (0.05, 0.95)
 _FIRST_MOST = 24
@@ -89,6 +91,25 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextStep:
+    """The same gate with twice the trials of every case in the first round.
+
+    Attributes:
+        first_draws: The setting.
+        drops: How often drops are found, by their size.
+        calls_per_case: Trials per case for an unchanged prompt, mean.
+    """
+
+    first_draws: int
+    drops: tuple[tuple[float, Rate], ...]
+    calls_per_case: float
+
+    def __str__(self) -> str:
+        found = ", ".join(f"-{100 * drop:g} points {rate}" for drop, rate in reversed(self.drops))
+        return f"first_draws = {self.first_draws} sees {found}, for {self.calls_per_case:.1f} calls"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingLine:
     """What a gate finds and what it gets wrong, with the cases it has.
 
@@ -101,6 +122,8 @@ class OperatingLine:
         flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases;
             None where so few cases are flaky that they cannot lose as much.
         calls_per_case: Trials per case for an unchanged prompt, mean.
+        step: What more first trials find; None where a drop of 5 points is found often enough, or
+            where cases have as many as there are.
     """
 
     cases: int
@@ -109,6 +132,7 @@ class OperatingLine:
     drops: tuple[tuple[float, Rate], ...]
     flaky_drop: Rate | None
     calls_per_case: float
+    step: NextStep | None = None
 
     def __str__(self) -> str:
         found = [] if self.one_broken is None else [f"1 broken case {self.one_broken}"]
@@ -120,7 +144,10 @@ class OperatingLine:
         # Below 1 % is a property of the method; the simulation is held to not contradict it.
         rare = self.false_alarm.interval.low < _RARE
         alarm = "< 1 %" if rare else str(self.false_alarm)
-        return f"sees: {', '.join(found)}; false alarm {alarm}"
+        line = f"sees: {', '.join(found)}; false alarm {alarm}"
+        if self.step is None:
+            return line
+        return f"{line}\n{self.step} per case instead of {self.calls_per_case:.1f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +200,32 @@ def operating_line(
     flaky = None
     if _FLAKY_DROP in drops and suite.flaky_share > 2 * _FLAKY_DROP:
         flaky = _found(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
+    found = tuple((drop, _found(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops)
+    known = cases or sum(1 for count in histories if count.trials)
+    first_draws = min(2 * policy.first_draws_of(known), _FIRST_MOST)
+    weak = dict(found)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
+    step = None
+    # Prompts have first rounds of their own, which one number cannot double.
+    if weak and first_draws > policy.first_draws_of(known) and len({*prompts}) <= 1:
+        more = replace(suite, policy=replace(policy, first_draws=first_draws))
+        unchanged = more.play(seed, lambda p: p, runs=runs)
+        step = NextStep(
+            first_draws=first_draws,
+            drops=tuple(
+                (drop, _found(more, seed + 2, lowered(drop), runs=runs))
+                for drop in drops
+                if drop >= _STEP_DROP
+            ),
+            calls_per_case=float(np.mean(unchanged.calls)) / suite.size,
+        )
     return OperatingLine(
-        cases=cases or sum(1 for count in histories if count.trials),
+        cases=known,
         false_alarm=_rate(alike),
         one_broken=broken,
-        drops=tuple((drop, _found(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops),
+        drops=found,
         flaky_drop=flaky,
         calls_per_case=float(np.mean(alike.calls)) / suite.size,
+        step=step,
     )
 
 

@@ -74,6 +74,24 @@ def test_a_short_record_or_a_small_suite_gets_a_range():
         assert re.search(r"-5 points \d\d % \(\d+-\d+\)", str(found))
 
 
+def test_a_small_suite_is_shown_what_more_first_trials_find_and_cost():
+    small = line(typical(10, trials=20))
+    assert small.step is not None
+    assert small.step.first_draws == 20
+    assert {*dict(small.step.drops)} == {0.05, 0.10}
+    assert dict(small.step.drops)[0.05].value > dict(small.drops)[0.05].value + 0.1
+    assert small.step.calls_per_case == pytest.approx(2 * small.calls_per_case, rel=0.2)
+    assert re.search(
+        r"\nfirst_draws = 20 sees -10 points .*, -5 points \d\d % .*,"
+        r" for \d\d\.\d calls per case instead of \d\d\.\d$",
+        str(small),
+    )
+    for histories in (typical(140), typical(3, trials=48)):
+        assert line(histories).step is None
+    doubled = line(typical(10, trials=20), GatePolicy(first_draws=20))
+    assert doubled.step is None or doubled.step.first_draws == 24
+
+
 def test_a_short_record_does_not_make_the_gate_look_worse_than_it_is():
     """8 of 3,000 trials failed: the gate hardly ever blocks an unchanged prompt there."""
     histories = [Count(passed=3 - (i < 8), trials=3) for i in range(1000)]
