@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         max_cost_usd,
         max_latency_s,
         max_tokens,
+        never_calls,
         tool_call_count,
         tool_calls_match,
         tools_called,
@@ -149,8 +150,8 @@ else:
             "rules._documents": "csv_parses in_fence python_parses yaml_parses",
             "rules._edges": "ends_with starts_with",
             "rules._facts": (
-                "finish_reason_is max_cost_usd max_latency_s max_tokens tool_call_count "
-                "tool_calls_match tools_called"
+                "finish_reason_is max_cost_usd max_latency_s max_tokens never_calls "
+                "tool_call_count tool_calls_match tools_called"
             ),
             "rules._fields": "field field_equals field_in has_keys",
             "rules._form": (
@@ -271,6 +272,7 @@ __all__ = [
     "min_chars",
     "min_words",
     "near_in_meaning",
+    "never_calls",
     "no_comma",
     "no_new_names",
     "no_new_numbers",

@@ -226,7 +226,11 @@ _SHAPE: Mapping[str, tuple[str, str]] = {
     ),
     "tools_called": (
         "Call the tool{names:s} {names:code} and no others.",
-        "Do not call exactly the tool{names:s} {names:code}.",
+        "",
+    ),
+    "never_calls": (
+        "Never call the tool{names:s} {names:code}.",
+        "Call the tool {names:or}.",
     ),
 }
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regauge.errors import JudgeError
 from regauge.judges._evidence import listed, quote
@@ -13,13 +14,49 @@ from regauge.judges._path import MISSING, Missing, Steps, parse_path, value_at
 from regauge.judges._types import Verdict, failed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = ["Answer", "Expected", "expected"]
+__all__ = ["READING", "Answer", "Expected", "expected", "normalise", "normalise_value"]
+
+READING = 2
+"""Version of `normalise`, in the digest of every rule."""
+
+
+def normalise(text: str) -> str:
+    r"""A text as rules compare it: line ends are `\n`, characters are composed (NFC).
+
+    >>> normalise("cafe\u0301\r\n") == "caf\xe9\n"
+    True
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def normalise_value(value: object) -> object:
+    """A value with all its texts normalised; one that is nested too deeply stays as it is."""
+    try:
+        return _normalise_parts(value)
+    except RecursionError:
+        return value
+
+
+def _normalise_parts(value: object) -> object:
+    match value:
+        case str():
+            return normalise(value)
+        case dict():
+            pairs = cast("Mapping[object, object]", value).items()
+            return {_normalise_parts(key): _normalise_parts(part) for key, part in pairs}
+        case list() | tuple():
+            entries = [_normalise_parts(part) for part in cast("Sequence[object]", value)]
+            return tuple(entries) if isinstance(value, tuple) else entries
+        case _:
+            return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +93,7 @@ class Answer:
     Judges of one completion share one `Answer`, so its JSON is parsed once.
 
     Attributes:
-        text: What the model wrote; None when it wrote nothing.
+        text: The output, normalised; None when there is none.
         completion: The whole completion; None when only a text is judged.
         case: The golden case; None when only a text is judged.
     """
@@ -72,7 +109,7 @@ class Answer:
         inputs: Mapping[str, JSON] | None = None,
         expected: JSON | Missing = MISSING,
     ) -> None:
-        self.text = text
+        self.text = None if text is None else normalise(text)
         self.completion = completion
         self.case = case
         self._inputs = inputs
@@ -94,15 +131,16 @@ class Answer:
 
     @property
     def inputs(self) -> Mapping[str, JSON]:
-        """What the prompt was filled with."""
-        if self.case is not None:
-            return self.case.inputs
-        return self._inputs or {}
+        """The inputs of the prompt, normalised."""
+        given = self.case.inputs if self.case is not None else self._inputs or {}
+        return cast("Mapping[str, JSON]", normalise_value(dict(given)))
 
     def expected_at(self, steps: Steps) -> JSON | Missing:
         """The case's expected value at a path."""
         whole = self.case.expected if self.case is not None else self._expected
-        return MISSING if isinstance(whole, Missing) else value_at(whole, steps)
+        if isinstance(whole, Missing):
+            return MISSING
+        return cast("JSON | Missing", normalise_value(value_at(whole, steps)))
 
     def resolve(self, value: JSON | Expected, *, judge: str) -> JSON:
         """A parameter of a rule, looked up in the case where it says so.
@@ -149,7 +187,11 @@ class Answer:
         value = value_at(whole, steps)
         if isinstance(value, Missing):
             keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
-            return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
+            return failed(
+                f"no field {path!r}{keys}",
+                code="missing_field",
+                details={"field": path},
+            )
         if isinstance(value, str):
             return self.part(value)
         part = self.part(None if value is None else json.dumps(value, ensure_ascii=False))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._answer import Answer
+    from regauge.judges._answer import READING, Answer
     from regauge.judges._types import Verdict
 
 __all__ = ["judge_of_checks"]
@@ -93,7 +93,9 @@ def judge_of_checks(cases: Iterable[GoldenCase]) -> Rule | None:
         kind=_NAME,
         params={},
         name=_NAME,
-        digest=digest_of({"kind": _NAME, "version": 1, "rules": rule_versions()}),
+        digest=digest_of(
+            {"kind": _NAME, "version": 1, "reading": READING, "rules": rule_versions()}
+        ),
         examine=examine,
         description="Applies the checks that the golden case brings.",
         own=all(rule.own for rule in made.values()),

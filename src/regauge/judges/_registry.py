@@ -124,7 +124,7 @@ def _arguments(kind: Callable[..., Judge], given: JSON) -> tuple[list[Any], dict
         return _by_name(parameters, given)
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
     if isinstance(given, str) or not isinstance(given, Sequence):
-        return [_value(given)], {}
+        return [_parameter(first[0].name if first else "", given)], {}
     if len(first) == 1 and first[0].kind is first[0].POSITIONAL_OR_KEYWORD:
         return [_value(given)], {}
     names = [part.name for part in first]

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
+from regauge.errors import UsageError
 from regauge.judges._answer import Answer
 from regauge.judges._criteria import criterion_named
 from regauge.judges._path import MISSING, Missing, parse_path
 from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
@@ -46,6 +47,7 @@ class Rule:
         instruction: What a prompt should say for it, in its author's words; no part of the digest.
         own: Whether all of it comes with regauge, so that it is known to do nothing but judge;
             what others wrote may print, wait or count.
+        opposite: Set where the rule has no negation: the fix, for the error.
         about: The criterion its author counts it under; None for that of its kind. No part of the
             digest.
     """
@@ -59,6 +61,7 @@ class Rule:
     parts: tuple[Rule, ...] = ()
     instruction: str = ""
     own: bool = False
+    opposite: str = ""
     about: Criterion | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
@@ -158,7 +161,11 @@ def on_answer(field: str | None, check: Check) -> Check:
         if isinstance(found, Verdict):
             return found
         if found.text is None:
-            return failed(f"field {field!r} is null", code="null_field", details={"field": field})
+            return failed(
+                f"field {field!r} is null",
+                code="null_field",
+                details={"field": field},
+            )
         return check(found)
 
     return part
@@ -174,12 +181,27 @@ def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
     return text_only if field is None else on_answer(field, text_only)
 
 
+def all_parts(judge: Rule) -> Iterator[Rule]:
+    """A rule and all rules in it."""
+    yield judge
+    for part in judge.parts:
+        yield from all_parts(part)
+
+
 def negated(judge: Rule) -> Rule:
     """The rule that passes when another fails, and fails when it passes.
 
-    An answer without any text fails both: there is nothing to judge. An abstention stays one.
+    An output without any text fails both: there is nothing to judge. An abstention stays one.
+
+    Raises:
+        UsageError: The rule is not a question of yes or no.
     """
     code = f"not_{judge.kind}"
+    if without := next((rule for rule in all_parts(judge) if rule.opposite), None):
+        raise UsageError(
+            f"not {judge.name}: the negation of {without.kind} is ambiguous\n"
+            f"  fix: {without.opposite}"
+        )
 
     def check(answer: Answer) -> Verdict:
         verdict = judge.examine(answer)

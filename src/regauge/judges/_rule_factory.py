@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, Expected
+from regauge.judges._answer import READING, Answer, Expected, normalise_value
 from regauge.judges._function import as_rule
 from regauge.judges._rule import Rule
 from regauge.judges._rule_parameters import first_sentence, form_of, name_of, plain, rules_in
@@ -42,13 +42,20 @@ class RuleFactory(Generic[P]):
     """
 
     def __init__(
-        self, build: Callable[P, Check], *, codes: Sequence[str], version: int, group: str
+        self,
+        build: Callable[P, Check],
+        *,
+        codes: Sequence[str],
+        version: int,
+        group: str,
+        opposite: str,
     ) -> None:
         self.kind = build.__name__.rstrip("_")
         self.codes = tuple(codes)
         self.group = group
         self.build = build
         self.version = version
+        self.opposite = opposite
         functools.update_wrapper(self, build)
 
     @functools.cached_property
@@ -63,7 +70,10 @@ class RuleFactory(Generic[P]):
             UsageError: A parameter makes no sense.
         """
         try:
-            bound = self.signature.bind(*args, **kwargs)
+            bound = self.signature.bind(
+                *(normalise_value(value) for value in args),
+                **{key: normalise_value(value) for key, value in kwargs.items()},
+            )
         except TypeError as error:
             raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
         for key, value in bound.arguments.items():
@@ -75,7 +85,14 @@ class RuleFactory(Generic[P]):
             key: plain(value, of=self.kind) for key, value in bound.arguments.items()
         }
         try:
-            digest = digest_of({"kind": self.kind, "version": self.version, "params": params})
+            digest = digest_of(
+                {
+                    "kind": self.kind,
+                    "version": self.version,
+                    "reading": READING,
+                    "params": params,
+                }
+            )
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
         parts = tuple(rules_in(tuple(bound.arguments.values())))
@@ -87,6 +104,7 @@ class RuleFactory(Generic[P]):
             examine=examine,
             description=first_sentence(self.build.__doc__),
             parts=parts,
+            opposite=self.opposite,
             own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
         )
 
@@ -179,17 +197,18 @@ def _of_case(value: object, answer: Answer, kind: str) -> object:
 
 
 def rule(
-    *, codes: Sequence[str] = (), version: int = 1
+    *, codes: Sequence[str] = (), version: int = 1, opposite: str = ""
 ) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
     Args:
         codes: The stable words for its failures, besides those of a missing text or field.
         version: Raised whenever the rule may judge an answer differently than before.
+        opposite: Set for a rule without a negation: the fix, for the error.
     """
 
     def wrap(build: Callable[P, Check]) -> RuleFactory[P]:
         group = build.__module__.rpartition(".")[2].lstrip("_")
-        return RuleFactory(build, codes=codes, version=version, group=group)
+        return RuleFactory(build, codes=codes, version=version, group=group, opposite=opposite)
 
     return wrap

@@ -8,7 +8,52 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["capital_words", "sentences_in", "tokens"]
+__all__ = ["UNSPACED", "capital_words", "count_words", "sentences_in", "tokens"]
+
+# Letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le,
+# New Tai Lue, Tai Tham, Chinese, Japanese, Yi. A class for patterns, without its brackets.
+UNSPACED = (
+    "\u0e00-\u0e4f\u0e81-\u0ecf\u0edc-\u0edf\u0f00-\u0fff\u1000-\u109f\u1780-\u17d3\u17d7-\u17dd"
+    "\u1950-\u19df\u1a20-\u1aaf\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u3096"
+    "\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua000-\ua48c\ua9e0-\ua9ef\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9f"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(f"[{UNSPACED}]+")
+
+
+def count_words(text: str, *, by_letters: bool) -> tuple[int, int]:
+    """The least and the greatest number of words that a text may have.
+
+    The two differ for scripts that put no spaces between words, such as Chinese, Japanese and
+    Thai: each run of their letters has one word at least, and one for each letter at most.
+
+    >>> count_words("don't re-run", by_letters=False), count_words("don't re-run", by_letters=True)
+    ((2, 2), (4, 4))
+    >>> count_words("\u78c1\u76d8\u5df2\u6ee1, full", by_letters=False)
+    (2, 5)
+    """
+    runs = [] if text.isascii() else _UNSPACED.findall(text)
+    if runs:
+        text = _UNSPACED.sub(" ", text)
+        # What is left of such a word, as its punctuation, is no word.
+        words = [word for word in text.split() if any(map(str.isalnum, word))]
+    else:
+        words = text.split()
+    spaced = _count_letter_runs(text) if by_letters else len(words)
+    return spaced + len(runs), spaced + sum(map(len, runs))
+
+
+def _count_letter_runs(text: str) -> int:
+    if text.isascii():
+        return len(_WORD.findall(text))
+    import regex  # type: ignore[import-untyped]  # it brings no types
+
+    # Vowel signs, as of Hindi, are parts of words for `regex` alone.
+    return sum(1 for _ in regex.finditer(r"\w+", text))
+
+
+_WORD = re.compile(r"\w+")
 
 # A mark that may end a sentence, before white space or before a closing mark.
 _END = re.compile(r"[.?!](?=[)\";}\]*:@'({\[!?]|\s+\S)")

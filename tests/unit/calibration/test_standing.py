@@ -27,7 +27,7 @@ class Judge:
     models: tuple[str, ...] = ("sim:clerk-1",)
 
 
-def calibrated(labels, *, low=0.5, judged=40, kind="outcomes", spearman=0.5, **more):
+def calibrated(labels, *, low=0.5, judged=40, fails=20, kind="outcomes", spearman=0.5, **more):
     def estimate(low):
         return None if low is None else Estimate(value=0.9, low=low, high=1)
 
@@ -41,7 +41,7 @@ def calibrated(labels, *, low=0.5, judged=40, kind="outcomes", spearman=0.5, **m
             accuracy=estimate(0.8),
             kappa=estimate(low),
             spearman=estimate(spearman),
-            confusion=Confusion(labels=("pass", "fail"), counts=((1, 0), (0, 1))),
+            confusion=Confusion(labels=("pass", "fail"), counts=((40 - fails, 0), (0, fails))),
         ),
     )
 
@@ -70,6 +70,14 @@ def test_a_judge_that_agrees_with_people_gates(project, labels, store):
     store(calibrated(labels))
     assert standing_of(Judge(), project).gates
     assert standing_of(Judge(), project).reason == "calibrated on 2026-11-21"
+
+
+@pytest.mark.parametrize(("fails", "gates"), [(0, False), (1, False), (9, False), (10, True)])
+def test_few_labels_of_one_side_gate_nothing(project, labels, store, fails, gates):
+    store(calibrated(labels, fails=fails))
+    standing = standing_of(Judge(), project)
+    assert standing.gates is gates
+    assert gates or standing.reason.startswith(f"{fails} labels differ from the most frequent one")
 
 
 def test_a_judge_without_a_record_informs(project, labels):

@@ -126,6 +126,7 @@ RULES: list[judges.Rule] = [
     judges.text_count("a", at_most=3),
     judges.tool_call_count(exactly=1),
     judges.tool_calls_match([TOOL]),
+    judges.never_calls("delete"),
     judges.tools_called("search"),
     judges.urls_only_of("corp.io"),
     judges.weighted({judges.contains("a"): 2, judges.max_words(3): 1}),

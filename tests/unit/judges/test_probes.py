@@ -61,18 +61,22 @@ def run_probe(probe: dict[str, Any]) -> str:
         judge = make_judge(probe["judge"])
     except UsageError:
         return "refused"
+    except Exception as error:  # noqa: BLE001 - an error of ours, and not of the author's declaration
+        return f"raised {type(error).__name__}"
     try:
         verdict = asyncio.run(judge.judge(completion, case))
     except JudgeError:
         return "unmeasured"
-    return {"abstain": "unmeasured"}.get(verdict.outcome, verdict.outcome)
+    except Exception as error:  # noqa: BLE001
+        return f"raised {type(error).__name__}"
+    return "unmeasured" if verdict.outcome == "abstain" else str(verdict.outcome)
 
 
 def make_judge(spec: Any) -> Any:
     """The judge of a probe: a declaration, or a function as its author writes it."""
-    if isinstance(spec, dict) and "python" in spec:
+    if "python" in spec:
         names: dict[str, Any] = {}
-        exec(spec["python"], names)  # noqa: S102 - the probe is the code of a user
+        exec(spec["python"], names)
         return as_judge(names["j"])
     return judge_from_spec(spec)
 

@@ -221,7 +221,7 @@ def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str
         return [row.label_score for row in rows], [row.score for row in rows]
 
     found = {
-        "accuracy": _estimate(lambda rows: accuracy(*_flat(rows)), rows),
+        "accuracy": _estimate(lambda rows: accuracy(*_flat(rows)), rows, is_accuracy=True),
         "kappa": _estimate(kappa, rows),
     }
     if kind != "pairs":
@@ -233,10 +233,13 @@ def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str
 
 
 def _estimate(
-    statistic: Callable[[Sequence[_Row]], float | None], rows: Sequence[_Row]
+    statistic: Callable[[Sequence[_Row]], float | None],
+    rows: Sequence[_Row],
+    *,
+    is_accuracy: bool = False,
 ) -> Estimate | None:
     """A statistic with its bootstrap interval; labels are drawn again whole, with both orders."""
-    from regauge.stats import bootstrap_interval
+    from regauge.stats import Interval, bootstrap_interval
 
     value = statistic(rows)
     if value is None:
@@ -247,8 +250,27 @@ def _estimate(
         return statistic([rows[index] for index in drawn])
 
     interval = bootstrap_interval(resampled, len(rows), seed=_SEED)
+    if interval is not None and interval.low == interval.high and abs(value) == 1:
+        # Resampling knows no error that the labels do not show.
+        margin = _margin_of_perfect(rows, accuracy=is_accuracy)
+        interval = Interval(low=min(value, 1 - margin), high=max(value, margin - 1))
     return Estimate(
         value=round(value, _DIGITS),
         low=None if interval is None else round(interval.low, _DIGITS),
         high=None if interval is None else round(interval.high, _DIGITS),
     )
+
+
+def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
+    """How far from 1 a statistic may be whose every resample is 1, by Wilson's interval.
+
+    For kappa and correlations, the bound is corrected for the agreement that is due to chance.
+    """
+    from regauge.stats import wilson
+
+    margin = 1 - wilson(len(rows), len(rows)).low
+    if accuracy:
+        return margin
+    counts = Counter(row.human for row in rows).values()
+    by_chance: float = sum((count / len(rows)) ** 2 for count in counts)
+    return min(1.0, margin / (1 - by_chance)) if by_chance < 1 else 1.0

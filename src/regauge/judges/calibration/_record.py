@@ -214,11 +214,29 @@ def write_calibrations(path: Path, file: CalibrationFile) -> bool:
     return True
 
 
+# With fewer, resampling often leaves one side out, and its interval is too narrow.
+_RARER_MIN = 10
+
+
+def _rarer_labels(calibration: Calibration) -> int:
+    """The number of human labels that are not the most frequent one."""
+    per_label = [sum(row) for row in calibration.agreement.confusion.counts]
+    # A pair is judged, and counted, in both orders.
+    orders = 2 if calibration.labels.kind == "pairs" else 1
+    return (sum(per_label) - max(per_label, default=0)) // orders
+
+
 def shortfall(calibration: Calibration, policy: CalibrationSettings) -> str:
     """What a calibration lacks for its judge to gate; empty where it lacks nothing."""
     agreement = calibration.agreement
     if agreement.judged < policy.min_labels:
         return f"{agreement.judged} labelled answers were judged, {policy.min_labels} are needed"
+    rarer = _rarer_labels(calibration)
+    if rarer < _RARER_MIN:
+        return (
+            f"{rarer} labels differ from the most frequent one, {_RARER_MIN} are needed:"
+            " add labels of the rarer kind"
+        )
     name, deciding = "kappa", agreement.kappa
     if calibration.labels.kind == "scores":
         name, deciding = "Spearman's correlation", agreement.spearman

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed
-from regauge.judges._words import sentences_in
+from regauge.judges._types import Verdict, abstained, failed, passed
+from regauge.judges._words import count_words, sentences_in
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -28,16 +27,6 @@ __all__ = [
 ]
 
 WordUnit = Literal["spaces", "letters"]
-_WORD = re.compile(r"\w+")
-
-
-def words_in(text: str, by: WordUnit) -> int:
-    """How many words a text has.
-
-    >>> words_in("don't re-run", "spaces"), words_in("don't re-run", "letters")
-    (2, 4)
-    """
-    return len(text.split()) if by == "spaces" else len(_WORD.findall(text))
 
 
 def bounds(
@@ -67,7 +56,7 @@ def bounds(
 
 def counted(
     kind: str,
-    count: Callable[[str], int],
+    count: Callable[[str], int | tuple[int, int]],
     noun: str,
     nouns: str = "",
     *,
@@ -79,11 +68,24 @@ def counted(
     """A check that something occurs as often as it should.
 
     The score of a failure is how near the count came: limit over count, or count over limit.
+    A count may be a range; where the limits lie within it, the check abstains.
     """
     low, high, wish = bounds(kind, at_least=at_least, at_most=at_most, exactly=exactly)
 
     def check(text: str) -> Verdict:
-        found = count(text)
+        counts = count(text)
+        least, most = (counts, counts) if isinstance(counts, int) else counts
+        if low is not None and most < low:
+            least = most
+        elif high is not None and least > high:
+            most = least
+        elif (low is not None and least < low) or (high is not None and most > high):
+            return abstained(
+                f"between {least} and {plural(most, noun, nouns)}, {wish} wanted: the script has no"
+                " spaces between words; limit characters or sentences instead",
+                code="uncountable",
+            )
+        found = least
         if low is not None and found < low:
             return failed(
                 f"{plural(found, noun, nouns)}, {wish} wanted",
@@ -108,7 +110,7 @@ def counted(
 _LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(codes=("too_few", "too_many"), version=2)
 def word_count(
     *,
     at_least: int | None = None,
@@ -118,6 +120,10 @@ def word_count(
     field: str | None = None,
 ) -> Check:
     """The answer has so many words.
+
+    Chinese, Japanese, Thai, Lao, Khmer and Myanmar put no spaces between words. There, the rule
+    decides where every count between one word a run and one word a letter decides alike, and
+    abstains elsewhere.
 
     Args:
         at_least: The least that passes.
@@ -132,7 +138,7 @@ def word_count(
     """
     return counted(
         "word_count",
-        lambda text: words_in(text, by),
+        lambda text: count_words(text, by_letters=by == "letters"),
         "word",
         at_least=at_least,
         at_most=at_most,
@@ -141,9 +147,12 @@ def word_count(
     )
 
 
-@rule(codes=("too_long",))
+@rule(codes=("too_long",), version=2)
 def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The answer has at most `n` words.
+
+    It abstains where the words of a script without spaces, such as Chinese, Japanese or Thai,
+    cannot be counted; limit characters there.
 
     Args:
         n: The most that passes.
@@ -154,12 +163,21 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     >>> print(max_words(3).check_text("The disk is full."))
     fail (0.75): 4 words, at most 3 wanted
     """
-    return counted("max_words", lambda text: words_in(text, by), "word", at_most=n, field=field)
+    return counted(
+        "max_words",
+        lambda text: count_words(text, by_letters=by == "letters"),
+        "word",
+        at_most=n,
+        field=field,
+    )
 
 
-@rule(codes=("too_short",))
+@rule(codes=("too_short",), version=2)
 def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The answer has at least `n` words.
+
+    It abstains where the words of a script without spaces, such as Chinese, Japanese or Thai,
+    cannot be counted; limit characters there.
 
     Args:
         n: The least that passes.
@@ -170,7 +188,13 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     >>> print(min_words(3).check_text("Disk full."))
     fail (0.67): 2 words, at least 3 wanted
     """
-    return counted("min_words", lambda text: words_in(text, by), "word", at_least=n, field=field)
+    return counted(
+        "min_words",
+        lambda text: count_words(text, by_letters=by == "letters"),
+        "word",
+        at_least=n,
+        field=field,
+    )
 
 
 @rule(codes=("too_long",))

@@ -25,7 +25,7 @@ def starts_with(
 
     Args:
         texts: One of them must stand at the start.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         strip: Leave out white space around the answer first.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -48,7 +48,7 @@ def ends_with(
 
     Args:
         texts: One of them must stand at the end.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         strip: Leave out white space around the answer first.
         strip_quotes: Then leave out double quotation marks around it.
         field: Judge this part of a JSON answer instead of the whole.
@@ -78,12 +78,12 @@ class Edge:
 def _edge(texts: Sequence[str], edge: Edge, *, field: str | None) -> Check:
     verb, kind = ("starts", "starts_with") if edge.at_start else ("ends", "ends_with")
     parts = wanted_texts(texts, kind)
-    wanted = tuple(part.lower() for part in parts) if edge.ignore_case else parts
+    wanted = tuple(part.casefold() for part in parts) if edge.ignore_case else parts
     longest = max(len(part) for part in parts) + 10
 
     def check(text: str) -> Verdict:
         whole = edge.of(text)
-        compared = whole.lower() if edge.ignore_case else whole
+        compared = whole.casefold() if edge.ignore_case else whole
         holds = compared.startswith if edge.at_start else compared.endswith
         for part, cased in zip(parts, wanted, strict=True):
             if holds(cased):

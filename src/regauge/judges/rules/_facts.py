@@ -28,6 +28,7 @@ __all__ = [
     "max_cost_usd",
     "max_latency_s",
     "max_tokens",
+    "never_calls",
     "tool_call_count",
     "tool_calls_match",
     "tools_called",
@@ -182,12 +183,39 @@ def tool_call_count(
     return check
 
 
-@rule(codes=("wrong_tools",))
+@rule(codes=("forbidden_tool",))
+def never_calls(*names: str) -> Check:
+    """The model called none of these tools.
+
+    Args:
+        names: The tools that it must not call.
+
+    >>> never_calls("delete", "drop").name
+    'never_calls(delete, drop)'
+    """
+    if not names:
+        raise UsageError("never_calls: name at least one tool")
+
+    def check(answer: Answer) -> Verdict:
+        called = [call.name for call in _completion(answer, "never_calls").tool_calls]
+        forbidden = sorted({name for name in called if name in names})
+        if forbidden:
+            return failed(f"called {listed(forbidden)}", code="forbidden_tool", actual=called)
+        return passed(f"called {listed(sorted(set(called))) or 'no tool'}", actual=called)
+
+    return check
+
+
+@rule(
+    codes=("wrong_tools",),
+    version=2,
+    opposite="use `never_calls` for tools that must not be called",
+)
 def tools_called(*names: str, at_least: float = 1.0) -> Check:
     """The model called these tools and no others, in any order, however often.
 
     The score is F1 of the names: 2 c / (a + b), with c tools wanted and called, a called and b
-    wanted.
+    wanted. It has no negation: {ref}`never_calls <judge-never_calls>` forbids tools.
 
     Args:
         names: The tools that should be called.
@@ -216,7 +244,7 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
     return check
 
 
-@rule(codes=("no_tool_call", "unknown_tool", "json_invalid", "schema"))
+@rule(codes=("no_tool_call", "unknown_tool", "json_invalid", "schema"), version=2)
 def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
     """The model called tools, each of them known, with arguments that satisfy its schema.
 

@@ -10,6 +10,7 @@ from regauge.judges._evidence import around, listed, quote
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.judges.rules._text import finder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,7 +173,7 @@ def has_title(*, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("not_allowed",))
+@rule(codes=("not_allowed",), version=2)
 def one_of(
     options: Sequence[str],
     *,
@@ -184,8 +185,8 @@ def one_of(
 
     Args:
         options: What is allowed.
-        anywhere: It is enough that one of them stands in the answer.
-        ignore_case: Lower case and upper case are alike.
+        anywhere: It is enough that one of them occurs in the output, as whole words.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
@@ -193,12 +194,13 @@ def one_of(
     """
     if isinstance(options, str) or not options or not all(options):
         raise UsageError(f"one_of: name the options as a list of texts, not {options!r}")
-    folded = [(option, option.lower() if ignore_case else option) for option in options]
+    find = finder(ignore_case=ignore_case, whole_word=True)
+    fold = str.casefold if ignore_case else str
 
     def check(text: str) -> Verdict:
-        bare = text.strip().lower() if ignore_case else text.strip()
-        for option, wanted in folded:
-            if wanted in bare if anywhere else wanted == bare:
+        bare = fold(text.strip())
+        for option in options:
+            if find(text, option) if anywhere else fold(option) == bare:
                 return passed(f"{'contains' if anywhere else 'is'} {quote(option)}")
         verb = "contains none" if anywhere else f"{quote(text)} is none"
         return failed(

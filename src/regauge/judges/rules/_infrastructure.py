@@ -36,7 +36,7 @@ def _hcl(text: str) -> Mapping[str, Any] | str:
         return str(error).partition("\n")[0][:200] or type(error).__name__
 
 
-@rule(codes=("hcl_invalid", "missing_block"))
+@rule(codes=("hcl_invalid", "missing_block"), version=2)
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole answer is Terraform (HCL2) that parses, by python-hcl2, with one block at least.
 
@@ -82,7 +82,13 @@ def _items(value: object) -> list[Any]:
 def _block_names(document: Mapping[str, Any]) -> Iterator[str]:
     for kind, blocks in document.items():
         for block in _items(blocks):
-            yield from _labelled(kind, _mapping(block))
+            if _is_block(_mapping(block)):
+                yield from _labelled(kind, _mapping(block))
+
+
+def _is_block(value: Mapping[str, Any]) -> bool:
+    """Tell a block, with its labels, from an attribute and from comments."""
+    return "__is_block__" in value or any(_is_block(_mapping(part)) for part in value.values())
 
 
 def _labelled(name: str, block: dict[str, Any]) -> Iterator[str]:

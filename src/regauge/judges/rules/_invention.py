@@ -33,7 +33,7 @@ def _source(answer: Answer, inputs: Sequence[str]) -> str:
 
 
 _NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
-_LIST_MARK = re.compile(r"^\s*(?:#{1,6}\s*)?\(?\d{1,3}[.)](?=\s)", re.MULTILINE)
+_LIST_MARK = re.compile(r"^[^\S\n]*(?:#{1,6}[^\S\n]*)?\(?\d{1,3}[.)](?=\s)", re.MULTILINE)
 _GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
 

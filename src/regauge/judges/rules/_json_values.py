@@ -92,14 +92,16 @@ def _schema(schema: Schema) -> JSON:
     return loaded
 
 
-@rule(codes=("json_invalid", "schema"))
+@rule(codes=("json_invalid", "schema"), version=2)
 def json_matches_schema(
     schema: Schema,
     *,
     formats: bool = True,
     field: str | None = None,
 ) -> Check:
-    """The answer is JSON that satisfies a JSON Schema (draft 2020-12).
+    """The answer is JSON that satisfies a JSON Schema.
+
+    Its `$schema` names its draft, from draft-04 to 2020-12; without one, it is of 2020-12.
 
     A schema that takes too long on an output, by a pattern or by references that multiply, ends in
     a JudgeError: it is no verdict.
@@ -127,7 +129,7 @@ def json_matches_schema(
     return on_answer(field, check)
 
 
-@rule(codes=("json_missing", "schema"))
+@rule(codes=("json_missing", "schema"), version=2)
 def contains_json(
     *,
     kind: JsonKind | None = None,

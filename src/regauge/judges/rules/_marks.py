@@ -23,8 +23,8 @@ __all__ = [
     "placeholder_count",
 ]
 
-_STAR_BULLET = re.compile(r"^\s*\*[^\*].*$", re.MULTILINE)
-_DASH_BULLET = re.compile(r"^\s*-.*$", re.MULTILINE)
+_STAR_BULLET = re.compile(r"^[^\S\n]*\*[^\*].*$", re.MULTILINE)
+_DASH_BULLET = re.compile(r"^[^\S\n]*-.*$", re.MULTILINE)
 _EMPHASIS = re.compile(r"\*[^\n*]*\*")
 _STRONG = re.compile(r"\*\*[^\n*]*\*\*")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError, UsageError
@@ -10,6 +9,7 @@ from regauge.judges._evidence import quote
 from regauge.judges._rule_factory import rule
 from regauge.judges.rules._counts import counted
 from regauge.judges.rules._patterns import compiled_pattern
+from regauge.judges.rules._text import occurrences
 
 if TYPE_CHECKING:
     from regauge.judges._rule import Check
@@ -35,7 +35,7 @@ def text_count(
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         whole_word: Only where no letter, digit or underscore stands next to it.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -44,13 +44,11 @@ def text_count(
     """
     if not text:
         raise UsageError("text_count: the text to count cannot be empty")
-    bare = re.escape(text)
-    pattern = re.compile(
-        rf"(?<!\w){bare}(?!\w)" if whole_word else bare, re.IGNORECASE if ignore_case else 0
-    )
     return counted(
         "text_count",
-        lambda whole: len(pattern.findall(whole)),
+        lambda whole: sum(
+            1 for _ in occurrences(whole, text, ignore_case=ignore_case, whole_word=whole_word)
+        ),
         f"time {quote(text)}",
         f"times {quote(text)}",
         at_least=at_least,

@@ -33,15 +33,15 @@ class _TooLongError(Exception):
 
 
 def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
-    """A validator of a JSON Schema, draft 2020-12.
+    """A validator of a JSON Schema by the draft that it names, else by 2020-12.
 
     Raises:
-        UsageError: It is not a schema.
+        UsageError: It is not a schema, or its draft is unknown.
     """
     import referencing
     from jsonschema.exceptions import SchemaError
 
-    draft = _guarded_draft()
+    draft = _guarded_draft(_draft_of(schema, kind))
     try:
         draft.check_schema(schema)
     except SchemaError as error:
@@ -95,13 +95,35 @@ def schema_verdict(validator: Any, value: JSON) -> Verdict:
     )
 
 
-@cache
-def _guarded_draft() -> Any:
-    """Draft 2020-12 with keywords that look at the clock and patterns that can be stopped."""
-    import jsonschema
+_DRAFTS: Final = {
+    "json-schema.org/draft-04/schema": "Draft4Validator",
+    "json-schema.org/draft-06/schema": "Draft6Validator",
+    "json-schema.org/draft-07/schema": "Draft7Validator",
+    "json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    "json-schema.org/draft/2020-12/schema": "Draft202012Validator",
+    "json-schema.org/schema": "Draft202012Validator",
+}
 
+
+def _draft_of(schema: JSON, kind: str) -> str:
+    """The name of the validator class for the draft that a schema names in `$schema`."""
+    named = schema.get("$schema") if isinstance(schema, Mapping) else None
+    if named is None:
+        return "Draft202012Validator"
+    draft = _DRAFTS.get(str(named).partition("://")[2].rstrip("#"))
+    if draft is None:
+        raise UsageError(
+            f"{kind}: unknown JSON Schema draft {named!r}\n"
+            f"  fix: set $schema to one of {', '.join(f'https://{uri}' for uri in _DRAFTS)}"
+        )
+    return draft
+
+
+@cache
+def _guarded_draft(name: str) -> Any:
+    """A draft with keywords that look at the clock and patterns that can be stopped."""
     # The stubs of jsonschema know no schema that is read from a file.
-    draft: Any = jsonschema.Draft202012Validator
+    draft: Any = getattr(importlib.import_module("jsonschema"), name)
     own: dict[str, Any] = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
@@ -109,9 +131,28 @@ def _guarded_draft() -> Any:
         "unevaluatedProperties": _unevaluated_properties,
         "uniqueItems": _unique_items,
     }
-    keywords: dict[str, Any] = {**draft.VALIDATORS, **own}
+    keywords: dict[str, Any] = {key: own.get(key, work) for key, work in draft.VALIDATORS.items()}
     validators: Any = importlib.import_module("jsonschema.validators")
-    return validators.extend(draft, {name: _timed(work) for name, work in keywords.items()})
+    guarded = validators.extend(draft, {key: _timed(work) for key, work in keywords.items()})
+    evolve = guarded.evolve
+
+    def evolve_guarded(self: Any, **changes: Any) -> Any:
+        # jsonschema takes its own class, without limits, for a part that names a draft.
+        evolved = evolve(self, **changes)
+        drafts: Any = importlib.import_module("jsonschema")
+        names = [key for key in _DRAFTS.values() if type(evolved) is getattr(drafts, key)]
+        if not names:
+            return evolved
+        return _guarded_draft(names[0])(
+            schema=evolved.schema,
+            resolver=None,
+            format_checker=evolved.format_checker,
+            registry=evolved._registry,  # noqa: SLF001 - there is no public way to copy one
+            _resolver=evolved._resolver,  # noqa: SLF001
+        )
+
+    guarded.evolve = evolve_guarded
+    return guarded
 
 
 def _timed(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
@@ -215,6 +256,8 @@ def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
 
 def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
     """The properties that a schema evaluates, with all schemas that apply in the same place."""
+    from referencing.jsonschema import lookup_recursive_ref
+
     _left_s()
     if not isinstance(schema, Mapping):
         return set()
@@ -230,6 +273,10 @@ def _evaluated(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[
             target = resolver.lookup(given[keyword])
             there = validator.evolve(schema=target.contents, _resolver=target.resolver)
             found |= _evaluated(there, instance, target.contents)
+    if "$recursiveRef" in given:
+        target = lookup_recursive_ref(validator._resolver)  # noqa: SLF001
+        there = validator.evolve(schema=target.contents, _resolver=target.resolver)
+        found |= _evaluated(there, instance, target.contents)
     for name, part in given.get("dependentSchemas", {}).items():
         found |= _evaluated(validator, instance, part) if name in instance else set()
     for part in _applied(validator, instance, given):

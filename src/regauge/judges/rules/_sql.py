@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from regauge.judges._types import Verdict, failed, passed
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 __all__ = ["sql_parses"]
 
@@ -46,7 +47,12 @@ def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one 
         return f"longer than {_SQL_CHARS_MAX} characters"
     try:
         with _quietly():
-            found: list[Any] = [part for part in sqlglot.parse(text, read=dialect or None) if part]
+            # A comment after the last semicolon comes as a statement of its own.
+            found: list[Any] = [
+                part
+                for part in sqlglot.parse(text, read=dialect or None)
+                if part is not None and part.key != "semicolon"
+            ]
     except SqlglotError as error:
         errors: list[Any] = getattr(error, "errors", [])
         if errors:
@@ -70,7 +76,7 @@ def _misspelt(statement: Any) -> bool:
     return statement.key == "command" and not str(statement.this or "").isalpha()
 
 
-@rule(codes=("sql_invalid", "statement_not_allowed", "table_not_allowed"))
+@rule(codes=("sql_invalid", "statement_not_allowed", "table_not_allowed"), version=2)
 def sql_parses(
     *,
     dialect: str = "",
@@ -80,10 +86,14 @@ def sql_parses(
 ) -> Check:
     """The whole answer is SQL that parses, by sqlglot; tables and columns are not looked up.
 
+    A statement inside another one, as in `WITH x AS (DELETE ...)`, is of its own kind, too, and
+    `SELECT ... INTO` is `select into`.
+
     Args:
         dialect: `postgres`, `mysql`, `sqlite`, `bigquery`, ...; by default what most share.
         statements: The only kinds of statement allowed, such as `select`; any by default.
-        tables: The only tables allowed, by name or `schema.name`; any by default.
+        tables: The only tables allowed, as the SQL names them: `name` or `schema.name`; any by
+            default.
         field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(sql_parses(statements=["select"]).check_text("SELECT 1; DROP TABLE pods"))
@@ -106,13 +116,14 @@ def sql_parses(
         if isinstance(parsed, str):
             return failed(f"not SQL: {parsed}", code="sql_invalid")
         for statement in parsed:
-            kind = _kind(statement)
-            if kinds and kind not in kinds:
+            foreign_kinds = [kind for kind in _kinds(statement) if kind not in kinds]
+            if kinds and foreign_kinds:
                 return failed(
-                    f"{kind!r} is not among {listed(sorted(kinds))}", code="statement_not_allowed"
+                    f"{foreign_kinds[0]!r} is not among {listed(sorted(kinds))}",
+                    code="statement_not_allowed",
                 )
         used = sorted({table for statement in parsed for table in _tables(statement)})
-        foreign = [] if allowed is None else [name for name in used if not _among(name, allowed)]
+        foreign = [] if allowed is None else [name for name in used if name not in allowed]
         if foreign:
             return failed(f"uses {listed(foreign)}", code="table_not_allowed", actual=used)
         return passed(f"{plural(len(parsed), 'statement')} of SQL")
@@ -120,24 +131,75 @@ def sql_parses(
     return on_text(field, check)
 
 
+def _kinds(statement: Any) -> list[str]:
+    """The kind of a statement, then those of the statements inside it."""
+    from sqlglot import exp
+
+    outer = statement.unnest() if isinstance(statement, exp.Subquery) else statement
+    kinds = [_kind(outer)]
+    # The updates and inserts of a merge are parts of it.
+    nodes: Iterator[Any] = statement.walk(prune=_is_merge)
+    for node in nodes:
+        if isinstance(node, exp.Into):
+            kinds.append("select into")
+        elif node is not outer and isinstance(node, _change_types()):
+            kinds.append(_kind(node))
+    return kinds
+
+
+def _is_merge(node: object) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Merge)
+
+
+@functools.cache
+def _change_types() -> tuple[type[Any], ...]:
+    from sqlglot import exp
+
+    return (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Drop, exp.Copy, exp.Command)
+
+
 def _kind(statement: Any) -> str:
+    from sqlglot import exp
+
     if statement.key == "command":
         return str(statement.this).lower()
-    return "select" if statement.key in {"union", "except", "intersect"} else str(statement.key)
+    return "select" if isinstance(statement, exp.SetOperation) else str(statement.key)
 
 
 def _tables(statement: Any) -> set[str]:
     """The tables of a statement in lower case, without those it defines itself."""
     from sqlglot import exp
 
-    own = {str(part.alias).lower() for part in statement.find_all(exp.CTE)}
+    has_ctes = statement.find(exp.CTE) is not None
     names: set[str] = set()
     for table in statement.find_all(exp.Table):
         name = ".".join(part.name for part in table.parts).lower()
-        if name and name not in own:
+        if name and not (has_ctes and _is_cte(table, name)):
             names.add(name)
     return names
 
 
-def _among(name: str, allowed: frozenset[str]) -> bool:
-    return name in allowed or name.rpartition(".")[2] in allowed
+def _is_cte(table: Any, name: str) -> bool:
+    """Whether a name stands for a common table expression that is in scope there.
+
+    The name of one, inside itself, stands for a table, unless it is recursive.
+    """
+    from sqlglot import exp
+
+    node = table
+    while (parent := node.parent) is not None:
+        clause = (
+            parent
+            if isinstance(parent, exp.With)
+            else parent.args.get("with_", parent.args.get("with"))
+        )
+        if isinstance(clause, exp.With) and clause is not node:
+            ctes: list[Any] = clause.expressions
+            if parent is clause and not clause.args.get("recursive"):
+                ctes = ctes[: ctes.index(node)]
+            if any(str(cte.alias).lower() == name for cte in ctes):
+                return True
+        node = parent
+    return False

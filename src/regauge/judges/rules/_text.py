@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
+import importlib
+import itertools
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
@@ -13,9 +17,10 @@ from regauge.judges._json_text import JsonFault, same
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._words import UNSPACED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from regauge.digests import JSON
 
@@ -35,14 +40,14 @@ def normaliser(
 ) -> Callable[[str], str]:
     """How texts are made alike before they are compared."""
 
-    def normalise(text: str) -> str:
+    def simplify(text: str) -> str:
         if ignore_case:
-            text = unicodedata.normalize("NFC", text).casefold()
+            text = text.casefold()
         if ignore_punctuation:
             text = "".join(char for char in text if not unicodedata.category(char).startswith("P"))
         return _SPACE.sub(" ", text).strip() if ignore_space else text
 
-    return normalise
+    return simplify
 
 
 @rule(codes=("not_equal", "json_invalid"))
@@ -58,7 +63,7 @@ def equals(
 
     Args:
         value: What the answer must be; by default the case's `expected`.
-        ignore_case: Compare as Unicode case folding makes them.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         ignore_space: Runs of white space count as one space, none at the ends.
         ignore_punctuation: Leave out what Unicode calls punctuation.
         field: Judge this part of a JSON answer instead of the whole.
@@ -110,19 +115,57 @@ def equals(
     return on_answer(field, check)
 
 
-def finder(*, ignore_case: bool, whole_word: bool) -> Callable[[str, str], int]:
-    """How one text is looked for in another: the place, or -1."""
-    if whole_word:
-        flags = re.IGNORECASE if ignore_case else 0
+def occurrences(
+    text: str, part: str, *, ignore_case: bool, whole_word: bool
+) -> Iterator[tuple[int, int]]:
+    r"""The places of a text in another, from start to end; they do not overlap.
 
-        def find_word(text: str, part: str) -> int:
-            found = re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text, flags)
-            return found.start() if found else -1
+    >>> [*occurrences("Die Stra\xdfe", "STRASSE", ignore_case=True, whole_word=True)]
+    [(4, 10)]
+    """
+    whole = text.casefold() if ignore_case else text
+    bare = part.casefold() if ignore_case else part
+    if not whole_word:
+        places = _places(whole, bare)
+    else:
+        pattern = _whole_words(bare, ascii_only=whole.isascii())
+        places = (found.span() for found in pattern.finditer(whole))
+    if len(whole) == len(text):
+        yield from places
+        return
+    # Folding makes one letter two, as in "ss": count characters of the text itself.
+    starts = [0, *itertools.accumulate(len(char.casefold()) for char in text)]
+    for start, end in places:
+        yield bisect.bisect_right(starts, start) - 1, bisect.bisect_left(starts, end)
 
-        return find_word
-    if ignore_case:
-        return lambda text, part: text.lower().find(part.lower())
-    return str.find
+
+@functools.lru_cache(maxsize=256)
+def _whole_words(part: str, *, ascii_only: bool) -> Any:
+    """A pattern of a text where no letter, digit or underscore is next to it.
+
+    Letters of scripts without spaces between words are no limit, for they say nothing.
+    """
+    # Only `regex` counts vowel signs, as of Hindi, as letters.
+    library: Any = re if ascii_only else importlib.import_module("regex")
+    before = "" if re.match(f"[{UNSPACED}]", part) else rf"(?<!(?![{UNSPACED}])\w)"
+    after = "" if re.search(rf"[{UNSPACED}]\Z", part) else rf"(?!(?![{UNSPACED}])\w)"
+    return library.compile(f"{before}{re.escape(part)}{after}")
+
+
+def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
+    at = text.find(part)
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))
+
+
+def finder(*, ignore_case: bool, whole_word: bool) -> Callable[[str, str], tuple[int, int] | None]:
+    """How one text is looked for in another: its first place, if there is one."""
+
+    def find(text: str, part: str) -> tuple[int, int] | None:
+        return next(occurrences(text, part, ignore_case=ignore_case, whole_word=whole_word), None)
+
+    return find
 
 
 def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
@@ -153,7 +196,7 @@ def contains(
 
     Args:
         text: What must occur; by default the case's `expected`.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         whole_word: No letter, digit or underscore may stand next to it.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -175,10 +218,10 @@ def contains(
             raise JudgeError(
                 f"contains: {text} is not a text: {quote(str(part))}", judge="contains"
             )
-        at = find(whole, part)
-        if at < 0:
+        place = find(whole, part)
+        if place is None:
             return failed(f"does not contain {quote(part)}", code="missing_text", expected=part)
-        return passed(f"contains {quote(part)}: {around(whole, at, at + len(part))}")
+        return passed(f"contains {quote(part)}: {around(whole, *place)}")
 
     return on_answer(field, check)
 
@@ -191,7 +234,7 @@ def contains_any(
 
     Args:
         texts: One of them must occur.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         whole_word: No letter, digit or underscore may stand next to it.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -203,9 +246,8 @@ def contains_any(
 
     def check(text: str) -> Verdict:
         for part in parts:
-            at = find(text, part)
-            if at >= 0:
-                return passed(f"contains {quote(part)}: {around(text, at, at + len(part))}")
+            if place := find(text, part):
+                return passed(f"contains {quote(part)}: {around(text, *place)}")
         return failed(f"contains none of {listed(parts)}", code="missing_text", expected=parts)
 
     return on_text(field, check)
@@ -219,7 +261,7 @@ def contains_all(
 
     Args:
         texts: Each must occur.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         whole_word: No letter, digit or underscore may stand next to it.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -230,7 +272,7 @@ def contains_all(
     find = finder(ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
-        missing = [part for part in parts if find(text, part) < 0]
+        missing = [part for part in parts if find(text, part) is None]
         if not missing:
             return passed(f"contains {listed(parts)}")
         return failed(
@@ -252,7 +294,7 @@ def not_contains(
 
     Args:
         texts: None of them may occur.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
         whole_word: Only where no letter, digit or underscore stands next to it.
         field: Judge this part of a JSON answer instead of the whole.
 
@@ -264,9 +306,8 @@ def not_contains(
 
     def check(text: str) -> Verdict:
         for part in parts:
-            at = find(text, part)
-            if at >= 0:
-                where = around(text, at, at + len(part))
+            if place := find(text, part):
+                where = around(text, *place)
                 return failed(
                     f"contains {quote(part)}: {where}", code="forbidden_text", actual=where
                 )
