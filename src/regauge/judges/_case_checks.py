@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 from regauge.datasets import Tier
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, UsageError
+from regauge.judges._answer import READING
 from regauge.judges._evidence import number
 from regauge.judges._registry import judge_from_spec, rule_versions
 from regauge.judges._rule import Rule
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._answer import READING, Answer
+    from regauge.judges._answer import Answer
     from regauge.judges._types import Verdict
 
 __all__ = ["judge_of_checks"]

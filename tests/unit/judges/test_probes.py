@@ -74,7 +74,7 @@ def run_probe(probe: dict[str, Any]) -> str:
 
 def make_judge(spec: Any) -> Any:
     """The judge of a probe: a declaration, or a function as its author writes it."""
-    if "python" in spec:
+    if set(spec) == {"python"}:
         names: dict[str, Any] = {}
         exec(spec["python"], names)
         return as_judge(names["j"])
