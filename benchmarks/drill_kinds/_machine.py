@@ -102,7 +102,7 @@ def _project(root: Path, server: Stub) -> Project:
 
 def _in_shell(project: Project, command: list[str], place: _Place) -> Ended:
     script = f"{place.shell or ':'}\nexec {shlex.join(command)}"
-    return project.run(["bash", "-c", script], env=place.environ)
+    return project.run(["/bin/bash", "-c", script], env=place.environ)
 
 
 def _signalled(command: list[str], signals: list[signal.Signals], code: int, root: Path) -> str:

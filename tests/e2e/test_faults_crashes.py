@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
 CASES = 200
 IN_FLIGHT_MAX = 16
+
+
+@pytest.fixture(autouse=True)
+def hangup_is_not_ignored() -> Iterator[None]:
+    """Under `nohup`, children would inherit an ignored SIGHUP; a handler they do not inherit."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("mode", ["missing", "all"])

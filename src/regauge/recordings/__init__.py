@@ -7,6 +7,7 @@ lines of `_lines.py`; `_store.py` is the local store, for answers the moment the
 
 from regauge.project import RecordMode
 from regauge.recordings._file import RecordingsFile
+from regauge.recordings._find_secrets import find_secrets
 from regauge.recordings._measurements import MeasurementLine, MeasurementsFile
 from regauge.recordings._owner import describe_process
 from regauge.recordings._recording import Recording, RecordingKey, request_summary, utc_now
@@ -30,6 +31,7 @@ __all__ = [
     "Replacements",
     "VectorsFile",
     "describe_process",
+    "find_secrets",
     "map_texts",
     "redactor_for",
     "replacements_in",

@@ -35,7 +35,8 @@ class FoundSecret:
 
 def find_secrets(text: str) -> list[FoundSecret]:
     """The secrets of a text, in the order of their beginnings; they may overlap."""
-    lower = text.lower()
+    # The one character that is two in lower case would shift the places after it.
+    lower = text.replace("\u0130", "i").lower()
     kinds = [kind for hint, kind in _CONTEXT_HINTS if hint in lower]
     # Prose has few long words, and this is done for every text that is written.
     words = [word for word in text.split() if len(word) >= _FORM_MIN]
@@ -44,7 +45,7 @@ def find_secrets(text: str) -> list[FoundSecret]:
         kinds += [kind for hint, kind in _data().hints if hint in long]
     if len(max(words, key=len, default="")) >= _MIXED_LENGTH:
         kinds.append(_MIXED)
-    found = [secret for kind in dict.fromkeys(kinds) for secret in kind.find(text)]
+    found = [secret for kind in dict.fromkeys(kinds) for secret in kind.find(text, lower)]
     return sorted(found, key=lambda secret: (secret.start, -secret.end))
 
 
@@ -54,7 +55,8 @@ class _Kind:
 
     Attributes:
         hints: Texts one of which is in every text that holds such a secret: a cheap test first.
-        begins: Whether each match begins with the only hint.
+        begins: Whether each match begins with a hint.
+        lower: Whether hints are lower case, for text in any case.
         pattern: Its group `value` is the secret, where there is one.
         accepts: Has the last word on a match.
     """
@@ -62,14 +64,16 @@ class _Kind:
     name: str
     hints: tuple[str, ...]
     begins: bool = False
+    lower: bool = False
     pattern: str
     accepts: Callable[[re.Match[str]], bool]
 
-    def find(self, text: str) -> Iterator[FoundSecret]:
+    def find(self, text: str, lower: str) -> Iterator[FoundSecret]:
         pattern = re.compile(self.pattern)
+        places = lower if self.lower else text
         group = "value" if "value" in pattern.groupindex else 0
         at = 0
-        while (match := self._next(pattern, text, at)) is not None:
+        while (match := self._next(pattern, text, places, at)) is not None:
             start, end = match.span(group)
             if self.accepts(match):
                 yield FoundSecret(kind=self.name, start=start, end=end)
@@ -78,15 +82,18 @@ class _Kind:
                 # What was taken for a value may hold the name of the next one.
                 at = end if group == 0 else max(start, at + 1)
 
-    def _next(self, pattern: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
+    def _next(
+        self, pattern: re.Pattern[str], text: str, places: str, at: int
+    ) -> re.Match[str] | None:
         if not self.begins:
             return pattern.search(text, at)
-        # To look for a text takes a tenth of the time that a pattern takes at each place.
-        hint = self.hints[0]
-        while (at := text.find(hint, at)) >= 0:
-            if (match := pattern.match(text, at)) is not None:
+        # To look for texts takes a tenth of the time that a pattern takes at each place, and a
+        # pattern of any case more than that.
+        begins = re.compile("|".join(map(re.escape, self.hints)))
+        while (begin := begins.search(places, at)) is not None:
+            if (match := pattern.match(text, begin.start())) is not None:
                 return match
-            at += len(hint)
+            at = begin.start() + 1
         return None
 
 
@@ -292,11 +299,13 @@ def _anything(match: re.Match[str]) -> bool:
 
 
 def _no_slug(match: re.Match[str]) -> bool:
-    return not _is_slug(match[0])
+    return not _is_slug(match[0]) and "EXAMPLE" not in match[0]  # keys of AWS's documentation
 
 
 def _is_mixed(match: re.Match[str]) -> bool:
     value = match[0]
+    if "EXAMPLE" in value:
+        return False
     digits = sum(char.isdigit() for char in value)
     cased = min(sum(char.isupper() for char in value), sum(char.islower() for char in value))
     return digits > 1 and cased >= _UPPER_MIN and entropy(value) >= _MIXED_BITS
@@ -395,7 +404,9 @@ _MIXED: Final = _Kind(
 _CONTEXTS: Final = (
     _Kind(
         name=_PRIVATE,
-        hints=("private key",),
+        hints=("-----begin ",),
+        begins=True,
+        lower=True,
         pattern=(
             "(?s:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
             r".*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z))"
@@ -405,22 +416,28 @@ _CONTEXTS: Final = (
     _Kind(
         name=_PRIVATE,
         hints=("putty-user-key-file",),
+        begins=True,
+        lower=True,
         pattern=r"(?s:PuTTY-User-Key-File-\d.*?(?:Private-MAC: \w+|\Z))",
         accepts=_anything,
     ),
     _Kind(
         name="password",
         hints=(
-            *("pass", "pwd", "kennwort", "contras", "senha", "wachtwoord", "senord", "has\u0142o"),
-            *("parola", "\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801"),
+            *("pass", "pwd", "kennwort", "mot", "contras", "senha", "wachtwoord", "l\u00f6senord"),
+            *("has\u0142o", "parola", "\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801"),
             *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
         ),
+        begins=True,
+        lower=True,
         pattern=rf"(?i)(?:{_WORD_NAMES}){_ASSIGNED}{_VALUE}",
         accepts=_is_password,
     ),
     _Kind(
         name="password",
-        hints=("pass", "pwd", "secret", "token", "key"),
+        hints=("-",),
+        begins=True,
+        lower=True,
         pattern=(
             "(?i)--?(?:[a-z]{1,16}-)?(?:pass(?:word|wd)?|pwd|secret|token|api-key|access-key)[ =]"
             f"{_VALUE}"
@@ -429,7 +446,9 @@ _CONTEXTS: Final = (
     ),
     _Kind(
         name="password",
-        hints=("pass", "pwd", "secret", "token", "key"),
+        hints=("<",),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?i)<[\w:.-]{0,32}(?:pass(?:word|wd)?|pwd|secret|token|key)[\w.-]{0,16}>"
             r"(?P<value>[^<>\s]{6,512})</"
@@ -438,13 +457,45 @@ _CONTEXTS: Final = (
     ),
     _Kind(
         name="value of a secret's name",
-        hints=("secret", "token", "credential", "bearer", "key", "pat", "auth"),
+        hints=tuple(
+            [
+                "secret",
+                "token",
+                "credential",
+                "bearer",
+                "pat",
+                "auth",
+                "api",
+                "access",
+                "private",
+                "account",
+                "subscription",
+                "signing",
+                "encryption",
+                "license",
+                "service",
+                "webhook",
+                "client",
+                "app",
+                "session",
+                "storage",
+                "shared",
+                "master",
+                "root",
+                "admin",
+                "deploy",
+            ]
+        ),
+        begins=True,
+        lower=True,
         pattern=rf"(?i)(?:{_RANDOM_NAMES}){_ASSIGNED}(?:Bearer[ \t]{{1,3}})?{_VALUE}",
         accepts=_is_token,
     ),
     _Kind(
         name="key",
         hints=("key",),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?i)\bkey\b[\"'`*]{0,2}[ \t]{0,2}(?:is|was|:|=)?[ \t]{0,2}[\"'`(*]{0,2}"
             r"(?P<value>[0-9a-f]{32})(?![0-9a-z])"
@@ -453,7 +504,9 @@ _CONTEXTS: Final = (
     ),
     _Kind(
         name="parameter of a URL",
-        hints=("=",),
+        hints=("?", "&"),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?i)[?&](?:api[_-]?key|key|access[_-]?token|token|secret|client[_-]?secret|password"
             r"|pwd|auth|code|sig|signature|x-amz-signature|x-amz-security-token)="
@@ -464,8 +517,10 @@ _CONTEXTS: Final = (
     _Kind(
         name="password in a URL",
         hints=("://",),
+        begins=True,
+        lower=True,
         pattern=(
-            r"(?i)(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"'<>]{0,128}"
+            r"(?i)(?<=[a-z0-9+.-]{2})://[^\s:/@\"'<>]{0,128}"
             r":(?P<value>[^\s/@\"'<>]{3,512})@"
         ),
         accepts=_is_credential,
@@ -473,12 +528,16 @@ _CONTEXTS: Final = (
     _Kind(
         name="token in a URL",
         hints=("://",),
-        pattern=r"(?<=://)(?P<value>[A-Za-z0-9_.-]{20,512})@[\w.-]",
+        begins=True,
+        lower=True,
+        pattern=r"://(?P<value>[A-Za-z0-9_.-]{20,512})@[\w.-]",
         accepts=_is_random_value,
     ),
     _Kind(
         name="authorization header",
         hints=("authorization",),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?i)authorization[\"']?[ \t]{0,2}[:=,][ \t]{0,2}[\"'`]?(?:bearer|token|apikey|api-key"
             r"|bot|ssws|key|negotiate|splunk|hmac|dpop)[ \t]{1,3}(?P<value>[^\s\"'`,;<>]{8,8192})"
@@ -488,18 +547,24 @@ _CONTEXTS: Final = (
     _Kind(
         name="authorization header",
         hints=("basic",),
+        begins=True,
+        lower=True,
         pattern=r"(?i)\bbasic[ \t]{1,3}(?P<value>[A-Za-z0-9+/_-]{8,4096}={0,2})",
         accepts=_is_basic,
     ),
     _Kind(
         name="authorization header",
         hints=("bearer",),
+        begins=True,
+        lower=True,
         pattern=r"(?i)\bbearer[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/-]{16,8192}={0,2})",
         accepts=_is_random_value,
     ),
     _Kind(
         name="cookie",
         hints=("cookie",),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?i)cookie[\"']?[ \t]{0,2}:[ \t]{0,2}[\"']?[\w.-]{1,64}="
             r"(?P<value>[^\s;,\"'<>]{8,4096})"
@@ -509,6 +574,8 @@ _CONTEXTS: Final = (
     _Kind(
         name="password of netrc",
         hints=("login",),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?i)\blogin\s{1,20}\S{1,128}\s{1,20}password\s{1,20}(?P<value>[^\s\"'<>]{3,256})"
         ),
@@ -517,6 +584,8 @@ _CONTEXTS: Final = (
     _Kind(
         name="password of a command",
         hints=("-u", "--user", "--proxy-user"),
+        begins=True,
+        lower=True,
         pattern=(
             r"(?<![\w-])(?:-u|--user|--proxy-user)[ =]?[\"']?[^\s\"':$<{]{1,128}"
             r":(?P<value>[^\s\"'$<{][^\s\"'<>]{2,512})"

@@ -158,7 +158,7 @@ def reasons_of(
         found.append(broke_words(broken, len(outcome.cases)))
     for kind, words in _SUMS.items():
         if count := _count_of(kind, outcome):
-            of = "1 case" if len(outcome.cases) == 1 else f"{len(outcome.cases)} cases"
+            of = plural(len(outcome.cases) + not_run, "case")
             found.append(f"{count} of {of} {words[count > 1]}")
     if not_run:
         found.append(f"{plural(not_run, 'case')} not run: the change is rejected without a trial")

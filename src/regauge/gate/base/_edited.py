@@ -131,12 +131,16 @@ def _replaced(at: BaseCommit, name: str) -> list[str]:
     """The case of each recorded line that differs from that of the base under the same key."""
     path = at.repository.top / name
     data = at.repository.read(at.commit, name)
-    if data is None or not path.is_file():
+    try:
+        now = path.read_bytes()
+    except OSError:  # what reads it for its answers reports that
+        return []
+    if data is None:
         return []
     before = _recorded(data)
     return [
         str(line.get("case", ""))
-        for key, line in _recorded(path.read_bytes()).items()
+        for key, line in _recorded(now).items()
         if key in before and _content(before[key]) != _content(line)
     ]
 
