@@ -50,6 +50,7 @@ class GateRepo:
 
     def __init__(self, root: Path, *, base_url: str | None = None) -> None:
         self.root = root
+        self.base_url = base_url
         self._environ = {
             name: value
             for name, value in os.environ.items()

@@ -121,6 +121,13 @@ def test_losses_since_the_anchor_add_up_to_a_finding_of_update_and_gate(
     assert (again.returncode, project.endpoint.total) == (0, calls)
     assert lost["message"] in again.stdout
 
+    shown = project.live.command("baseline", "show", "triage")
+    since = lost["message"].partition(";")[0]
+    assert f"  {since}; a confirmed loss" in shown.stdout
+    (record,) = json.loads(project.live.command("baseline", "show", "--json").stdout)
+    assert record["anchor"]["version"] == "1.0.0"
+    assert record["anchor"]["difference"]["candidate"] < record["anchor"]["difference"]["main"]
+
     project.git("checkout", "-q", "-b", "same")
     project.release("1.3.0", drop=12)
     output, anchor = project.gate(code=0)
@@ -152,6 +159,26 @@ def test_a_provider_that_got_worse_is_no_loss_since_the_anchor(project: Anchored
     assert found["redrawn"]
     assert not found["confirmed"]
     assert "not confirmed with fresh trials of both" in found["message"]
+
+
+def test_an_anchor_that_the_cases_of_today_do_not_fit_is_named_and_not_compared(
+    project: AnchoredProject,
+):
+    live = project.live
+    cases = [live.case(number) for number in range(CASES)]
+    live.golden([{**case, "inputs": {**case["inputs"], "team": "ops"}} for case in cases])
+    live.prompt(version="2.0.0", user="drop 0: {{team}} {{text}}")
+    assert live.command("bump", "triage").returncode == 0
+    project.commit()
+    live.golden(cases)
+    project.policy('anchor = "2.0.0"\n')
+    project.release("3.0.0", drop=0)
+    anchor = project.update()["anchor"]
+    assert anchor["message"] == (
+        "since 2.0.0: not measured: the prompt of 2.0.0 cannot be rendered for 20 of 20 cases"
+    )
+    assert project.anchors() == []
+    assert "since" not in live.command("baseline", "show", "triage").stdout
 
 
 def test_a_renamed_prompt_and_dataset_keep_their_baseline(project: AnchoredProject):

@@ -48,7 +48,7 @@ def known_repo(tmp_path_factory: pytest.TempPathFactory) -> GateRepo:
 @pytest.fixture
 def repo(known_repo: GateRepo, request: pytest.FixtureRequest) -> GateRepo:
     """A branch of its own for each test."""
-    known_repo.branch(request.node.name)
+    known_repo.branch(request.node.name.partition("[")[0])
     return known_repo
 
 
@@ -272,12 +272,17 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     assert "main is below its record today" in said
     assert "gate: accepted against main" in said
 
+    # The trials of main that were kept are of the server that drifted.
+    shutil.rmtree(repo.root / ".regauge")
     repo.branch("another-model")
     repo.settings(before, f'[tool.regauge.providers.other]\nbase_url = "{after}"\n')
     why = "The server moved"
     said = repo.gate("--model", "other:clerk-1", "--accept-judge-change", why, code=1)
     assert "alert-severity 1.0.0, local:clerk-1 → other:clerk-1: " in said
-    assert "broken" in repo.verdicts().values()
+    side_by_side = (
+        r"main passed \d+ of 12 before. Side by side today: the other model 0 of 5, main 5"
+    )
+    assert re.search(side_by_side, said)
 
 
 @pytest.fixture
@@ -306,6 +311,23 @@ def test_a_renamed_prompt_is_followed_and_one_that_is_gone_is_said(repo: GateRep
     said = repo.gate(code=0)
     assert "alert-severity is gone: main has it" in said
     assert "other/one: no history; passed 3 of 3 (bar: 3 of 3)." in said
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "yaml"])
+def test_a_renamed_dataset_keeps_its_baseline_in_the_gate(repo: GateRepo, suffix: str):
+    path = f"fixtures/golden/alerts.{suffix}"
+    if suffix == "jsonl":
+        repo.git("mv", GOLDEN, path)
+    else:
+        cases = [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
+        repo.git("rm", "-q", GOLDEN)
+        repo.write(path, json.dumps(cases, indent=1))
+    repo.edit(EVAL, '@golden("alert-severity", ', '@golden("alert-severity", dataset="alerts", ')
+    repo.release("minor", REWORDED)
+    said = repo.gate(code=0)
+    assert "main has no baseline" not in said
+    assert "not measured" not in said
+    assert {case["before"]["trials"] for case in repo.decision()["cases"]} == {12}
 
 
 OTHER = """\

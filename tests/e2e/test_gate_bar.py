@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.sim.server import SimServer
 from tests.gate_repo import (
     BASELINE,
     CERTIFICATE_LINE,
@@ -20,7 +21,7 @@ from tests.gate_repo import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 WHY = "The tier was wrong from the start"
 LABELS = "fixtures/labels/tone.jsonl"
@@ -30,9 +31,15 @@ NOTE = '[tool.regauge.gate]\non_judge_change = "note"\n'
 
 
 @pytest.fixture(scope="module")
-def known_repo(tmp_path_factory: pytest.TempPathFactory) -> GateRepo:
-    """A base with a baseline, labels, and recordings that are committed."""
-    repo = GateRepo(tmp_path_factory.mktemp("bar"))
+def server() -> Iterator[SimServer]:
+    with SimServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def known_repo(tmp_path_factory: pytest.TempPathFactory, server: SimServer) -> GateRepo:
+    """A base with a baseline, labels, and recordings that are committed; its model is served."""
+    repo = GateRepo(tmp_path_factory.mktemp("bar"), base_url=server.base_url)
     repo.write(".gitignore", ".regauge/\n__pycache__/\n")
     repo.write(LABELS, '{"id": 1}\n{"id": 2}\n')
     repo.write(CALIBRATION, "{}\n")
@@ -48,12 +55,20 @@ def repo(known_repo: GateRepo, request: pytest.FixtureRequest) -> GateRepo:
     return known_repo
 
 
+def golden(repo: GateRepo) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
+
+
+def lines_of(cases: Iterable[dict[str, Any]]) -> str:
+    return "".join(json.dumps(case) + "\n" for case in cases)
+
+
 def set_tier(repo: GateRepo, case: str, tier: str) -> None:
-    lines = [json.loads(line) for line in repo.read(GOLDEN).splitlines()]
-    for line in lines:
-        if line["id"] == case:
-            line["tier"] = tier
-    repo.write(GOLDEN, "".join(json.dumps(line) + "\n" for line in lines))
+    cases = golden(repo)
+    for one in cases:
+        if one["id"] == case:
+            one["tier"] = tier
+    repo.write(GOLDEN, lines_of(cases))
 
 
 def set_checks(repo: GateRepo, checks: list[object], **more: object) -> None:
@@ -76,6 +91,241 @@ def broken(repo: GateRepo) -> list[str]:
     return [case for case, verdict in repo.verdicts().items() if verdict == "broken"]
 
 
+class Broken:
+    """A branch whose prompt broke cases, for changes that try to hide it.
+
+    Attributes:
+        cases: The ids of the cases that broke.
+        outputs: What the candidate put instead of the expected severity, by case.
+    """
+
+    def __init__(self, repo: GateRepo) -> None:
+        self.repo = repo
+        repo.branch("broken-prompt")
+        break_prompt(repo)
+        repo.gate(code=1)
+        self.cases = {*broken(repo)}
+        self.outputs = {
+            case["case"]: case["failing"]["output"]
+            for case in repo.decision()["cases"]
+            if case["case"] in self.cases and case["failing"]["judge"].startswith("field_equals")
+        }
+        repo.git("checkout", "-q", "--force", "broken-prompt")
+
+    def rewrite(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
+        """The golden cases, with a change of those that broke."""
+        return lines_of(
+            change(case) if case["id"] in self.cases else case for case in golden(self.repo)
+        )
+
+
+@pytest.fixture(scope="module")
+def broken_prompt(known_repo: GateRepo) -> Broken:
+    return Broken(known_repo)
+
+
+def track(case: dict[str, Any]) -> dict[str, Any]:
+    return {**case, "tier": "tracked"}
+
+
+def move_to_yaml(broken: Broken) -> None:
+    text = broken.rewrite(track)
+    broken.repo.git("rm", "-q", GOLDEN)
+    cases = [json.loads(line) for line in text.splitlines()]
+    broken.repo.write(GOLDEN.replace(".jsonl", ".yaml"), json.dumps(cases, indent=1))
+
+
+def move_to_another_dataset(broken: Broken) -> None:
+    easy = [case for case in golden(broken.repo) if case["id"] not in broken.cases]
+    broken.repo.git("rm", "-q", GOLDEN)
+    broken.repo.write("fixtures/golden/alerts.jsonl", lines_of(easy))
+    broken.repo.edit(
+        EVAL, '@golden("alert-severity", ', '@golden("alert-severity", dataset="alerts", '
+    )
+
+
+def link_cases(broken: Broken) -> None:
+    broken.repo.write("cases.jsonl", broken.rewrite(track))
+    (broken.repo.root / GOLDEN).unlink()
+    (broken.repo.root / GOLDEN).symlink_to("../../cases.jsonl")
+
+
+def relabel_edited_cases(broken: Broken) -> None:
+    def relabelled(case: dict[str, Any]) -> dict[str, Any]:
+        summary = f"{case['inputs']['summary']} "
+        expected = {"severity": broken.outputs.get(case["id"], "info")}
+        return {**case, "inputs": {**case["inputs"], "summary": summary}, "expected": expected}
+
+    broken.repo.write(GOLDEN, broken.rewrite(relabelled))
+
+
+def replace_inputs(broken: Broken) -> None:
+    easy = next(case for case in golden(broken.repo) if case["id"] not in broken.cases)
+    broken.repo.write(GOLDEN, broken.rewrite(lambda case: {**case, "inputs": easy["inputs"]}))
+
+
+def rename_cases(broken: Broken) -> None:
+    broken.repo.write(GOLDEN, broken.rewrite(lambda case: {**case, "id": f"{case['id']}-2"}))
+
+
+def dilute(broken: Broken) -> None:
+    easy = next(case for case in golden(broken.repo) if case["id"] not in broken.cases)
+    more = [{**easy, "id": f"easy-{number}"} for number in range(60)]
+    broken.repo.write(GOLDEN, lines_of([*golden(broken.repo), *more]))
+
+
+def split_dataset(broken: Broken) -> None:
+    repo = broken.repo
+    hard = [case for case in golden(repo) if case["id"] in broken.cases]
+    easy = [case for case in golden(repo) if case["id"] not in broken.cases]
+    repo.write(GOLDEN, lines_of(easy))
+    repo.write("fixtures/golden/hard.jsonl", lines_of(map(track, hard)))
+    decorator = '@golden("alert-severity", dataset="hard", judges=[field_equals("severity")])'
+    body = "def test_hard(result):\n    result.check()\n"
+    repo.write(EVAL, f"{repo.read(EVAL)}\n\n{decorator}\n{body}")
+
+
+def move_endpoint(broken: Broken) -> None:
+    broken.repo.edit("pyproject.toml", "127.0.0.1", "localhost")
+
+
+def warn_only(broken: Broken) -> None:
+    repo = broken.repo
+    repo.settings(repo.base_url, '[tool.regauge.gate]\non_broken = "warn"\naccepted_max = 99\n')
+
+
+def other_model(broken: Broken) -> None:
+    broken.repo.edit(PROMPT, "model: local:clerk-1", "model: local:clerk-2")
+    broken.repo.regauge("bump", NAME, "minor", "-m", "Another model")
+
+
+def delete_baseline(broken: Broken) -> None:
+    broken.repo.git("rm", "-q", BASELINE)
+
+
+def cut_lock(broken: Broken) -> None:
+    lines = broken.repo.read("prompts/prompts.lock").splitlines(keepends=True)
+    kept = [line for line in lines if "@1.0.0" not in line]
+    broken.repo.write("prompts/prompts.lock", "".join(kept))
+
+
+def pin_version(broken: Broken) -> None:
+    broken.repo.edit(
+        EVAL, '@golden("alert-severity", ', '@golden("alert-severity", version="1.0.0", '
+    )
+
+
+def select_in_settings(broken: Broken) -> None:
+    names = " or ".join(sorted(broken.cases))
+    broken.repo.edit("pyproject.toml", '"--import', f'"-k", "not ({names})", "--import')
+
+
+def select_next_to_evals(broken: Broken) -> None:
+    names = " or ".join(sorted(broken.cases))
+    options = f"-p regauge --import-mode=importlib -k 'not ({names})'"
+    broken.repo.write("evals/pytest.ini", f"[pytest]\naddopts = {options}\n")
+
+
+def drop_in_conftest(broken: Broken) -> None:
+    broken.repo.write(
+        "conftest.py",
+        f"BROKEN = {sorted(broken.cases)!r}\n"
+        "def pytest_collection_modifyitems(items):\n"
+        "    items[:] = [one for one in items if not any(name in one.name for name in BROKEN)]\n",
+    )
+
+
+def swallow_failures(broken: Broken) -> None:
+    broken.repo.edit(EVAL, "    result.check()", "    pass")
+
+
+def hide_files(broken: Broken) -> None:
+    broken.repo.write(".gitattributes", "prompts/** -diff export-ignore\n*.jsonl binary\n")
+    broken.repo.write(".gitignore", ".regauge/\n__pycache__/\nprompts/\nfixtures/golden/\n")
+
+
+def lenient_helper(broken: Broken) -> None:
+    """A judge of the same name and digest, from a module that no rule knows."""
+    broken.repo.write(
+        "leniency.py",
+        "from dataclasses import replace\n"
+        "from regauge.judges import field_equals as strict\n\n"
+        "class Lenient:\n"
+        "    def __init__(self, inner):\n        self._inner = inner\n\n"
+        "    def __getattr__(self, name):\n        return getattr(self._inner, name)\n\n"
+        "    async def judge(self, *args, **more):\n"
+        "        verdict = await self._inner.judge(*args, **more)\n"
+        "        return replace(verdict, outcome='pass')\n\n"
+        "def field_equals(field):\n    return Lenient(strict(field))\n",
+    )
+    broken.repo.write(
+        "conftest.py",
+        "import sys\nsys.path.insert(0, '.')\n"
+        "import leniency, regauge.judges\nregauge.judges.field_equals = leniency.field_equals\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("hide", "code", "words"),
+    [
+        (move_to_yaml, 2, "tier of "),
+        (link_cases, 2, "tier of "),
+        (relabel_edited_cases, 2, "expected of "),
+        (move_endpoint, 2, "base_url in [tool.regauge.providers.local]"),
+        (warn_only, 2, 'on_broken in [tool.regauge.gate]: "net" -> "warn"'),
+        (other_model, 2, "is not blamed for another model"),
+        (delete_baseline, 2, f"{BASELINE} changed"),
+        (move_to_another_dataset, 1, "main has this case and it is gone"),
+        (rename_cases, 1, "main has this case and it is gone"),
+        (split_dataset, 1, "main has this case and it is gone"),
+        (cut_lock, 1, "alert-severity@1.0.0 was removed"),
+        (dilute, 1, "broken, 60 new"),
+        (swallow_failures, 1, f"its workflow: {EVAL}"),
+        (hide_files, 1, "broken of 24 cases"),
+        (select_in_settings, 1, "are there and are not run"),
+        (select_next_to_evals, 1, "are there and are not run"),
+        (drop_in_conftest, 1, "are there and are not run"),
+        (pin_version, 3, "measure version 1.0.0, and none measures this file"),
+        (replace_inputs, 0, "edited cases fail on the base, which passed before the edit"),
+        (lenient_helper, 0, "its workflow: conftest.py, leniency.py"),
+    ],
+)
+def test_broken_cases_are_not_hidden_by_the_change_that_breaks_them(
+    broken_prompt: Broken, hide: Callable[[Broken], None], code: int, words: str
+):
+    broken_prompt.repo.branch(hide.__name__, of="broken-prompt")
+    hide(broken_prompt)
+    broken_prompt.repo.commit("Hide what broke")
+    assert words in broken_prompt.repo.gate(code=code)
+
+
+@pytest.mark.parametrize("hide", [move_to_yaml, move_endpoint, warn_only, delete_baseline])
+def test_every_lowered_bar_is_let_through_with_a_reason_and_listed(
+    broken_prompt: Broken, hide: Callable[[Broken], None]
+):
+    """The base's tiers, settings and record decide; so what broke stays rejected."""
+    repo = broken_prompt.repo
+    repo.branch(f"accepted-{hide.__name__}", of="broken-prompt")
+    hide(broken_prompt)
+    repo.commit("Lower the bar")
+    output = repo.gate("--accept-judge-change", WHY, code=1)
+    decision = repo.decision()
+    assert decision["moved_bars"]
+    for bar in decision["moved_bars"]:
+        assert f"note: this change lowers its own bar: {bar}" in output
+    assert f"the change of judges was accepted: {WHY}" in output
+    assert {*broken(repo)} == broken_prompt.cases
+
+
+@pytest.mark.parametrize("path", [LABELS, CALIBRATION])
+def test_changed_labels_and_calibrations_are_let_through_with_a_reason(repo: GateRepo, path: str):
+    repo.write(path, repo.read(path).replace("1", "9").replace("{}", "[]"))
+    repo.commit("Label again")
+    assert f"{path} changed" in repo.gate(code=2)
+    repo.gate("--accept-judge-change", WHY, code=0)
+    assert repo.decision()["moved_bars"] == [f"{path} changed"]
+
+
 def test_the_tier_of_a_case_comes_from_the_base(repo: GateRepo):
     break_prompt(repo)
     repo.gate(code=1)
@@ -90,7 +340,7 @@ def test_the_tier_of_a_case_comes_from_the_base(repo: GateRepo):
 
 
 def test_settings_that_decide_come_from_the_base(repo: GateRepo):
-    repo.settings(None, '[tool.regauge.gate]\nalpha_case = 1e-300\non_new = "warn"\n')
+    repo.settings(repo.base_url, '[tool.regauge.gate]\nalpha_case = 1e-300\non_new = "warn"\n')
     break_prompt(repo)
     output = repo.gate(code=2)
     assert "alpha_case in [tool.regauge.gate]: 0.05 -> 1e-300" in output
@@ -112,7 +362,7 @@ def test_a_raised_bar_and_new_cases_need_no_word(repo: GateRepo):
     set_tier(repo, first["id"], "critical")
     line = {**first, "id": "another", "inputs": {**first["inputs"], "name": "Another"}}
     repo.write(GOLDEN, repo.read(GOLDEN) + json.dumps(line) + "\n")
-    repo.settings(None, "[tool.regauge.gate]\nalpha_case = 0.1\n")
+    repo.settings(repo.base_url, "[tool.regauge.gate]\nalpha_case = 0.1\n")
     repo.write(LABELS, repo.read(LABELS) + '{"id": 3}\n')
     repo.commit("Raise the bar")
     repo.gate(code=0)
@@ -139,6 +389,55 @@ def test_a_baseline_without_a_change_of_a_prompt_is_let_through(repo: GateRepo):
     repo.write(BASELINE, repo.read(BASELINE).replace('"passed": 12', '"passed": 12 '))
     repo.commit("Update the baseline")
     repo.gate(code=0)
+
+
+def test_an_edited_record_of_the_base_is_named_where_no_prompt_changes(repo: GateRepo):
+    document = json.loads(repo.read(BASELINE))
+    (history,) = document["histories"]
+    trials = sum(case["trials"] for case in history["cases"].values())
+    for case in history["cases"].values():
+        case |= {"passed": 6, "failed": {"field_equals(severity)": case["trials"] - 6}}
+    repo.write(BASELINE, json.dumps(document))
+    output = repo.gate(code=0)
+    assert f"{BASELINE}: the record of 1.0.0 was edited: " in output
+    assert f"{6 * len(history['cases'])} of {trials} now; later gates compare with it" in output
+    repo.write(BASELINE, json.dumps({**document, "histories": []}))
+    assert f"{BASELINE}: the record of 1.0.0 is gone" in repo.gate(code=0)
+
+
+def test_texts_of_cases_and_links_to_them_come_from_the_base(repo: GateRepo):
+    """A case may take its expectation from a file, and the golden file may be a link."""
+    text = "fixtures/texts/severity.txt"
+    case = golden(repo)[0]
+    repo.write(text, case["expected"]["severity"])
+    cases = [{**case, "expected": {"severity": {"file": "texts/severity.txt"}}}, *golden(repo)[1:]]
+    repo.write("cases.jsonl", lines_of(cases))
+    (repo.root / GOLDEN).unlink()
+    (repo.root / GOLDEN).symlink_to("../../cases.jsonl")
+    repo.commit("Take cases from elsewhere")
+    repo.branch("elsewhere", of="HEAD")
+    break_prompt(repo)
+    repo.regauge("gate", "HEAD~1", code=1)
+    repo.write(text, "none of them")
+    assert f"expected of {case['id']}: " in repo.regauge("gate", "HEAD~1", code=2)
+    repo.git("checkout", "-q", "--force", "HEAD")
+    repo.write("cases.jsonl", lines_of([track(cases[0]), *cases[1:]]))
+    output = repo.regauge("gate", "HEAD~1", code=2)
+    assert f"tier of {case['id']}: required -> tracked" in output
+
+
+def test_in_the_job_of_a_pull_request_its_base_branch_is_the_base(repo: GateRepo):
+    """The `ref` of its own settings would compare the change with itself."""
+    repo.git("update-ref", "refs/remotes/origin/main", "main")
+    repo.settings(repo.base_url, '[tool.regauge.gate]\nref = "own"\n')
+    break_prompt(repo)
+    repo.git("branch", "-f", "own")
+    repo.regauge("gate", code=0)
+    repo.setenv(GITHUB_BASE_REF="main")
+    try:
+        assert 'ref in [tool.regauge.gate]: "origin/main" -> "own"' in repo.regauge("gate", code=2)
+    finally:
+        repo.setenv(GITHUB_BASE_REF="")
 
 
 def test_replaced_recordings_and_code_next_to_a_prompt_are_named(repo: GateRepo):
@@ -200,7 +499,7 @@ def test_an_option_that_loosens_the_policy_stands_in_the_headline(repo: GateRepo
 
 
 def test_a_rule_of_the_base_about_changed_judges_counts(repo: GateRepo):
-    repo.settings(None, NOTE)
+    repo.settings(repo.base_url, NOTE)
     repo.commit("Note changes of judges")
     repo.branch("next", of="HEAD")
     repo.edit(EVAL, 'field_equals("severity")', 'field_equals("severity", ignore_case=True)')

@@ -136,6 +136,8 @@ def test_recording_again_until_green_changes_no_decision(
     assert fork["provisional"]
     assert "provisional, by answers that the author of the change recorded" in fork["printed"]
     assert fork["calls"]["live"] == 0
+    # Without trials of main a replay sees less than a gate that may call the model.
+    assert "this replay, with 1 recorded trial of each case, sees: 1 broken" in fork["printed"]
     replay = live.run("--gate", "main", "--record=none")
     assert "provisional" in replay.stdout.str()
     assert "unmeasured:" not in replay.stdout.str()
@@ -143,6 +145,7 @@ def test_recording_again_until_green_changes_no_decision(
     repo.fresh_runner()
     keyed = repo.gate(code=1)
     assert not keyed["provisional"]
+    assert "\nsees: 1 broken case" in keyed["printed"]
     assert keyed["calls"]["live"] >= CASES
     assert "wrote" in keyed["printed"] or "recorded: " in keyed["printed"]
     assert keyed["audit"]["better"] > keyed["audit"]["worse"]

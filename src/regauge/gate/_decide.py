@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from regauge.gate._audit import AuditReport
     from regauge.gate._compared import Compared
     from regauge.gate._decision_log import Change
+    from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
     from regauge.gate.base import BaseCommit, MovedBar, RuleBreach
@@ -144,7 +145,7 @@ def compare(
         evals = session.project.relative(session.project.root / "evals")
         unmeasured = [Fault(path=evals, line=None, message="no case of any eval was selected")]
     notes = [*_notes(at, suites), *coverage.notes]
-    notes += [f"lowered, and compared by the base's: {bar}" for bar in bars]
+    notes += [f"this change lowers its own bar: {bar}" for bar in bars]
     notes += edited_notes(at, prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
@@ -203,6 +204,7 @@ def decide(
     run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
     outcome = run.decide()
     outcomes = run.first_outcomes()
+    notes += _spoilt_notes(comparison, outcome)
     audit = None if session.options.record == "none" else _audited(session, run)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
@@ -278,6 +280,28 @@ def _replaced_notes(session: EvalSession, compared: Sequence[Compared]) -> Itera
     for name, of_prompt in digests.items():
         for found in replacements_in(session.answers.file(name), digests=of_prompt):
             yield f"recordings of {name}: {found}"
+
+
+def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
+    """Which edited cases the base fails, though it passed them as they were."""
+    today = {(case.prompt, case.case): case.history + case.today for case in outcome.cases}
+    for one in comparison.suites:
+        known = one.base.history.cases if one.base.history is not None else {}
+        names = [
+            case.id
+            for case in one.suite.dataset
+            if (kept := known.get(case.id)) is not None
+            and kept.digest != case.digest[: len(kept.digest)]
+            and not kept.whole.failed
+            and (count := today.get((one.name, case.id))) is not None
+            and count.failed > count.passed
+        ]
+        if names:
+            fail = "edited case fails" if len(names) == 1 else "edited cases fail"
+            yield (
+                f"{len(names)} {fail} on the base, which passed before the edit, so nothing shows"
+                f" whether the prompt broke them: {', '.join(names)}"
+            )
 
 
 def _removed(one: Compared) -> bool:

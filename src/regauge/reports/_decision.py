@@ -376,8 +376,8 @@ class DecisionDocument(_Document):
         rejected_before: How many other versions of the pull request or branch were rejected.
         judge_change_accepted: Why judges may differ from main's, as the command said; empty where
             none does.
-        moved_bars: Parts of the bar that the change lowers, such as the tier of a case; the base's
-            decided.
+        moved_bars: Parts of the bar that the change lowers, such as the tier of a case. Tiers,
+            settings and baselines of the base decided; endpoints and expectations of the change.
         loosened: Options of the command that are looser than the base's policy.
         unmeasured: What the run leaves out and the user did not select so, such as an eval that
             pytest does not collect: `message`, `fix`, `path`, `line`.

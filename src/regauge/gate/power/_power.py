@@ -9,6 +9,7 @@ import numpy as np
 
 from regauge.gate.power._simulated_suite import SimulatedSuite, lowered, lowered_where_flaky
 from regauge.stats import Interval, clopper_pearson
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,6 +125,7 @@ class OperatingLine:
         calls_per_case: Trials per case for an unchanged prompt, mean.
         step: What more first trials find; None where a drop of 5 points is found often enough, or
             where cases have as many as there are.
+        recorded: Trials of each case that a replay has; 0 where models may be called.
     """
 
     cases: int
@@ -133,6 +135,7 @@ class OperatingLine:
     flaky_drop: Rate | None
     calls_per_case: float
     step: NextStep | None = None
+    recorded: int = 0
 
     def __str__(self) -> str:
         found = [] if self.one_broken is None else [f"1 broken case {self.one_broken}"]
@@ -144,7 +147,10 @@ class OperatingLine:
         # Below 1 % is a property of the method; the simulation is held to not contradict it.
         rare = self.false_alarm.interval.low < _RARE
         alarm = "< 1 %" if rare else str(self.false_alarm)
-        line = f"sees: {', '.join(found)}; false alarm {alarm}"
+        sees = "sees"
+        if self.recorded:
+            sees = f"this replay, with {plural(self.recorded, 'recorded trial')} of each case, sees"
+        line = f"{sees}: {', '.join(found)}; false alarm {alarm}"
         if self.step is None:
             return line
         return f"{line}\n{self.step} per case instead of {self.calls_per_case:.1f}"
@@ -171,6 +177,7 @@ def operating_line(
     cases: int | None = None,
     prompts: Sequence[str] = (),
     drops: Sequence[float] = _DROPS,
+    recorded: int = 0,
 ) -> OperatingLine | None:
     """Simulate the gate on a suite whose cases are as main's record says.
 
@@ -185,11 +192,14 @@ def operating_line(
         prompts: Whose case each record is of, where there are several: each prompt's suite is
             tested for itself.
         drops: Sizes of drops, each between 0 and 1.
+        recorded: Trials of each case that a replay has; 0 where models may be called.
 
     Returns:
         None without any trial of main.
     """
     suite = SimulatedSuite.of(histories, policy, cells=cells, cases=cases, prompts=prompts)
+    if suite is not None and recorded:
+        suite = replace(suite, recorded=recorded)
     if suite is None:
         return None
     alike = suite.play(seed, lambda p: p, runs=suite.runs)
@@ -204,6 +214,7 @@ def operating_line(
     known = cases or sum(1 for count in histories if count.trials)
     first_draws = min(2 * policy.first_draws_of(known), _FIRST_MOST)
     weak = dict(found)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
+    weak = weak and not recorded
     step = None
     # Prompts have first rounds of their own, which one number cannot double.
     if weak and first_draws > policy.first_draws_of(known) and len({*prompts}) <= 1:
@@ -226,6 +237,7 @@ def operating_line(
         flaky_drop=flaky,
         calls_per_case=float(np.mean(alike.calls)) / suite.size,
         step=step,
+        recorded=recorded,
     )
 
 
@@ -268,6 +280,10 @@ def unchanged_calls(
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
     """The line for the cases that a gate compared; None where it compared none with a history."""
     compared = [case for case in outcome.cases if case.state == "changed" and case.history.trials]
+    recorded = 0
+    if outcome.policy.provisional and not outcome.main_trials and compared:
+        # Without recorded trials of main there are no pairs, which alone name a broken case.
+        recorded = min(case.candidate.trials for case in compared) or 1
     return operating_line(
         [case.history for case in compared],
         outcome.policy,
@@ -275,6 +291,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
         cells=outcome.cells or None,
         prompts=[case.prompt for case in compared],
         drops=_DROPS[1:],
+        recorded=recorded,
     )
 
 

@@ -83,12 +83,14 @@ class SimulatedSuite:
         main: Passes and trials of main's record; shape (cases,).
         family: How many cells are tested together.
         prompts: The columns of the cases of each prompt.
+        recorded: Trials of each case that a replay has; 0 where models may be called.
     """
 
     main: tuple[IntArray, IntArray]
     policy: GatePolicy
     family: int
     prompts: tuple[IntArray, ...]
+    recorded: int = 0
 
     @classmethod
     def of(
@@ -198,4 +200,5 @@ class SimulatedSuite:
             Chances(rng, lambda _: p, lambda _: q),
             family=self.family,
             prompts=self.prompts,
+            recorded=self.recorded,
         )

@@ -109,6 +109,7 @@ def play(
     *,
     family: int | None = None,
     prompts: Sequence[IntArray] | None = None,
+    recorded: int = 0,
 ) -> Played:
     """Run the gate many times.
 
@@ -117,8 +118,44 @@ def play(
         trials: What is drawn.
         family: How many cells are tested together; as many as cases if None.
         prompts: The columns of the cases of each prompt; all cases are of one prompt if None.
+        recorded: Trials of each case that a replay has, and none of main; 0 where models may be
+            called.
     """
+    if recorded:
+        return _replayed(policy, main, trials, prompts=prompts, recorded=recorded)
     return _Runs(policy, main, trials, family=family, prompts=prompts).played()
+
+
+def _replayed(
+    policy: GatePolicy,
+    main: Tallies,
+    trials: Trials,
+    *,
+    prompts: Sequence[IntArray] | None,
+    recorded: int,
+) -> Played:
+    """Replays are not accepted where their trials are below main's record; pairs are missing."""
+    runs, cases = main[0].shape
+    columns = prompts or [_range(cases)]
+    blocked = np.zeros(runs, dtype=np.bool_)
+    for own in columns:
+        drawn = np.full((runs, own.size), recorded, dtype=np.int64)
+        where = np.broadcast_arrays(_range(runs)[:, np.newaxis], own)
+        passes = trials.draw("candidate", 0, (where[0], where[1]), drawn)
+        screened = screen((main[0][:, own], main[1][:, own]), (passes, drawn))
+        blocked |= screened.p_value <= screen_bound(policy.suite, 0, prompts=len(columns))
+    no, none = np.zeros_like(blocked), np.zeros(runs, dtype=np.int64)
+    return Played(
+        blocked=blocked,
+        undecided=no,
+        broken=none,
+        fixed=none,
+        worse=no,
+        asked=blocked,
+        weighed=no,
+        drifted=no,
+        calls=none,
+    )
 
 
 class _Runs:

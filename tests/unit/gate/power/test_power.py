@@ -100,6 +100,22 @@ def test_a_short_record_does_not_make_the_gate_look_worse_than_it_is():
     assert str(found).endswith("false alarm < 1 %")
 
 
+def test_a_replay_of_one_recorded_trial_sees_large_losses_only():
+    histories = [Count(passed=12, trials=12)] * 60
+    policy = GatePolicy()
+    replay = operating_line(histories, policy, recorded=1)
+    called = operating_line(histories, policy)
+    assert replay
+    assert called
+    assert str(replay).startswith("this replay, with 1 recorded trial of each case, sees: ")
+    assert replay.one_broken
+    assert called.one_broken
+    assert replay.one_broken.value < 0.1 < called.one_broken.value
+    found, found_with_calls = dict(replay.drops), dict(called.drops)
+    assert 0.5 < found[0.1].value < found_with_calls[0.1].value
+    assert replay.false_alarm.value < 0.05
+
+
 def test_one_seed_gives_one_line_and_more_cases_see_more():
     assert line(typical(20), drops=()) == line(typical(20), drops=())
     few, many = (line(typical(60), cases=cases, drops=[0.05]) for cases in (20, 100))
