@@ -286,11 +286,12 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
     """Which edited cases the base fails, though it passed them as they were."""
     today = {(case.prompt, case.case): case.history + case.today for case in outcome.cases}
     for one in comparison.suites:
-        known = one.base.history.cases if one.base.history is not None else {}
+        if (history := one.base.history) is None:
+            continue
         names = [
             case.id
             for case in one.suite.dataset
-            if (kept := known.get(case.id)) is not None
+            if (kept := history.cases.get(case.id)) is not None
             and kept.digest != case.digest[: len(kept.digest)]
             and not kept.whole.failed
             and (count := today.get((one.name, case.id))) is not None

@@ -214,10 +214,14 @@ def operating_line(
     known = cases or sum(1 for count in histories if count.trials)
     first_draws = min(2 * policy.first_draws_of(known), _FIRST_MOST)
     weak = dict(found)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
-    weak = weak and not recorded
     step = None
     # Prompts have first rounds of their own, which one number cannot double.
-    if weak and first_draws > policy.first_draws_of(known) and len({*prompts}) <= 1:
+    if (
+        weak
+        and not recorded
+        and first_draws > policy.first_draws_of(known)
+        and len({*prompts}) <= 1
+    ):
         more = replace(suite, policy=replace(policy, first_draws=first_draws))
         unchanged = more.play(seed, lambda p: p, runs=runs)
         step = NextStep(
