@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         SuiteSaid,
     )
 
-__all__ = ["By", "Row", "SimulatedBench", "Trial", "refined", "row_of"]
+__all__ = ["By", "Row", "SimulatedBench", "Trial", "refined", "row_of", "setting_for"]
 
 By = Literal["rules", "model", "rules+model"]
 _SHOWN = 3
@@ -200,6 +200,15 @@ class SimulatedBench:
 
 def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
     """Run the loop to its end."""
+    setting = setting_for(task, trial)
+    bench = SimulatedBench(task=task, trial=trial, setting=setting)
+    began = time.perf_counter()
+    state = asyncio.run(drive(setting, begin(setting), bench, bench))
+    return state, bench, time.perf_counter() - began
+
+
+def setting_for(task: Task, trial: Trial) -> Setting:
+    """What the loop is told of a task."""
     base = PromptText.of(trial.prompt)
     policy = RefinePolicy(limits=Limits(calls=trial.calls, model_calls=60))
     by_rules = "rules" in trial.by
@@ -217,7 +226,7 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
     ]
     texts += [CaseText(id=f"input-{n}", texts=(text,)) for n, text in enumerate(trial.inputs)]
     public = [f"{task.advice(name)} {task.reason(name)}" for name in task.names]
-    setting = Setting(
+    return Setting(
         base=base,
         train=tuple(case.id for case in trial.train),
         holdout=tuple(case.id for case in trial.holdout),
@@ -234,10 +243,6 @@ def refined(task: Task, trial: Trial) -> tuple[State, SimulatedBench, float]:
         critics=frozenset({"model"}),
         variance=trial.variance,
     )
-    bench = SimulatedBench(task=task, trial=trial, setting=setting)
-    began = time.perf_counter()
-    state = asyncio.run(drive(setting, begin(setting), bench, bench))
-    return state, bench, time.perf_counter() - began
 
 
 def _by_section(before: PromptText, after: PromptText, headings: Sequence[str]) -> list[Edit]:

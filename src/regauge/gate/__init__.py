@@ -68,6 +68,7 @@ from regauge.gate._types import (
     History,
     TrialFacts,
     Wanted,
+    tier_held,
 )
 from regauge.gate.base import base_branch
 from regauge.gate.baselines import Baseline
@@ -154,6 +155,7 @@ __all__ = [
     "reason_message",
     "recorded_outcomes",
     "suite_message",
+    "tier_held",
     "today_is_worse",
     "with_more_trials",
 ]

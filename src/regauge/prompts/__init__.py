@@ -15,6 +15,7 @@ from regauge.prompts._yaml import read_text as read_prompt_text
 
 if TYPE_CHECKING:
     from regauge.prompts._bump import Bump, bump
+    from regauge.prompts._contents import content_errors, without_errors
     from regauge.prompts._files import find_prompt, load_prompt, prompt_files
     from regauge.prompts._git import Repository
     from regauge.prompts._history import VersionRecord, load_version, text_at, version_records
@@ -41,6 +42,7 @@ else:
         __name__,
         {
             "_bump": "Bump bump",
+            "_contents": "content_errors without_errors",
             "_files": "find_prompt load_prompt prompt_files",
             "_git": "Repository",
             "_history": "VersionRecord load_version text_at version_records",
@@ -81,6 +83,7 @@ __all__ = [
     "VersionRecord",
     "begins_section",
     "bump",
+    "content_errors",
     "find_prompt",
     "input_text",
     "lint_prompts",
@@ -97,6 +100,7 @@ __all__ = [
     "set_contents",
     "text_at",
     "version_records",
+    "without_errors",
 ]
 
 

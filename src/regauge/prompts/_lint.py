@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import Fault, GitError, LockError, PromptError
+from regauge.prompts._contents import content_errors
 from regauge.prompts._files import prompt_files
 from regauge.prompts._git import Repository
 from regauge.prompts._lock import LOCK_NAME, PromptLock
@@ -62,6 +63,7 @@ def lint_warnings(project: Project) -> list[Fault]:
     warnings = [warning for prompt in loaded for warning in prompt.warnings]
     for prompt in loaded:
         warnings += _repeated_sentences(prompt)
+        warnings += _content_warnings(prompt)
     for path in sorted(project.prompts_dir.rglob("*.y*ml")):
         if path.suffix in {".yml", ".yaml"} and not path.name.endswith(SUFFIXES):
             fix = f"name it {path.stem}.prompt.yml, or keep it elsewhere"
@@ -167,6 +169,20 @@ def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
                     fix="say it once, where it matters most",
                 )
             seen.add(form)
+
+
+def _content_warnings(prompt: Prompt) -> Iterator[Fault]:
+    for error in content_errors(prompt.messages, prompt.response_format):
+        content = prompt.messages[error.message].content
+        first = content[content.rfind("\n", 0, error.start) + 1 :].partition("\n")[0].strip()
+        # Of lines that are alike, the one as far down among its like.
+        above = content.count(first, 0, error.start) if first else 0
+        place = prompt.source.find("\nmessages:")
+        for _ in range(above + 1):
+            place = prompt.source.find(first, place + 1)
+        line = prompt.source.count("\n", 0, place) + 1 if first and place >= 0 else None
+        line = line or prompt.lines.get("messages")
+        yield Fault(path=prompt.path, line=line, message=error.text, fix=error.fix)
 
 
 def _second_line(prompt: Prompt, form: str) -> int | None:

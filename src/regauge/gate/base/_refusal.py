@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.gate.base._edited import code_of_evals
+from regauge.gate._types import NONE_DRAWN, tier_held
 from regauge.gate.baselines import CRITICAL_TRIALS
 
 if TYPE_CHECKING:
@@ -217,15 +218,9 @@ def notes_of(
 
 
 def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
-    """The tier a case is held to: a critical one is required until main has proven it.
-
-    A case that main itself fails now and then would block changes that did nothing.
-    """
-    if tier != "critical":
-        return tier
+    """The tier a case is held to: a critical one is required until main has proven it."""
     known = history.history(case.id, case.digest) if history is not None else None
-    proven = known is not None and not known.whole.failed and known.whole.trials >= CRITICAL_TRIALS
-    return "critical" if proven else "required"
+    return tier_held(tier, known.whole if known is not None else NONE_DRAWN, CRITICAL_TRIALS)
 
 
 def critical_notes(

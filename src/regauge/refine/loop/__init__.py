@@ -33,7 +33,7 @@ from regauge.refine.loop._candidates import REWRITE
 from regauge.refine.loop._findings import Accepted, Critique, CritiqueKind, Note, Spent
 from regauge.refine.loop._goals import goals_digest, out_of_reach, standings
 from regauge.refine.loop._loop import advance, begin, wanted
-from regauge.refine.loop._state import Setting, State
+from regauge.refine.loop._state import Release, Setting, State
 from regauge.refine.loop._steadying import fresh_steadiness
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "Note",
     "Observation",
     "Proposed",
+    "Release",
     "RunSuite",
     "RunTrials",
     "Setting",

@@ -33,7 +33,7 @@ _REDRAWS = 20
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
 _BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
-_BEFORE_VERIFICATION = frozenset({"unsteady", "screen", "confirm", "simplify"})
+_BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
 
 
 def calls_max(setting: Setting, state: State) -> int:

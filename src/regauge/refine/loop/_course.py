@@ -46,6 +46,8 @@ def stop(state: State, reason: StopReason, text: str, *, proposal: bool = False)
     """
     if reason in _AFTER_PROPOSALS and state.unread and not state.read and not proposal:
         reason, text = "unreadable", unreadable(state)
+    if state.way_back and not proposal:
+        text = f"{text}; {state.way_back}"
     note = Note(event="stopped", subject=state.text.digest, text=f"{reason}: {text}")
     ending = Stop(reason=reason, proposal=proposal, text=text)
     return state.noting(note, phase="stopped", left=state.phase, stop=ending)
@@ -109,11 +111,28 @@ def diagnosed(setting: Setting, state: State) -> State:
     if clusters and not state.accepted and can_settle(setting, state):
         return replace(state, phase="settle")
     if clusters:
-        return enter_tier(setting, state)
+        return _enter_release(setting, state) or enter_tier(setting, state)
     unsteady = _unsteady(setting, state)
     if unsteady:
         return replace(state, open=unsteady, phase="unsteady")
     return nothing_left(setting, state)
+
+
+def _enter_release(setting: Setting, state: State) -> State | None:
+    """Try what earlier releases said; None where that is settled for this text."""
+    if "rules" not in setting.proposers or state.text.digest in state.restored_from:
+        return None
+    if any(one.edit.strategy != "restore" for one in state.accepted):
+        return None  # it would take back what was accepted since
+    refuted = {one.after for one in state.memory.tried if one.finding != "accepted"}
+    untried = [
+        number
+        for number, known in enumerate(setting.releases)
+        if known.text.shape != state.text.shape and known.text.shape not in refuted
+    ]
+    if not untried or (setting.strategies and "restore" not in setting.strategies):
+        return None
+    return replace(state, phase="release", release=untried[0])
 
 
 def nothing_left(setting: Setting, state: State, *, worked: bool = False) -> State:

@@ -31,8 +31,8 @@ __all__ = [
 
 
 Phase = Literal[
-    "look", "baseline", "localise", "unsteady", "critique", "propose", "screen", "confirm",
-    "simplify", "holdout", "suite", "fresh", "settle", "stopped",
+    "look", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
+    "confirm", "simplify", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 
@@ -64,6 +64,7 @@ StopReason = Literal[
 NoteEvent = Literal[
     "heard",  # what people said of answers, before anything was tried
     "preflight",  # the prompt says something twice, or may contradict itself
+    "released",  # how failing cases do with all that an earlier release said
     "localised",  # what a sentence carries, or stands in the way of
     "diagnosed",
     "goals",  # which of the goals that were set are met

@@ -1,6 +1,6 @@
 """The refinement loop without I/O: `wanted` says what a state asks for, `advance` what follows.
 
-    (look) -> baseline -> (localise) -> (critique) -> propose -> screen -> confirm
+    (look) -> baseline -> (localise) -> (release) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next cluster
     no cluster is left -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; no goal asks for more -> (settle) -> stopped
@@ -19,6 +19,7 @@ from regauge.refine.loop import (
     _goals,
     _localise,
     _plan,
+    _release,
     _simplify,
     _steadying,
     _steps,
@@ -168,6 +169,7 @@ _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
     "suite": _run_suite,
     "fresh": _plan.fresh,
     "settle": _goals.settle,
+    "release": _release.release,
 }
 
 _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
@@ -184,4 +186,5 @@ _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], S
     "suite": (SuiteSaid, _verification.after_suite),
     "fresh": (TrialsDone, _verification.after_fresh),
     "settle": (TrialsDone, _verification.after_settle),
+    "release": (TrialsDone, _release.after_release),
 }

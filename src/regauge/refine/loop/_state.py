@@ -23,7 +23,7 @@ from regauge.refine.loop._findings import (
 from regauge.refine.memory import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.refine._policy import RefinePolicy
     from regauge.refine.edits import PromptText
@@ -31,9 +31,24 @@ if TYPE_CHECKING:
     from regauge.refine.guards import Guard
 
 __all__ = [
+    "Release",
     "Setting",
     "State",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """An earlier version of the prompt with the same messages.
+
+    Attributes:
+        name: What a person calls it, such as `1.0.0`.
+        command: What puts its file back.
+    """
+
+    name: str
+    text: PromptText
+    command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +68,8 @@ class Setting:
         variance: Whether an edit may be accepted because it makes a flaky check steady.
         looked_before: The looks at the held-out cases that earlier runs took.
         goals: What is to be reached; without any, that nothing fails reproducibly.
+        releases: Earlier versions, the newest first.
+        errors_in: What is wrong with a text as such, in words.
         heard: How much people said of answers, in words; what they said decides nothing.
         look: The proposer whose model is called once before anything else; empty for none.
     """
@@ -71,6 +88,8 @@ class Setting:
     variance: bool = False
     looked_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
+    releases: tuple[Release, ...] = ()
+    errors_in: Callable[[PromptText], Sequence[str]] = lambda _: ()
     heard: str = ""
     look: str = ""
 
@@ -100,6 +119,11 @@ class State:
             they decided about.
         spared: Clusters that are left alone because no goal asks for more.
         settled: What more trials were drawn for to settle goals, each of it once.
+        release: Which release is tried, and `restored_from` the texts that all were tried on.
+        kept_units: The parts of what differs from it that are still needed; None at first.
+        leaving_out: Which of them are left out next: the first, and how many.
+        parts_tried: How often parts were left out, and `helped` how many clusters are about it.
+        way_back: What a person can do by hand; empty where no release does better.
         ending: Why no further edit is sought; what is accepted is verified all the same.
         read: Whether any reply of a model was read as edits.
         unread: Why the last one that could not be read was not.
@@ -138,6 +162,13 @@ class State:
     bearings: tuple[Bearing, ...] = ()
     spared: tuple[Cluster, ...] = ()
     settled: frozenset[str] = frozenset()
+    release: int = 0
+    restored_from: frozenset[str] = frozenset()
+    kept_units: tuple[int, ...] | None = None
+    leaving_out: tuple[int, int] = (0, 0)
+    parts_tried: int = 0
+    helped: int = 0
+    way_back: str = ""
     ending: StopReason | None = None
     read: bool = False
     unread: str = ""

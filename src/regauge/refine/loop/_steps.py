@@ -62,6 +62,7 @@ __all__ = [
     "after_proposals",
     "after_screen",
     "baseline_drawn",
+    "begin_test",
     "interrupted",
 ]
 
@@ -106,7 +107,11 @@ def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
     heard = [Note(event="heard", subject=setting.base.digest, text=setting.heard)]
     notes = heard * bool(setting.heard) + [
         Note(event="preflight", subject=setting.base.digest, text=text)
-        for text in (*faults_in(setting.base), *out_of_reach(setting))
+        for text in (
+            *setting.errors_in(setting.base),
+            *faults_in(setting.base),
+            *out_of_reach(setting),
+        )
     ]
     return state.noting(*notes, look=0, phase="localise")
 
@@ -196,7 +201,7 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
         return next_tier(setting, state)
-    return _begin_test(replace(state, candidates=best, confirmed=()))
+    return begin_test(replace(state, candidates=best, confirmed=()))
 
 
 def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -293,14 +298,14 @@ def _is_another(op: Replace) -> bool:
     return not content_words(old) & content_words(new) and not is_garbled(old, new)
 
 
-def _begin_test(state: State) -> State:
+def begin_test(state: State) -> State:
     return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
 def _drop_first(setting: Setting, state: State) -> State:
     state = replace(state, candidates=state.candidates[1:])
     if state.candidates:
-        return _begin_test(state)
+        return begin_test(state)
     return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
 
 
@@ -311,7 +316,7 @@ def _confirmed(setting: Setting, state: State, one: Confirmed) -> State:
     test = setting.policy.test
     leaves = tail(said.trials, said.failed, test.flaky_rate) < test.flaky_p
     leaves = leaves and not state.cluster.unsteady
-    return _begin_test(state) if leaves and state.candidates else accept_best(setting, state)
+    return begin_test(state) if leaves and state.candidates else accept_best(setting, state)
 
 
 def accept_best(setting: Setting, state: State) -> State:

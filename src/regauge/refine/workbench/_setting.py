@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from regauge.errors import PromptError, UsageError
 from regauge.gate import REVISION_FIRST
 from regauge.judges import criterion_of
-from regauge.prompts import replaceable_faults
+from regauge.prompts import content_errors, replaceable_faults, without_errors
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.edits import PromptText
 from regauge.refine.evidence import Check
 from regauge.refine.guards import Guard
-from regauge.refine.loop import Setting, floor_calls
+from regauge.refine.loop import Release, Setting, floor_calls
 from regauge.refine.people import heard_in_words
 from regauge.refine.workbench._case_text import case_text
 from regauge.refine.workbench._goals import DeclaredGoal
@@ -143,6 +144,8 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         strategies=options.strategies,
         variance=options.variance,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
+        releases=(*subject.releases, *_without_errors(subject)),
+        errors_in=lambda text: _errors_in(subject, text),
         heard=heard_in_words(subject.heard) if critics else "",
     )
     if options.calls is None:
@@ -150,6 +153,21 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         limits = replace(policy.limits, calls=calls)
         setting = replace(setting, policy=replace(policy, limits=limits))
     return setting
+
+
+def _errors_in(subject: Subject, text: PromptText) -> tuple[str, ...]:
+    found = content_errors(text.messages, subject.prompt.response_format)
+    return tuple(f"{error.text}; {error.fix}" for error in found)
+
+
+def _without_errors(subject: Subject) -> tuple[Release, ...]:
+    """The prompt with every error undone that `regauge lint` warns about, tried as a release is."""
+    messages = without_errors(subject.prompt.messages, subject.prompt.response_format)
+    if messages == subject.prompt.messages:
+        return ()
+    text = PromptText(messages=messages)
+    command = "undo what `regauge lint` warns about"
+    return (Release(name="the prompt without lint warnings", text=text, command=command),)
 
 
 def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError, PromptError, UsageError
+from regauge.gate.baselines import accepted_since
 from regauge.prompts import (
     Repository,
     load_version,
@@ -16,6 +18,7 @@ from regauge.prompts import (
     version_records,
 )
 from regauge.refine.edits import PromptText
+from regauge.refine.loop import Release
 from regauge.refine.people import Heard
 from regauge.refine.proposers import load_examples
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.judges import Judge
     from regauge.project import Project
-    from regauge.prompts import Prompt
+    from regauge.prompts import Message, Prompt
     from regauge.refine.proposers import Example
     from regauge.runner import PlannedCase, Suite
 
@@ -47,7 +50,7 @@ class Subject:
     Attributes:
         source: The whole text of its file.
         members: Its cases, by the names that the run gives them.
-        released: What it said before: its releases and its base branch, the newest first.
+        releases: What it said before: its base branch and its releases, the newest first.
         examples: The pool that a prompt's examples may be taken from; never golden cases.
         heard: What people said of its answers; of labels only those of train cases.
     """
@@ -55,7 +58,7 @@ class Subject:
     prompt: Prompt
     source: str
     members: Mapping[str, Member]
-    released: tuple[str, ...]
+    releases: tuple[Release, ...]
     examples: tuple[Example, ...] = ()
     heard: Heard = field(default_factory=Heard)
 
@@ -63,6 +66,11 @@ class Subject:
     def text(self) -> PromptText:
         """Its messages."""
         return PromptText(messages=self.prompt.messages)
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """The messages of each earlier version, one after the other."""
+        return tuple(known.text.whole for known in self.releases)
 
     def written(self, text: PromptText) -> str:
         """The prompt's file with other messages.
@@ -96,16 +104,19 @@ def subject_of(
     Args:
         project: Where it is.
         planned: All of one prompt.
-        tracked: Whether cases that are only watched count.
+        tracked: Whether tracked cases count, and those that the changelog accepts as broken: what
+            a release accepted on purpose is not repaired away.
 
     Raises:
         UsageError: None of the cases must pass.
     """
     members: dict[str, Member] = {}
+    accepted = accepted_since(planned[0].suite.prompt, "")
     for one in planned:
         if one.error is not None:
             raise one.error
-        if one.case.tier == "tracked" and not tracked:
+        watched = one.case.tier == "tracked" or one.case.id in accepted
+        if watched and not tracked:
             continue
         name = one.case.id
         if name in members and members[name].suite is not one.suite:
@@ -113,14 +124,15 @@ def subject_of(
         members[name] = Member(one.suite, one.case)
     if not members:
         raise UsageError(
-            "no case of the prompt has to pass: all are only tracked\n  fix: --tracked"
+            "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
+            "  fix: --tracked"
         )
     prompt = planned[0].suite.prompt
     return Subject(
         prompt=prompt,
         source=prompt.source,
         members=members,
-        released=_released(project, prompt),
+        releases=_releases(project, prompt),
         examples=load_examples(
             project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
             golden=[one.case.id for one in planned],
@@ -135,22 +147,27 @@ def cases_of(members: Mapping[str, Member], split: str) -> dict[str, GoldenCase]
     return {id_: case for id_, case in cases.items() if split == "holdout" or id_ not in held}
 
 
-def _released(project: Project, prompt: Prompt) -> tuple[str, ...]:
-    """The messages of earlier versions that say something else; none where git has none."""
+def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
+    """Earlier versions with other words in the same messages; none where git has none."""
     path = prompt.path
-    found: list[tuple[str, ...]] = []
+    roles = [message.role for message in prompt.messages]
+    found: dict[tuple[Message, ...], Release] = {}
 
-    def add(old: Prompt) -> None:
-        contents = tuple(message.content for message in old.messages)
-        if contents not in found and old.messages != prompt.messages:
-            found.append(contents)
+    def add(old: Prompt, name: str, ref: str) -> None:
+        same_roles = [message.role for message in old.messages] == roles
+        if same_roles and old.messages != prompt.messages:
+            text = PromptText(messages=old.messages)
+            command = f"git checkout {ref} -- {shlex.quote(place)}"
+            found.setdefault(old.messages, Release(name=name, text=text, command=command))
 
+    place = str(project.relative(path))
     for ref in (project.settings.gate.ref, "HEAD"):
         with suppress(GitError, PromptError):
-            add(parse_prompt(text_at(path, ref), path=path))
+            add(parse_prompt(text_at(path, ref), path=path), ref, ref)
     with suppress(GitError, PromptError):
         for record in version_records(path, Repository.find(path.parent)):
-            if record.released:
+            if record.released and record.commit:
                 with suppress(GitError, PromptError):
-                    add(load_version(path, record.version))
-    return tuple("\n".join(contents) for contents in found)
+                    old = load_version(path, record.version)
+                    add(old, f"version {record.version}", record.commit[:12])
+    return tuple(found.values())

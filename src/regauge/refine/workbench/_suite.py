@@ -14,6 +14,7 @@ from regauge.gate import (
     GatePolicy,
     History,
     TrialFacts,
+    tier_held,
 )
 from regauge.refine.loop import Draws, Spent, SuiteSaid
 
@@ -58,7 +59,8 @@ async def verify_by_gate(
         action: What is compared, and what it may cost.
         drawer: Draws the trials.
         policy: What the project holds its gate to.
-        tiers: Of cases that are not `required`.
+        tiers: Of cases that are not `required`. A critical one that failed in the base's trials
+            is held to what a required one is, as in the gate.
     """
     cases = [
         GateCase(
@@ -66,7 +68,9 @@ async def verify_by_gate(
             case=case,
             checks=checks,
             history=_history(state.tally, setting.base, case, checks),
-            tier=(tiers or {}).get(case, "required"),
+            tier=tier_held(
+                (tiers or {}).get(case, "required"), state.tally.whole(setting.base.digest, case), 1
+            ),
         )
         for case in (*setting.train, *setting.holdout)
         if (checks := state.tally.checks(setting.base.digest, [case]))

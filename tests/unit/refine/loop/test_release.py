@@ -1,0 +1,89 @@
+"""A known release is tried as a whole, and as little of it is put back as helps."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.refine_tasks._bench import SimulatedBench, setting_for
+from benchmarks.refine_tasks._scenarios import SCENARIOS, trial_of
+from benchmarks.refine_tasks._task import load_task
+from regauge.refine.conduct._driver import drive
+from regauge.refine.edits import PromptText
+from regauge.refine.loop import Release, begin
+from regauge.refine.loop._release import unit_count, with_units
+
+LINES = st.lists(st.sampled_from(["- one thing", "- two things", "", "# Head", "other words"]))
+
+
+@given(LINES, LINES)
+def test_all_parts_make_the_release_and_none_leaves_the_text(now, was):
+    text, known = PromptText.of("\n".join(now)), PromptText.of("\n".join(was))
+    assert with_units(text, known, range(unit_count(text, known))).whole == known.whole
+    assert with_units(text, known, []).whole == text.whole
+
+
+def refined(task, trial, *known: str):
+    setting = setting_for(task, trial)
+    releases = tuple(
+        Release(name=f"version {n}", text=PromptText.of(text), command=f"git checkout v{n}")
+        for n, text in enumerate(known)
+    )
+    setting = replace(setting, releases=releases)
+    bench = SimulatedBench(task=task, trial=trial, setting=setting)
+    return asyncio.run(drive(setting, begin(setting), bench, bench))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "rule"),
+    [
+        ("mails", "swapped", "returns"),
+        ("travel", "tag", "json"),
+        ("travel", "renamed", "trains"),
+        ("antraege", "move", "alter"),
+        ("gijiroku", "swapped", "important"),
+    ],
+)
+def test_what_a_release_had_is_put_back_whatever_its_shape(name, kind, rule):
+    task = load_task(name)
+    index = task.faults.index((kind, rule))
+    with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
+        state = refined(task, trial, task.healthy_prompt())
+    assert state.stop.proposal
+    assert state.text.whole == task.healthy_prompt()
+
+
+def test_what_was_added_since_and_harms_nothing_stays():
+    task = load_task("letters")
+    index = task.faults.index(("number", "length"))
+    new = "They know the houses and the people"
+    with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
+        changed = trial.prompt.replace(new, f"Most of them are new. {new}").replace(
+            "Letters in other languages", "Faxes are letters, too. Letters in other languages"
+        )
+        state = refined(task, replace(trial, prompt=changed), task.healthy_prompt())
+    assert state.stop.proposal
+    assert "Most of them are new." in state.text.whole
+    assert "at most 60 words" in state.text.whole
+
+
+def test_a_release_that_does_no_better_is_left_and_the_proposers_follow():
+    task = load_task("letters")
+    with trial_of(task, SCENARIOS["single"], "rules", 0) as (trial, _):
+        older = trial.prompt.replace("Letters in other languages", "Faxes in other languages")
+        state = refined(task, trial, older)
+    assert state.stop.proposal
+    assert "Faxes" not in state.text.whole
+
+
+def test_where_nothing_is_proposed_the_command_that_puts_a_better_release_back_is_named():
+    task = load_task("letters")
+    index = task.faults.index(("number", "length"))
+    with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
+        state = refined(task, replace(trial, calls=187), task.healthy_prompt())
+    assert not state.stop.proposal
+    assert "git checkout v0" in state.stop.text
