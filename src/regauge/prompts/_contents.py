@@ -276,10 +276,10 @@ def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentEr
             continue
         for key, said in value.items():
             at = found.start() + found[0].index(f'"{key}"') + 1
-            allowed = _object(properties.get(renamed.get(key, key))).get("enum")
+            allowed: list[Any] | None = _object(properties.get(renamed.get(key, key))).get("enum")
             if key not in properties:
                 yield _wrong_key(at, key, renamed)
-            elif isinstance(allowed, list) and said not in allowed:
+            elif allowed is not None and said not in allowed:
                 quoted = json.dumps(said, ensure_ascii=False)
                 place = text.find(quoted, at, found.end())
                 values = ", ".join(map(str, allowed))
