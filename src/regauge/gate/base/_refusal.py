@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
-from regauge.gate.base._edited import code_of_evals
 from regauge.gate._types import NONE_DRAWN, tier_held
+from regauge.gate.base._edited import code_of_evals
 from regauge.gate.baselines import CRITICAL_TRIALS
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from regauge.sim.asked._keys import Key, key_words, read_keys
 from regauge.sim.asked._labels import Label, label_names, read_labels, shots_in_text
 from regauge.sim.asked._limits import Limits, Section, read_limits, read_sections, time_format
+from regauge.sim.asked._orders import Orders, read_orders
 from regauge.sim.text import count_tokens
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Instructions:
         format_clarity: From 0 (no word about the format) to 1, see `_format_clarity`.
         null_when_absent: The prompt says what to do where the document is silent.
         tokens: How long the instructions are.
+        orders: What they say against themselves.
     """
 
     text: str
@@ -54,6 +56,7 @@ class Instructions:
     format_clarity: float
     null_when_absent: bool
     tokens: int
+    orders: Orders
 
 
 _JSON_WORD: Final = re.compile(r"\bjson\b", re.IGNORECASE)
@@ -125,7 +128,9 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
         "json_schema",
     )
     shown = any(shot.output.lstrip().startswith("{") for shot in shots)
+    orders = read_orders(text)
     wants_json = by_format or shown or _JSON_WORD.search(text) is not None
+    wants_json = wants_json and not orders.prose
     keys = read_keys(text, response_format, wants_json=wants_json)
     named = key_words(keys)
     label_key = next((key.name for key in keys if len(key.enum) > 1), "")
@@ -155,6 +160,7 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
         format_clarity=_format_clarity(text, response_format, keys, shown=shown),
         null_when_absent=_NULL_RULE.search(text) is not None,
         tokens=count_tokens(text),
+        orders=orders,
     )
 
 

@@ -30,6 +30,8 @@ _CLOSINGS: Final = (
     "Let me know if you would like anything changed.",
     "I hope this helps!",
 )
+# What it says where it is asked for something else than all it was asked for before.
+_INSTEAD: Final = "Quiet morning watch\nan alert blinks in the dark\nsomebody will look"
 _ONLY_LABEL: Final = re.compile(
     r"\b(?:only|just|nothing but|single word|one word|exactly one|nothing else)\b", re.IGNORECASE
 )
@@ -115,12 +117,21 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
     return text
 
 
+def _lengthened(text: str, words: int) -> str:
+    """A text said over until it has so many words."""
+    times = -(-words // max(1, count_words(text)))
+    return "\n\n".join([text, *[text.rpartition("\n\n")[2]] * (times - 1)]) if times > 1 else text
+
+
 def _without(text: str, phrase: str) -> str:
     return re.sub(rf"\s?(?<!\w){re.escape(phrase)}(?!\w)", "", text, flags=re.IGNORECASE)
 
 
 def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
     """What the model says to a document under these instructions."""
+    orders = instructions.orders
+    if orders.instead:
+        return _INSTEAD
     if instructions.wants_json:
         text = _as_json(document, instructions, dice)
     elif instructions.sections:
@@ -129,7 +140,11 @@ def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
         text = _as_label(document, instructions, dice)
     else:
         text = generic_text(document, instructions, dice)
-    if instructions.no_links:
+    if orders.words_min and not instructions.wants_json:
+        text = _lengthened(text, orders.words_min)
+    if orders.links:
+        text = f"{text}\n\nSee also: https://example.com/runbooks"
+    elif instructions.no_links:
         text = _LINK.sub(lambda m: m[1] or "", text)
     for phrase in instructions.forbidden:
         if not dice.fails(f"forbidden {phrase}", 1.0):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["choose_label", "clarity_of_limit", "json_values", "over_limit"]
 
 _NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other")
+# An example is followed against the list of labels in one answer of six.
+_CLARITY_OF_WRONG_EXAMPLE: Final = 0.45
 _AFTERTHOUGHT: Final = (
     "Taken together this is why I would choose this answer, although more context about the"
     " service, its users and the time of the day could change my view of how urgent it really is."
@@ -47,6 +49,13 @@ def choose_label(
     name = ranking.names[0]
     if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
         name = ranking.names[1]
+    orders, own = instructions.orders, key.name if key is not None else instructions.label_key
+    copied = [said for name_, said in orders.shown if name_ == own and said not in ranking.names]
+    if copied and dice.fails("copied example", _CLARITY_OF_WRONG_EXAMPLE):
+        return copied[-1], ranking
+    forced = [said for name_, said in orders.always if name_ == own and said in ranking.names]
+    if forced:
+        return forced[-1], ranking
     in_words = _are_named(ranking.names, instructions.text)
     listed = key is not None and key.in_schema
     clarity = (0.6 if in_words else 0.0) + (0.4 if listed or key is None else 0.2)
@@ -152,6 +161,7 @@ def _misread(document: Document, value: str, pattern: str | None) -> str:
 def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
     """What stands for something the document does not say: nothing, or an invention."""
     clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
+    clarity = 0.0 if instructions.orders.guesses else clarity
     if dice.fails(f"invent {key.name}", clarity):
         return _typed(key, _invented(document, key, instructions.time_format, dice))
     by_rule = key.nullable or instructions.null_when_absent or key.kind in ("number", "integer")
@@ -186,7 +196,9 @@ def _value(key: Key, document: Document, instructions: Instructions, dice: Dice)
     if kind == "label":
         return choose_label(document, instructions, dice, key=key)[0]
     if kind == "summary":
-        return _summary(document, _limits_for(key, instructions.text), dice)
+        text = _summary(document, _limits_for(key, instructions.text), dice)
+        least = instructions.orders.words_min
+        return " ".join([text] * max(1, -(-least // max(1, count_words(text)))))
     if kind == "boolean":
         return bool(find_text(document, key))
     if kind == "list":
