@@ -10,6 +10,7 @@ from __future__ import annotations
 from regauge.statements._compare import Change, Comparison, MergeError, compare, merge
 from regauge.statements._edit import delete, insert, move, renumber, replace
 from regauge.statements._languages import content_words, guess_language, is_negated, stem
+from regauge.statements._match import alike, tokens
 from regauge.statements._nodes import Kind, Node, Tree, normalise
 from regauge.statements._numbering import Chain, Reference, numbering, references
 from regauge.statements._parse import parse
@@ -23,6 +24,7 @@ __all__ = [
     "Node",
     "Reference",
     "Tree",
+    "alike",
     "compare",
     "content_words",
     "delete",
@@ -38,4 +40,5 @@ __all__ = [
     "renumber",
     "replace",
     "stem",
+    "tokens",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.statements._edit import renumber
-from regauge.statements._match import match
+from regauge.statements._match import match, owner
+from regauge.statements._numbering import references
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -56,6 +58,15 @@ class Comparison:
             if change is not None and (b is not None or change.kind == "removed")
         )
 
+    @cached_property
+    def instead(self) -> dict[int, Change]:
+        """By the id of an added change what was removed in that very place."""
+        found: dict[int, Change] = {}
+        for one, other in pairwise(self._steps):
+            if one and other and one.kind == "removed" and other.kind == "added":
+                found[id(other)] = one
+        return found
+
     @property
     def removed(self) -> tuple[str, ...]:
         """The words of atoms that are gone, or stand in other words."""
@@ -86,6 +97,29 @@ class Comparison:
             # What comes instead of something stands where that stood.
             gone = {0: a} if a is not None and b is None and is_taken else {}
         return renumber(self.before, _assembled((self.before, self.after), items))
+
+    @cached_property
+    def misled(self) -> tuple[str, ...]:
+        """The unchanged statements whose references mean another step than before."""
+        twins: dict[int, Node | None] = {}
+        for a, b in self._match.same.items():
+            twins[id(owner(self.before, self.before.atoms[a]))] = owner(
+                self.after, self.after.atoms[b]
+            )
+        kept = {id(one) for one in twins.values()}
+        now = {(self.after.at(one.start), one.value): one.target for one in references(self.after)}
+        same = {self.before.atoms[a]: self.after.atoms[b] for a, b in self._match.same.items()}
+        found: list[str] = []
+        for one in references(self.before):
+            atom = self.before.at(one.start)
+            twin = same.get(atom)
+            if one.target is None or twin is None or (twin, one.value) not in now:
+                continue
+            target = now[twin, one.value]
+            # A step that is new may stand for the one it replaces.
+            if id(target) in kept and target is not twins.get(id(one.target)):
+                found.append(self.before.of(atom))
+        return tuple(found)
 
     @cached_property
     def _match(self) -> Match:

@@ -176,7 +176,10 @@ def _deletion(tree: Tree, node: Node) -> Patch:
     if node.kind in _INLINE and parent is not None:
         siblings = [one for one in _said_in(parent) if one.kind in _INLINE]
         at = siblings.index(node) if node in siblings else 0
-        if at + 1 < len(siblings):
+        breaks = (
+            at and "\n" in text[node.end : siblings[at + 1].start] if at + 1 < len(siblings) else at
+        )
+        if at + 1 < len(siblings) and not breaks:
             after = siblings[at + 1].start
             lowered = node.kind == "clause" and at == 0 and text[node.start].isupper()
             return (node.start, after + lowered, text[after].upper() if lowered else "")

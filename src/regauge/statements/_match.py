@@ -14,7 +14,7 @@ from regauge.statements._numbering import numbering, references
 if TYPE_CHECKING:
     from regauge.statements._nodes import Node, Tree
 
-__all__ = ["Match", "match", "owner"]
+__all__ = ["Match", "alike", "match", "owner", "tokens"]
 
 _ALIKE = 0.5
 _WORDS = re.compile(r"\w+")
@@ -83,6 +83,9 @@ def match(before: Tree, after: Tree) -> Match:
             if one < a_to:
                 order.append((one, other))
             a, b = one + 1, other + 1
+    pairs = [(a, b) for a, b in order if a is not None and b is not None]
+    # A reference that no longer meets its step is the same statement still.
+    same |= {a: b for a, b in pairs if before.of(before.atoms[a]) == after.of(after.atoms[b])}
     return Match(tuple(order), moved, same)
 
 
@@ -138,10 +141,11 @@ def _reworded(
 
 def alike(one: str, other: str) -> float:
     """How much two statements share, from 0 to 1, in words or in signs without spaces."""
-    mine, its = _tokens(one), _tokens(other)
+    mine, its = tokens(one), tokens(other)
     return SequenceMatcher(None, mine, its, autojunk=False).ratio()
 
 
-def _tokens(text: str) -> list[str]:
+def tokens(text: str) -> list[str]:
+    """The words of a text in lower case; its signs, in scripts without spaces."""
     folded = text.casefold()
     return list(folded) if _WIDE.search(folded) else _WORDS.findall(folded)

@@ -54,7 +54,7 @@ _UNDERLINED_LEVELS = 2
 _SLACK = 2
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Tree:
     r"""The tree of a text; whatever the text is, it has one.
 
@@ -381,6 +381,8 @@ class _Parser:
         found: dict[int, int] = {}
         for first, end in runs:
             said = labels[first, end]
+            while said and first < end - 1 and not self._labels(first, first + 1):
+                first += 1  # noqa: PLW2901 - what stands above the first label is no example
             known = said[:1] and _ASKS.fullmatch(said[0]) and any(map(_ANSWERS.fullmatch, said[1:]))
             is_marked = self._marker(first) is not None
             repeated = len(set(said)) > 1 and often[said] > 1 and not is_marked

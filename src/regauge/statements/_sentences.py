@@ -88,7 +88,8 @@ def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
         begins = below.lstrip()[:1]
         width = 2 * len(line) if line and ord(line[-1]) > 0x2E80 else len(line)  # noqa: PLR2004
         wrapped = width >= _WRAPPED and len(line) >= _FULL * longest
-        if not begins.islower() and not (wrapped and begins.isalnum()):
+        goes_on = begins.islower() and not _LEAD.match(below.lstrip())
+        if not goes_on and not (wrapped and begins.isalnum()):
             yield at
 
 
@@ -113,7 +114,7 @@ def _entries(text: str, start: int, end: int) -> list[Span]:
         return []
     found = _split(_ENTRY, text, lead.end(), end)
     short = all(_words(text[a:b]) <= _ENTRY_WORDS for a, b in found)
-    return found if len(found) > 2 and short else []  # noqa: PLR2004 - "low: wait, then look"
+    return found if len(found) > 1 and short else []
 
 
 def _words(text: str) -> int:

@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
-from regauge.refine.memory import Tried, changed_places, changed_statements
+from regauge.refine.edits import changed_places, changed_statements
+from regauge.refine.memory import Tried
 from regauge.refine.outcome import diff_of, markdown_of, result_of, revised
 from regauge.refine.trail import read_trail, seal
 

@@ -1,9 +1,38 @@
-"""Prompts as lines with places, and edits of them. Nothing here knows of trials or runs."""
+"""Prompts as statements and lines, and edits of them. Nothing here knows of trials or runs."""
 
 from __future__ import annotations
 
-from regauge.refine.edits._edits import Edit, apply, near_duplicates, ops_between
-from regauge.refine.edits._merge import merged
+from regauge.refine.edits._changes import (
+    Unit,
+    changed_lines,
+    changed_places,
+    changed_statements,
+    comparisons,
+    edit_between,
+    followed,
+    lost_statements,
+    lost_words,
+    merged,
+    parts_of,
+    units_of,
+    without_losses,
+)
+from regauge.refine.edits._edits import (
+    Edit,
+    apply,
+    near_duplicates,
+    ops_between,
+    section_at,
+    section_text,
+)
+from regauge.refine.edits._homes import (
+    Home,
+    homes,
+    says,
+    statement_words,
+    steps_for,
+    with_rule,
+)
 from regauge.refine.edits._ops import (
     Anchor,
     Delete,
@@ -15,69 +44,44 @@ from regauge.refine.edits._ops import (
     kind_of,
     op_from_json,
 )
-from regauge.refine.edits._placement import (
-    TAKE_PLACE,
-    anchor_of,
-    is_garbled,
-    other_places,
-    plain,
-    rivals,
-    second_places,
-)
-from regauge.refine.edits._sections import section_at, section_text
-from regauge.refine.edits._statements import (
-    Statement,
-    lead_of,
-    one_by_one,
-    said_in,
-    statements,
-    statements_of,
-    written_like,
-)
-from regauge.refine.edits._text import (
-    Line,
-    PromptText,
-    after_marker,
-    content_words,
-    count_words,
-    stem,
-)
+from regauge.refine.edits._text import Line, PromptText, count_words
 
 __all__ = [
-    "TAKE_PLACE",
     "Anchor",
     "Delete",
     "Edit",
     "EditError",
+    "Home",
     "Insert",
     "Line",
     "Op",
     "PromptText",
     "Replace",
     "ReplaceSection",
-    "Statement",
-    "after_marker",
-    "anchor_of",
+    "Unit",
     "apply",
-    "content_words",
+    "changed_lines",
+    "changed_places",
+    "changed_statements",
+    "comparisons",
     "count_words",
-    "is_garbled",
+    "edit_between",
+    "followed",
+    "homes",
     "kind_of",
-    "lead_of",
+    "lost_statements",
+    "lost_words",
     "merged",
     "near_duplicates",
-    "one_by_one",
     "op_from_json",
     "ops_between",
-    "other_places",
-    "plain",
-    "rivals",
-    "said_in",
-    "second_places",
+    "parts_of",
+    "says",
     "section_at",
     "section_text",
-    "statements",
-    "statements_of",
-    "stem",
-    "written_like",
+    "statement_words",
+    "steps_for",
+    "units_of",
+    "with_rule",
+    "without_losses",
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.digests import JSON, digest_of
-from regauge.prompts import Message, SectionError
+from regauge.prompts import Message, SectionError, section_below
 from regauge.refine.edits._ops import (
     Anchor,
     Delete,
@@ -24,11 +24,13 @@ from regauge.refine.edits._ops import (
     op_from_json,
     op_to_json,
 )
-from regauge.refine.edits._sections import section_at, section_text, with_section
-from regauge.refine.edits._text import PromptText, content_words
+from regauge.refine.edits._text import PromptText
+from regauge.statements import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from regauge.prompts import Section
 
 __all__ = [
     "Edit",
@@ -36,6 +38,8 @@ __all__ = [
     "inverse",
     "near_duplicates",
     "ops_between",
+    "section_at",
+    "section_text",
 ]
 
 _NEAR = 0.8
@@ -47,7 +51,7 @@ class Edit:
 
     Attributes:
         ops: What changes.
-        strategy: How it was thought of, such as `add-rule` or `replace-contradiction`.
+        strategy: How it was thought of, such as `add-rule` or `restore`.
         proposer: Who thought of it: `rules`, `examples` or `model:<id>`.
         rationale: Why, in a sentence; it never enters the prompt.
     """
@@ -172,14 +176,56 @@ def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
     return all(_alike(mine, its) for mine, its in zip(one, other, strict=True))
 
 
+def section_at(text: PromptText, anchor: Anchor) -> tuple[int, Section]:
+    """The message that holds the section which a line begins, and its place in there.
+
+    Raises:
+        SectionError: No line begins it, or several do.
+    """
+    found: list[tuple[int, Section]] = []
+    why = SectionError(f"no line of the prompt begins a section with {anchor.line!r}")
+    for index, message in enumerate(text.messages):
+        if anchor.message not in {None, index}:
+            continue
+        if all(line.strip() != anchor.line.strip() for line in message.content.split("\n")):
+            continue
+        try:
+            found.append((index, section_below(message.content, anchor.line)))
+        except SectionError as error:
+            why = error
+    if len(found) > 1:
+        raise SectionError(f"{len(found)} messages have a section {anchor.line!r}")
+    if not found:
+        raise why
+    return found[0]
+
+
+def section_text(text: PromptText, index: int, place: Section) -> str:
+    """What a section says, without its heading or tags and without blank lines around it."""
+    return "\n".join(text.messages[index].content.split("\n")[place.first : place.end])
+
+
 def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
+    """The text with another section below the same heading or between the same tags."""
     op, *others = ops
     if others or not isinstance(op, ReplaceSection):
         raise EditError("a section is replaced by an edit that does nothing else")
     try:
-        return with_section(text, op.anchor, op.text)
+        index, place = section_at(text, op.anchor)
+        lines = text.messages[index].content.split("\n")
+        lines[place.first : place.end] = op.text.split("\n")
+        after = text.with_content(index, "\n".join(lines))
     except SectionError as error:
         raise EditError(str(error)) from error
+    try:
+        kept = section_text(after, *section_at(after, op.anchor)) == op.text
+    except SectionError:
+        kept = False
+    fences = [line for line in op.text.split("\n") if line.lstrip().startswith(("```", "~~~"))]
+    # A code block that is not closed takes in what follows.
+    if not kept or len(fences) % 2:
+        raise EditError(f"the new text of {op.anchor.line!r} would not stay inside the section")
+    return after
 
 
 def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:

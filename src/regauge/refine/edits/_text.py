@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from regauge.digests import digest_of
 from regauge.prompts import Message
+from regauge.statements import Tree, parse
 
-__all__ = ["Line", "LineKind", "PromptText", "after_marker", "content_words", "count_words", "stem"]
+__all__ = ["Line", "LineKind", "PromptText", "count_words"]
 
 LineKind = Literal["blank", "heading", "rule", "text"]
 
 _HEADING = re.compile(r"#{1,6}\s|</?[A-Za-z][\w-]*>\s*$|\S[^\n]*:\s*$")
 _CLOSING = re.compile(r"</")
 _RULE = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-# Words that say nothing about what a line is about.
-_COMMON = frozenset({
-    "a", "an", "all", "always", "and", "any", "are", "as", "at", "be", "but", "by", "can", "do",
-    "each", "either", "every", "for", "from", "give", "has", "have", "if", "in", "include",
-    "into", "is", "it", "its", "more", "must", "never", "no", "not", "of", "on", "one", "only",
-    "or", "other", "out", "please", "should", "so", "some", "such", "than", "that", "the",
-    "their", "them", "then", "there", "these", "they", "this", "to", "use", "was", "what", "when",
-    "where", "which", "will", "with", "without", "write", "you", "your",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +75,17 @@ class PromptText:
             line for index, message in enumerate(self.messages) for line in _lines(index, message)
         )
 
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The statements of each message."""
+        return tuple(parse(message.content) for message in self.messages)
+
+    def with_content(self, index: int, content: str) -> PromptText:
+        """The text with another content of one message."""
+        messages = list(self.messages)
+        messages[index] = replace(messages[index], content=content)
+        return PromptText(messages=tuple(messages))
+
     @cached_property
     def size(self) -> int:
         """Words and marks, as a stand-in for tokens."""
@@ -102,39 +104,6 @@ def count_words(text: str) -> int:
     5
     """
     return len(_TOKEN.findall(text))
-
-
-def content_words(text: str) -> frozenset[str]:
-    """The words of a text that say what it is about, without endings such as a plural's.
-
-    >>> sorted(content_words("Write every timestamp in `UTC`; timestamps end in Z."))
-    ['end', 'timestamp', 'utc', 'z']
-    """
-    return frozenset(
-        stem(word) for found in _WORD.findall(text) if (word := found.lower()) not in _COMMON
-    )
-
-
-def stem(word: str) -> str:
-    """A word without its commonest endings; crude, and the same for both sides of a comparison."""
-    # The plural's first, so that "greetings" and "greeting" end up the same.
-    for endings in (("ies", "es", "s"), ("ing", "ed")):
-        for ending in endings:
-            if word.endswith(ending) and len(word) - len(ending) >= 3:  # noqa: PLR2004 - a stem
-                word = word[: -len(ending)] + ("y" if ending == "ies" else "")
-                break
-    # "value" has to meet "values", and "close" "closed".
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word  # noqa: PLR2004 - a stem
-
-
-def after_marker(text: str) -> int:
-    """Where the words of a rule begin, behind its bullet or number; 0 where it has neither.
-
-    >>> after_marker("- Be brief."), after_marker("Be brief.")
-    (2, 0)
-    """
-    marker = _RULE.match(text)
-    return marker.end() if marker else 0
 
 
 def _lines(index: int, message: Message) -> list[Line]:
@@ -162,6 +131,6 @@ def _lines(index: int, message: Message) -> list[Line]:
 def _kind(text: str) -> LineKind:
     if not text.strip():
         return "blank"
-    if after_marker(text):
+    if _RULE.match(text):
         return "rule"
     return "heading" if _HEADING.match(text) else "text"

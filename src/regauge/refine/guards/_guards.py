@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import content_words, count_words, said_in
+from regauge.refine.edits import (
+    changed_lines,
+    changed_statements,
+    comparisons,
+    count_words,
+    lost_statements,
+    units_of,
+)
 from regauge.refine.guards._copies import Copies
 from regauge.refine.guards._labels import Labels, defined_twice, label_of
 from regauge.refine.guards._leaks import CaseText, Leaks
 from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
 from regauge.refine.guards._scope import Scope
-from regauge.refine.memory import changed_lines
 from regauge.refine.people import takes_over
+from regauge.statements import content_words, guess_language, is_negated, normalise, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Guard", "faults_in"]
 
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-_NEGATED = re.compile(
-    r"\b(?:never|no|not|don't|do not|without|skip|avoid|omit|forbid\w*)\b", re.IGNORECASE
-)
 _SAME_SUBJECT = 0.5
 # With fewer words in common, two lines may speak of different things.
 _PLAINLY = 3
@@ -65,15 +70,15 @@ class Guard:
         self._sections = SectionRules(base, replaceable, policy)
         texts = tuple(released)
         self._labels = Labels(texts)
-        self._released = frozenset(
-            line.strip() for text in texts for line in text.split("\n") if line.strip()
-        )
+        self._released = [
+            {normalise(tree.of(atom)) for atom in tree.atoms} for tree in map(parse, texts)
+        ]
         self._policy = policy
         self._frozen = frozenset(line.strip() for line in frozen)
         self._cases = cases
         self._public = (base.whole, *public)
         self._copies = Copies(people, self._public, policy.phrase)
-        self._base_lines = frozenset(line.text for line in base.lines if line.text.strip())
+        self._base_said = {normalise(t.of(atom)) for t in base.trees for atom in t.atoms}
 
     @cached_property
     def _leaks(self) -> Leaks:
@@ -90,9 +95,26 @@ class Guard:
             self._sections.objection(edit, before, after)
             or self._size(edit, before, after)
             or self._invariants(edit, before, after)
-            or self._meaning(edit, before, after)
+            or self._meaning(before, after)
             or self._leak(before, after)
         )
+
+    def suspicion(self, before: PromptText, after: PromptText) -> str:
+        """What may be wrong with an edit, as far as words tell: it needs more evidence, no veto."""
+        new = [said for found in comparisons(before, after) for said in found.added]
+        staying = [said for said in _instructions(after) if said not in new]
+        added = [said for said in _instructions(after) if said in new]
+        for one in added:
+            rivals = staying
+            if self._was_released(one):  # it stood beside others that a release had
+                rivals = [other for other in staying if not self._was_released(other)]
+            clash = next((other for other in rivals if _contradicts(one, other)), None)
+            if clash is not None:
+                return f"{one!r} may contradict {clash!r}, which stays"
+        clashes = (
+            (one, other) for one, other in combinations(added, 2) if _contradicts(one, other)
+        )
+        return next((f"{one!r} may contradict {other!r}" for one, other in clashes), "")
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that an edit may replace as a whole."""
@@ -104,15 +126,17 @@ class Guard:
 
     def leaks_in(self, text: PromptText) -> str:
         """What a whole text gives away that the prompt did not when the run began."""
-        added, _ = changed_lines(self._base, text)
+        added, _ = changed_statements(self._base, text)
         return self._leaks.found(added)
 
     def _size(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         policy = self._policy
         if after.shape == before.shape:
             return "it changes nothing"
-        if len(edit.ops) > policy.ops and not self._puts_back(before, after):
-            return f"it has {len(edit.ops)} operations, more than {policy.ops}"
+        units = units_of(before, after)
+        whole = replaces_section(edit) or self._puts_back(before, after)
+        if len(units) > policy.ops and not whole:
+            return f"it makes {len(units)} changes, more than {policy.ops}"
         grown = after.size - before.size - self._put_back(before, after)
         allowed = policy.growth * self._base.size + policy.growth_words
         # A section has limits of its own.
@@ -125,72 +149,49 @@ class Guard:
         return ""
 
     def _put_back(self, before: PromptText, after: PromptText) -> int:
-        """The words of lines that a release had and that come back."""
-        added, _ = changed_lines(before, after)
-        return sum(
-            count_words(line) for line in added.split("\n") if line.strip() in self._released
-        )
+        """The words of statements that a release had and that come back."""
+        added = (said for found in comparisons(before, after) for said in found.added)
+        return sum(count_words(said) for said in added if self._was_released(said))
 
     def _puts_back(self, before: PromptText, after: PromptText) -> bool:
-        """Whether what goes stands in sections that may be replaced, and a release had the rest."""
-        added, lost = changed_lines(before, after)
-        gone = set(lost.split("\n"))
-        return (
-            bool(added.strip() and lost.strip())
-            and all(line.strip() in self._released for line in added.split("\n") if line.strip())
-            and all(
-                any(
-                    one.message == line.message and one.first <= line.number + 1 <= one.last
-                    for one in self.open_sections(before)
-                )
-                for line in before.lines
-                if line.text.strip() and line.text in gone
-            )
+        """Whether all that comes was in one release, and all that goes was not."""
+        found = comparisons(before, after)
+        come = {normalise(said) for one in found for said in one.added}
+        gone = {normalise(said) for one in found for said in one.removed}
+        return bool(come) and any(
+            come <= version and not gone & version for version in self._released
         )
+
+    def _was_released(self, said: str) -> bool:
+        return any(normalise(said) in version for version in self._released)
 
     def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
-        kept = {line.text.strip() for line in after.lines}
-        lost_frozen = [line for line in self._frozen if line not in kept]
-        if lost_frozen:
-            return f"it changes a line that is frozen: {lost_frozen[0]!r}"
-        stays = {line.text for line in after.lines}
-        was = {line.text for line in before.lines}
-        lost = [line for line in self._base_lines if line in was and line not in stays]
+        kept = {normalise(tree.of(atom)) for tree in after.trees for atom in tree.atoms}
+        for line in sorted(self._frozen):
+            tree = parse(line)
+            if any(normalise(tree.of(atom)) not in kept for atom in tree.atoms):
+                return f"it changes a line that is frozen: {line!r}"
+        misled = [said for found in comparisons(before, after) for said in found.misled]
+        if misled:
+            return f"it takes out the step that {misled[0]!r} refers to"
+        lost = [
+            said for said in lost_statements(before, after) if normalise(said) in self._base_said
+        ]
         many = len(lost) > self._policy.deletions
         if many and not replaces_section(edit) and not self._puts_back(before, after):
-            return f"it takes {len(lost)} lines out, more than {self._policy.deletions}"
+            return f"it takes {len(lost)} statements out, more than {self._policy.deletions}"
         return ""
 
-    def _meaning(self, edit: Edit, before: PromptText, after: PromptText) -> str:
+    def _meaning(self, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
         if takes_over(added):
             return "it speaks to the model in another's name"
-        new = [line for line in added.splitlines() if line.strip()]
-        staying = [line.text for line in after.lines if line.text not in new]
-        had = {said for line in before.lines for said in said_in(line.text)}
-        for line in new:
-            rivals = staying
-            if line.strip() in self._released:  # it stood beside others that a release had
-                rivals = [other for other in staying if other.strip() not in self._released]
-            clash = next(
-                (
-                    said
-                    for other in rivals
-                    for said in said_in(other)
-                    if any(_contradicts(mine, said) for mine in said_in(line) if mine not in had)
-                ),
-                None,
-            )
-            if clash is not None:
-                return f"it contradicts {clash.strip()!r}, which stays"
-        return self._labels.objection(before, after) or self._sections.contradiction(
-            edit, _plainly_contradicts
-        )
+        return self._labels.objection(before, after)
 
     def _leak(self, before: PromptText, after: PromptText) -> str:
-        added, _ = changed_lines(before, after)
+        added, _ = changed_statements(before, after)
         leak = self._leaks.found(added)
         if leak:
             return f"it gives a case away: {leak}"
@@ -200,23 +201,30 @@ class Guard:
 
 def faults_in(text: PromptText) -> list[str]:
     """What a prompt says twice, or says and forbids, as far as its words tell plainly."""
-    lines = [line for line in text.lines if line.kind in {"rule", "text"}]
-    found = [f"{line.text.strip()!r} stands there twice" for line in lines if line.occurrence == 1]
+    said = _instructions(text)
+    found = [
+        f"{one!r} stands there twice"
+        for one, times in Counter(said).items()
+        if times > 1 and content_words(one)
+    ]
     found += [
-        f"{other.text.strip()!r} may contradict {one.text.strip()!r}"
-        for one, other in combinations(lines, 2)
-        if _plainly_contradicts(one.text, other.text)
+        f"{other!r} may contradict {one!r}"
+        for one, other in combinations(dict.fromkeys(said), 2)
+        if _contradicts(one, other) and len(content_words(one) & content_words(other)) >= _PLAINLY
     ]
     found += [
         f"{label_of(one.text).strip()!r} is explained twice: {one.text.strip()!r} and"
         f" {other.text.strip()!r}"
         for one, other in defined_twice(text)
     ]
+    if said and not guess_language("\n".join(said)):
+        found.append("its language is unknown here, so contradictions in it were not looked for")
     return found
 
 
-def _plainly_contradicts(one: str, other: str) -> bool:
-    return _contradicts(one, other) and len(content_words(one) & content_words(other)) >= _PLAINLY
+def _instructions(text: PromptText) -> list[str]:
+    """The statements of a prompt that instruct: no examples, no data, no inputs."""
+    return [tree.of(one) for tree in text.trees for one in tree.statements]
 
 
 def _slots(text: PromptText) -> list[frozenset[str]]:
@@ -224,9 +232,10 @@ def _slots(text: PromptText) -> list[frozenset[str]]:
 
 
 def _contradicts(one: str, other: str) -> bool:
-    """Whether one line forbids what the other asks for, as far as their words tell."""
-    if bool(_NEGATED.search(one)) == bool(_NEGATED.search(other)):
+    """Whether one statement forbids what the other asks for, as far as their words tell."""
+    negated = is_negated(one), is_negated(other)
+    if None in negated or negated[0] == negated[1]:
         return False
-    mine, its = content_words(_NEGATED.sub("", one)), content_words(_NEGATED.sub("", other))
+    mine, its = content_words(one), content_words(other)
     least = min(len(mine), len(its))
     return least > 1 and len(mine & its) >= _SAME_SUBJECT * len(mine | its)

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import content_words
 from regauge.refine.guards._stretches import Stretches
 from regauge.refine.guards._traces import ORDINARY, capitals_tell, keys, names, plain, specific
+from regauge.statements import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from regauge.prompts import SectionError
 from regauge.refine.edits import ReplaceSection, count_words, section_at, section_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
@@ -93,16 +92,6 @@ class SectionRules:
             if mark.words is not None and words > max(mark.words, _words(before, mark)):
                 said = f"the section {mark.section!r} would have {words} words"
                 return f"{said}, more than {mark.words}"
-        return ""
-
-    def contradiction(self, edit: Edit, clashes: Callable[[str, str], bool]) -> str:
-        """What the new text of a section says and forbids; empty where it does not."""
-        for op in edit.ops:
-            if isinstance(op, ReplaceSection):
-                lines = [line for line in op.text.split("\n") if line.strip()]
-                for one, other in combinations(lines, 2):
-                    if clashes(one, other):
-                        return f"it contradicts itself: {one.strip()!r} and {other.strip()!r}"
         return ""
 
     def _of(self, op: object, before: PromptText) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import content_words
+from regauge.statements import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import stem
+from regauge.statements import stem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

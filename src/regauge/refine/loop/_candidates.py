@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.edits import (
-    Delete,
     Edit,
     EditError,
     Insert,
-    Replace,
     ReplaceSection,
     apply,
-    content_words,
-    one_by_one,
-    other_places,
-    said_in,
-    second_places,
-    statements_of,
+    changed_places,
+    changed_statements,
+    comparisons,
+    edit_between,
+    followed,
+    homes,
+    lost_words,
+    parts_of,
+    says,
+    units_of,
+    with_rule,
+    without_losses,
 )
 from regauge.refine.loop._findings import Candidate, Note
-from regauge.refine.memory import NO_PRIOR, Tried, changed_places, changed_statements, named
+from regauge.refine.memory import NO_PRIOR, Tried, named
+from regauge.statements import content_words, delete, move, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.refine.edits import Op, PromptText
+    from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Setting, State
+    from regauge.statements import Node, Tree
 
 __all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
 _CANDIDATES_MAX = 5
 _SECTION = 10
+_PLACES_MAX = 3
+# So many statements are left out in turn, one of them at a time.
+_LEFT_OUT_MAX = 3
 
 REWRITE = "rewrite"
 """The strategy of an edit that was read off a whole new text."""
@@ -44,71 +53,199 @@ def candidates_of(
 ) -> tuple[tuple[Candidate, ...], tuple[tuple[Note, Tried | None], ...]]:
     """The candidates among proposed edits, the most promising first, and what was refused.
 
-    An edit of several operations is tried operation by operation first, so that what helps comes
-    without what was wrapped around it; the whole of it comes last.
+    Of an edit that makes several changes, each is tried alone as well where it stands on its own,
+    so that what helps comes without what was wrapped around it.
 
     Returns:
         The candidates, and per refusal a note with what is to be remembered of it.
     """
-    parts = Counter(part for edit in edits for part in _parts(state.text, edit))
-    wholes = Counter(edit for edit in edits if len(edit.ops) > 1)
-    others = _wanted_elsewhere(setting, state)
-    variants = Counter(
-        variant
-        for part in parts
-        if _relevance(setting, state, part)
-        for variant in other_places(state.text, part, others)
-        if not setting.strategies or variant.strategy in setting.strategies
-    )
-    kept: list[tuple[tuple[bool, bool, int, float, int, float], Candidate]] = []
-    refused: list[tuple[Note, Tried | None]] = []
-    met: set[str] = set()
-    # Of edits that make the same text, the one that may change least stands for all.
-    ranked = sorted(parts.items(), key=lambda entry: _reach(entry[0]))
-    for edit, agreement in (*ranked, *wholes.items(), *variants.items()):
-        try:
-            after = apply(state.text, edit.ops)
-        except EditError as error:
-            refused.append((_note(edit, str(error)), None))
-            continue
-        if after.shape in met:
-            continue
-        met.add(after.shape)
+    pool, refused = _pooled(setting, state, edits)
+    kept: list[tuple[tuple[bool, bool, bool, int, int, float, int, float], Candidate]] = []
+    for shape, (edit, after) in pool.made.items():
         known = state.memory.refuses(state.cluster.key, state.text, after)
         objection = known or setting.guard.objection(edit, state.text, after)
         if objection:
             entry = None if known else _guarded(state, after, objection)
             refused.append((_note(edit, objection), entry))
             continue
-        relevance = _relevance(setting, state, edit)
-        is_variant = edit in variants
+        relevance = _relevance(setting, state, edit, after)
+        suspicion = setting.guard.suspicion(state.text, after)
         prior = setting.prior.get(edit.strategy, NO_PRIOR)
-        rank = (not relevance, is_variant, _reach(edit), -relevance, -agreement, -prior)
-        kept.append((rank, Candidate(edit=edit, text=after)))
+        rank = (
+            not relevance,
+            not pool.agreement[shape],
+            bool(suspicion),
+            _reach(state.text, edit, after),
+            lost_words(state.text, after),
+            -relevance,
+            -pool.agreement[shape],
+            -prior,
+        )
+        kept.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
     kept.sort(key=lambda entry: entry[0])
     return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
 
 
+def _pooled(
+    setting: Setting, state: State, edits: Sequence[Edit]
+) -> tuple[_Pool, list[tuple[Note, Tried | None]]]:
+    """What proposals make of the prompt, as a whole and in parts, and those that do not fit it."""
+    refused: list[tuple[Note, Tried | None]] = []
+    pool = _Pool()
+    wholes: list[tuple[Edit, PromptText]] = []
+    waiting = list(edits)
+    for edit in waiting:
+        try:
+            literal = apply(state.text, edit.ops)
+        except EditError as error:
+            refused.append((_note(edit, str(error)), None))
+            # What one operation gets wrong, the others may get right.
+            if len(edit.ops) > 1:
+                waiting += [replace(edit, ops=(op,)) for op in edit.ops]
+            continue
+        if isinstance(edit.ops[0], ReplaceSection) or edit.strategy == "restore":
+            wholes.append((edit, literal))
+            continue
+        # What is lost next to other changes has no reason of its own.
+        after = without_losses(state.text, followed(state.text, literal))
+        wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
+        for part in parts_of(state.text, after):
+            pool.add(edit_between(edit, state.text, part), part)
+    for edit, after in sorted(wholes, key=lambda one: isinstance(one[0].ops[0], ReplaceSection)):
+        pool.add(edit, after)
+    for edit, after in list(pool.made.values()):
+        if _relevance(setting, state, edit, after):
+            pool.made |= {
+                there.shape: (variant, there)
+                for variant, there in _elsewhere(state.text, edit, after)
+                if there.shape not in pool.made
+                and (not setting.strategies or variant.strategy in setting.strategies)
+            }
+    return pool, refused
+
+
+@dataclass
+class _Pool:
+    """Candidates by what they make of the prompt.
+
+    Attributes:
+        agreement: How many proposals lead there; none of what was only moved to another section.
+    """
+
+    made: dict[str, tuple[Edit, PromptText]] = field(default_factory=dict)
+    agreement: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, edit: Edit, after: PromptText) -> None:
+        self.made.setdefault(after.shape, (edit, after))
+        self.agreement[after.shape] += 1
+
+
 def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
-    """Edits of what was accepted for the same check before and does not suffice."""
+    """Edits where a rule is there and not followed well enough.
+
+    Statements that no check asks for are left out in turn: whether one causes the failure is for
+    the trials to show, and words only say which comes first. Then the rule is said in another
+    place; as part of a line it stays where it is.
+    """
     check = state.cluster.check
-    accepted = [one for one in state.accepted if one.cluster.check == check]
-    if accepted and isinstance(accepted[-1].edit.ops[0], ReplaceSection):
-        return ()  # it was proved as a whole, so no part of it is tried alone
-    said = accepted[-1].edit.added.split("\n") if accepted else []
+    texts = [setting.base, *(one.text for one in state.accepted)]
     added = [
-        one
-        for line in state.text.lines
-        if line.kind in {"rule", "text"} and line.text in said
-        for one in statements_of(line)
+        one.edit.added
+        if isinstance(one.edit.ops[0], ReplaceSection)
+        else changed_statements(before, one.text)[0]
+        for before, one in zip(texts, state.accepted, strict=False)
+        if one.cluster.check == check
     ]
-    if len(added) != 1:
+    if state.accepted and added and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
+        return ()  # it was proved as a whole, so no part of it is tried alone
+    wanted = setting.checks.get(check)
+    rules = ([wanted.advice] if wanted else []) + added[-1:]
+    rule = next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
+    if not rule:
         return ()
-    return tuple(
-        edit
-        for edit in second_places(state.text, added[0], _wanted_elsewhere(setting, state))
-        if not setting.strategies or edit.strategy in setting.strategies
-    )
+    edits = [*_left_out(setting, state, rule), *_moved(state.text, rule)]
+    return tuple(e for e in edits if not setting.strategies or e.strategy in setting.strategies)
+
+
+def _left_out(setting: Setting, state: State, rule: str) -> list[Edit]:
+    """The prompt without one statement each, those first that share most with the rule."""
+    text = state.text
+    watched = [content_words(one) for one in (rule, *_wanted_elsewhere(setting, state))]
+    about = content_words(f"{rule} {state.cluster.check}")
+    ranked: list[tuple[int, int, PromptText]] = []
+    position = 0
+    for index, tree in enumerate(text.trees):
+        for node in tree.statements:
+            words = content_words(tree.of(node))
+            if "{{" in tree.of(node) or not words or normalise(tree.of(node)) in normalise(rule):
+                continue
+            if any(3 * len(words & other) > len(words) for other in watched[1:]):
+                continue  # another check asks for it
+            leaner = text.with_content(index, delete(tree, node))
+            position -= 1
+            if not state.memory.refuses(state.cluster.key, text, leaner):
+                shared = len((words | content_words(_label(tree, node))) & about)
+                ranked.append((-shared, position, leaner))
+    ranked.sort(key=lambda one: one[:2])
+    return [_rule_edit("take-out", text, leaner) for *_, leaner in ranked[:_LEFT_OUT_MAX]]
+
+
+def _label(tree: Tree, node: Node) -> str:
+    """What an enumeration says of all its entries: `body:`."""
+    above = tree.parent(node)
+    return tree.of(above.children[0]) if node.kind == "clause" and above is not None else ""
+
+
+def _moved(text: PromptText, rule: str) -> list[Edit]:
+    """The rule behind the others of each section, that which comes last first."""
+    places = {(index, id(node)) for index, node in says(text, rule)}
+    if len(places) != 1:
+        return []
+    index, said = says(text, rule)[0]
+    tree = text.trees[index]
+    parent = tree.parent(said)
+    if said.kind == "clause" or parent is None:
+        return []
+    node = parent if parent.kind == "entry" else said
+    found: list[Edit] = []
+    here = [home for home in homes(text) if home.message == index and home.node is not node]
+    last = here[-1:]
+    for home in (*last, *here[:-1]):
+        if node.start <= home.node.start < node.end:
+            continue
+        after = text.with_content(index, move(tree, node, home.node))
+        strategy = "move-last" if home in last else "move"
+        found.append(_rule_edit(strategy, text, after))
+    return found[:_PLACES_MAX]
+
+
+def _rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
+    why = "where a rule is, and what may speak against it, decide how it is followed"
+    edit = Edit(ops=(), strategy=strategy, proposer="rules", rationale=why)
+    return edit_between(edit, text, after)
+
+
+def _elsewhere(
+    text: PromptText, edit: Edit, after: PromptText
+) -> Iterable[tuple[Edit, PromptText]]:
+    """An edit that adds one statement, with the statement at the end of other sections."""
+    changes = [
+        (n, one) for n, found in enumerate(comparisons(text, after)) for one in found.changes
+    ]
+    if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
+        return
+    (index, change) = changes[0]
+    tree = after.trees[index]
+    if change.kind != "added" or change.now is None or change.now.kind != "sentence":
+        return
+    for home in homes(text):
+        if (home.message, home.heading) != (index, tree.heading(change.now)):
+            there = with_rule(text, home, tree.of(change.now))
+            yield edit_between(replace(edit, strategy="add-rule"), text, there), there
+
+
+def _named(edit: Edit, strategy: str) -> Edit:
+    return Edit(ops=edit.ops, strategy=strategy, proposer=edit.proposer, rationale=edit.rationale)
 
 
 def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:
@@ -122,42 +259,7 @@ def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:
     ]
 
 
-def _parts(text: PromptText, edit: Edit) -> Iterable[Edit]:
-    """One edit per operation, without operations that only take a line out or repeat one.
-
-    Of a rewrite, each change to what a line says comes alone, without what the line no longer says.
-    """
-    there = {line.text.strip() for line in text.lines}
-    many = len(edit.ops) > 1
-    for whole in edit.ops:
-        rewritten = many or edit.strategy == REWRITE
-        for op in one_by_one(whole) if rewritten and isinstance(whole, Replace) else [whole]:
-            part = _without_repetition(_kept_apart(op) if rewritten else op, there)
-            if part is not None and not (many and isinstance(part, Delete)):
-                yield replace(edit, ops=(part,))
-
-
-def _kept_apart(op: Op) -> Op:
-    """A line that is replaced by one on another subject is not what is wrong, so it stays."""
-    if isinstance(op, Replace) and not op.find:
-        old, new = content_words(op.anchor.line), content_words(op.text)
-        if not old & new:
-            return Insert(op.anchor, op.text)
-    return op
-
-
-def _without_repetition(op: Op, there: set[str]) -> Op | None:
-    """An operation that brings in a line which is there already only takes its own line out."""
-    match op:
-        case Insert() if op.text.strip() in there:
-            return None
-        case Replace() if not op.find and op.text.strip() in there:
-            return Delete(op.anchor)
-        case _:
-            return op
-
-
-def _relevance(setting: Setting, state: State, edit: Edit) -> float:
+def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) -> float:
     """How much of what a check is about an edit speaks of, from 0 to 1."""
     cluster = state.cluster
     check = setting.checks.get(cluster.check)
@@ -170,25 +272,14 @@ def _relevance(setting: Setting, state: State, edit: Edit) -> float:
     ]
     subject = [cluster.check, *reasons, *((check.advice, check.description) if check else ())]
     about = content_words(" ".join(subject))
-    said = content_words(_brought_in(edit) or " ".join(op.anchor.line for op in edit.ops))
+    added, removed = changed_statements(state.text, after)
+    said = content_words(added or removed or edit.added)
     return len(about & said) / len(said) if said else 0.0
 
 
-def _brought_in(edit: Edit) -> str:
-    """What an edit adds, without what the lines that it replaces say as well."""
-    return "\n".join(
-        one
-        for op in edit.ops
-        if not isinstance(op, Delete)
-        for line in op.text.split("\n")
-        for one in said_in(line)
-        if not isinstance(op, Replace) or one not in said_in(op.anchor.line)
-    )
-
-
-def _reach(edit: Edit) -> int:
-    """How much an edit may change: a section is more than any lines."""
-    return _SECTION if isinstance(edit.ops[0], ReplaceSection) else len(edit.ops)
+def _reach(text: PromptText, edit: Edit, after: PromptText) -> int:
+    """How much an edit may change: a section is more than any statements."""
+    return _SECTION if isinstance(edit.ops[0], ReplaceSection) else len(units_of(text, after))
 
 
 def _note(edit: Edit, objection: str) -> Note:
@@ -196,7 +287,10 @@ def _note(edit: Edit, objection: str) -> Note:
     return Note(event="guarded", subject=edit.digest, text=text, numbers=named(edit))
 
 
-def _guarded(state: State, after: PromptText, objection: str) -> Tried:
+def _guarded(state: State, after: PromptText, objection: str) -> Tried | None:
+    """What is remembered of a refusal, once; it is a lesson, and refuses nothing by itself."""
+    if any(one.after == after.shape and one.finding == "guarded" for one in state.memory.tried):
+        return None
     added, removed = changed_statements(state.text, after)
     return Tried(
         before=state.text.shape,

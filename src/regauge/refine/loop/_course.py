@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.refine.edits import changed_places, changed_statements
 from regauge.refine.evidence import diagnose, tolerated
 from regauge.refine.loop._findings import Accepted, Note, Stop
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, spared, standings
 from regauge.refine.loop._plan import verification_phase
-from regauge.refine.memory import Tried, changed_places, changed_statements
+from regauge.refine.memory import Tried
 from regauge.wording import plural
 
 if TYPE_CHECKING:

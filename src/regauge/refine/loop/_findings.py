@@ -123,10 +123,15 @@ class Critique:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An edit that no guard objects to, and the text it makes."""
+    """An edit that no guard objects to, and the text it makes.
+
+    Attributes:
+        suspicion: What may be wrong with it, as far as words tell; it needs more evidence then.
+    """
 
     edit: Edit
     text: PromptText
+    suspicion: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

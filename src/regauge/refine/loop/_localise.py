@@ -6,11 +6,9 @@ case tests it. Nothing is ever taken out for it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import PromptText, after_marker, content_words
 from regauge.refine.evidence import better_p, diagnose, worse_p
 from regauge.refine.loop._actions import RunTrials
 from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls
@@ -18,18 +16,18 @@ from regauge.refine.loop._course import diagnosed
 from regauge.refine.loop._findings import Bearing, Note
 from regauge.refine.loop._plan import draws
 from regauge.refine.loop._steps import baseline_drawn
+from regauge.statements import content_words, delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from regauge.refine.edits import PromptText
     from regauge.refine.evidence import Check
     from regauge.refine.loop._actions import TrialsDone
     from regauge.refine.loop._state import Setting, State
 
-__all__ = ["Piece", "after_baseline", "after_localise", "localise", "pieces", "without"]
+__all__ = ["Piece", "after_baseline", "after_localise", "localise", "pieces"]
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'`(]?[A-Z0-9])")
-_TAG = re.compile(r"</?[\w-]+>")
 _CASES_MIN = 8
 _TRIALS_MAX = 4
 _DOUBTFUL = 0.2
@@ -39,44 +37,28 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A sentence, or a rule of one sentence.
+    """A sentence, or a clause of one.
 
     Attributes:
-        message: Which message it stands in, from 0.
-        start: Where it begins in that message; it ends before `end`.
         text: Its words on one line.
+        without: The prompt without it.
     """
 
-    message: int
-    start: int
-    end: int
     text: str
+    without: PromptText
 
 
 def pieces(text: PromptText) -> tuple[Piece, ...]:
-    """The sentences that say something by themselves: none with an input in it, no heading."""
+    """The statements that say something by themselves: none with an input, no example, no data."""
     return tuple(
-        piece
-        for number, message in enumerate(text.messages)
-        for start, end in _blocks(text, number)
-        for piece in _sentences(number, message.content, start, end)
-        if content_words(piece.text) and not _TAG.fullmatch(piece.text)
+        Piece(
+            text=" ".join(tree.of(node).split()),
+            without=text.with_content(index, delete(tree, node)),
+        )
+        for index, tree in enumerate(text.trees)
+        for node in tree.statements
+        if "{{" not in tree.of(node) and content_words(tree.of(node))
     )
-
-
-def without(text: PromptText, piece: Piece) -> PromptText:
-    """The text without a sentence; a line that is empty then goes, too."""
-    messages = list(text.messages)
-    content = messages[piece.message].content
-    before, after = content[: piece.start], content[piece.end :]
-    line_start = before.rpartition("\n")[2]
-    if not line_start.strip(" \t-*+•0123456789.)") and (not after or after.startswith("\n")):
-        before = before.removesuffix(line_start)
-        before, after = (before, after[1:]) if after else (before.removesuffix("\n"), "")
-    elif not before or before[-1].isspace():
-        after = after.lstrip(" ")
-    messages[piece.message] = replace(messages[piece.message], content=before + after)
-    return PromptText(messages=tuple(messages))
 
 
 def after_baseline(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -101,7 +83,7 @@ def _next(setting: Setting, state: State) -> RunTrials | None:
     left_out = _planned(setting, state)
     if len(state.left_out) >= len(left_out):
         return None
-    leaner = without(setting.base, left_out[len(state.left_out)])
+    leaner = left_out[len(state.left_out)].without
     cases = _cases(setting, state)
     calls = _budget(setting)
     trials = min(_TRIALS_MAX, max(1, calls // max(1, len(left_out) * len(cases))))
@@ -181,7 +163,7 @@ def _bearings(setting: Setting, state: State) -> Iterator[Bearing]:
     tried = _planned(setting, state)[: len(state.left_out)]
     bound = _P_MAX / max(1, len(tried))
     for piece in tried:
-        leaner = without(setting.base, piece).digest
+        leaner = piece.without.digest
         cases = [case for case in setting.train if tally.trials(leaner, case)]
         checks = tally.checks(leaner, cases)
         worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
@@ -208,30 +190,3 @@ def _said(bearing: Bearing) -> str:
 def _words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
     check = checks.get(name)
     return content_words(f"{name} {check.advice} {check.description}" if check else name)
-
-
-def _blocks(text: PromptText, message: int) -> Iterator[tuple[int, int]]:
-    """Where rules with their further lines, and paragraphs, begin and end in a message."""
-    start = place = 0
-    kind = ""
-    for line in (line for line in text.lines if line.message == message):
-        has_input = "{{" in line.text
-        further = line.kind == "text" and (kind == "text" or line.text[:1].isspace())
-        if kind and (has_input or not further):
-            yield start, place - 1
-            kind = ""
-        if not kind and line.kind in {"rule", "text"} and not has_input:
-            start, kind = place, line.kind
-        place += len(line.text) + 1
-    if kind:
-        yield start, place - 1
-
-
-def _sentences(message: int, content: str, start: int, end: int) -> Iterator[Piece]:
-    begin = start + after_marker(content[start:end])
-    ends = [begin + found.start() for found in _SENTENCE_END.finditer(content[begin:end])]
-    for stop in (*ends, end):
-        whole = content[begin:stop]
-        first = begin + len(whole) - len(whole.lstrip())
-        yield Piece(message=message, start=first, end=stop, text=" ".join(whole.split()))
-        begin = stop

@@ -150,7 +150,7 @@ def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
 
     An edit is only in question when a later one was for the same check, and was not tried yet.
     """
-    from regauge.refine.edits import EditError, apply
+    from regauge.refine.edits import EditError, merged
 
     tried = {entry.after for entry in state.memory.tried if entry.finding == "confirmed"}
     for index, edit in enumerate(state.accepted[:-1]):
@@ -159,8 +159,7 @@ def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
             continue
         text = state.accepted[index - 1].text if index else setting.base
         try:
-            for other in later:
-                text = apply(text, other.edit.ops)
+            text = merged(edit.text, state.text, text)
         except EditError:
             continue
         if text.shape not in tried and text.shape != state.text.shape:

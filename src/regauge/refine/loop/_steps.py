@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
-from regauge.refine.edits import (
-    TAKE_PLACE,
-    Delete,
-    Replace,
-    ReplaceSection,
-    content_words,
-    is_garbled,
-    said_in,
-)
+from regauge.refine.edits import lost_words
 from regauge.refine.evidence import (
     Tally,
     better_p,
@@ -43,7 +35,6 @@ from regauge.refine.loop._steadying import paired_steadiness
 from regauge.refine.memory import named
 
 if TYPE_CHECKING:
-    from regauge.refine.edits import PromptText
     from regauge.refine.loop._actions import (
         Critiqued,
         Interrupted,
@@ -196,7 +187,8 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
         rate, position, candidate = entry
         behind = rate < top - _AS_GOOD
-        return behind, _removed(state.text, candidate), candidate.text.size, -rate, position
+        lost = lost_words(state.text, candidate.text)
+        return behind, lost, candidate.text.size, -rate, position
 
     best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
     if not best:
@@ -217,6 +209,8 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         p = 1.0 if found is None else found.p
     effect, error = mean_effect(tally, new, old, setting.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
+    if candidate.suspicion:  # words speak against it, so trials have to say more for it
+        bound /= test.looks
     harmed = _harmed(setting, state, new)
     numbers: dict[str, float | int | str] = {
         "p": p,
@@ -269,33 +263,6 @@ def _harmed(setting: Setting, state: State, new: str) -> str:
             if p <= test.harm_p / test.looks:
                 return f"{criterion} as a whole"
     return ""
-
-
-def _removed(before: PromptText, candidate: Candidate) -> int:
-    """How much an edit takes out for good that nobody said is wrong, in lines and statements."""
-    kept = {line.text.strip() for line in candidate.text.lines}
-    if isinstance(candidate.edit.ops[0], ReplaceSection):
-        return sum(line.text.strip() not in kept for line in before.lines if line.text.strip())
-    suspected = candidate.edit.strategy == TAKE_PLACE
-    removed = 0
-    for op in candidate.edit.ops:
-        if isinstance(op, Delete):
-            removed += op.anchor.line.strip() not in kept
-        elif isinstance(op, Replace) and not op.find:
-            gone = op.anchor.line.strip() not in kept and (suspected or _is_another(op))
-            removed += max(gone, _unsaid(op))
-    return removed
-
-
-def _unsaid(op: Replace) -> int:
-    """How many statements fewer a line makes."""
-    return max(0, len(said_in(op.anchor.line)) - sum(map(len, map(said_in, op.text.split("\n")))))
-
-
-def _is_another(op: Replace) -> bool:
-    """Whether a line is replaced by one on another subject."""
-    old, new = op.anchor.line, op.text
-    return not content_words(old) & content_words(new) and not is_garbled(old, new)
 
 
 def begin_test(state: State) -> State:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import EditError, apply, merged
+from regauge.refine.edits import EditError, merged
 from regauge.refine.loop._budget import FRESH_LOOKS, calls_left, calls_wanted, look_at, suite_calls
 from regauge.refine.loop._course import diagnosed, search_again, stop, tried
 from regauge.refine.loop._findings import Note, Stack
@@ -22,7 +22,6 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.refine.edits import PromptText
     from regauge.refine.loop._actions import SuiteSaid, TrialsDone
     from regauge.refine.loop._findings import Accepted, NoteEvent, StopReason
     from regauge.refine.loop._state import Setting, State
@@ -243,7 +242,7 @@ def _roll_back(
             state = tried(state, edit.text, detail, finding).noting(note)
         else:
             with suppress(EditError):  # it changes what was taken back: it goes as well
-                text = _carried_over(edit, before, text)
+                text = merged(before, edit.text, text)
                 rest.append(replace(edit, text=text))
         before = edit.text
     state = replace(
@@ -261,14 +260,6 @@ def _roll_back(
     if not rest:
         return stop(state, "suite-refused", detail)
     return replace(state, phase="suite")
-
-
-def _carried_over(edit: Accepted, before: PromptText, text: PromptText) -> PromptText:
-    """What an edit of the text before makes of another one, which may have its line otherwise."""
-    try:
-        return apply(text, edit.edit.ops)
-    except EditError:
-        return merged(before, edit.text, text)
 
 
 def _resumed(setting: Setting, state: State) -> State:

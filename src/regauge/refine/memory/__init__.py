@@ -16,9 +16,6 @@ from regauge.refine.memory._memory import (
     Finding,
     Memory,
     Tried,
-    changed_lines,
-    changed_places,
-    changed_statements,
 )
 
 __all__ = [
@@ -30,9 +27,6 @@ __all__ = [
     "LookLedger",
     "Memory",
     "Tried",
-    "changed_lines",
-    "changed_places",
-    "changed_statements",
     "fates_of",
     "named",
     "strategy_prior",

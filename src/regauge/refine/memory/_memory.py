@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from regauge.refine.edits import near_duplicates, said_in
+from regauge.refine.edits import changed_places, changed_statements, near_duplicates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,9 +17,6 @@ __all__ = [
     "Finding",
     "Memory",
     "Tried",
-    "changed_lines",
-    "changed_places",
-    "changed_statements",
 ]
 
 Finding = Literal[
@@ -36,10 +33,10 @@ Finding = Literal[
 ]
 
 # Findings that speak against an edit itself. One that is undecided may be tried again with more
-# trials, and one that was screened out may have met bad luck.
+# trials, and one that was screened out may have met bad luck. A guard looks at each edit again.
 _BY_PERSON: Finding = "rejected-by-person"
 _AGAINST: frozenset[Finding] = frozenset(
-    {"guarded", "refuted", "overfit", "suite-refused", "redundant", _BY_PERSON}
+    {"refuted", "overfit", "suite-refused", "redundant", _BY_PERSON}
 )
 _CHANCES: dict[Finding, int] = {"undecided": 2, "screened-out": 2, "confirmed": 2, "accepted": 1}
 
@@ -144,7 +141,7 @@ class Memory:
                 for t in self._refuted(cluster)
                 # A rule may be followed in one place and not in another; what a person does not
                 # want is not wanted anywhere.
-                if (t.places == places or t.finding in {"guarded", _BY_PERSON})
+                if (t.places == places or t.finding == _BY_PERSON)
                 and near_duplicates(mine, _lines(t))
             ),
             None,
@@ -157,39 +154,6 @@ class Memory:
 
     def _refuted(self, cluster: str) -> Iterable[Tried]:
         return (t for t in self.tried if t.cluster == cluster and t.finding in _AGAINST)
-
-
-def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
-    """The lines that are only in the text after, and those that are only in the text before."""
-    old = [line.text for line in before.lines]
-    new = [line.text for line in after.lines]
-    kept, had = set(old), set(new)
-    return (
-        "\n".join(text for text in new if text not in kept),
-        "\n".join(text for text in old if text not in had),
-    )
-
-
-def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
-    """As `changed_lines`, and of a line that says several things only those that are changed."""
-    old = [said for line in before.lines for said in said_in(line.text)]
-    new = [said for line in after.lines for said in said_in(line.text)]
-    kept, had = set(old), set(new)
-    return (
-        "\n".join(text for text in new if text not in kept),
-        "\n".join(text for text in old if text not in had),
-    )
-
-
-def changed_places(before: PromptText, after: PromptText) -> str:
-    """The headings under which the text after has lines that the text before has not there."""
-    had = {(line.message, line.section, line.text) for line in before.lines}
-    places = {
-        f"{line.message} {line.section}"
-        for line in after.lines
-        if line.text.strip() and (line.message, line.section, line.text) not in had
-    }
-    return "\n".join(sorted(places))
 
 
 def _lines(tried: Tried) -> tuple[str, str]:

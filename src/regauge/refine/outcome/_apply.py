@@ -28,12 +28,13 @@ __all__ = ["Revision", "apply_run", "check_unchanged", "note_of", "revised", "ro
 _NOTES = {
     "restore": "Put back what an earlier release said for {check}",
     "add-rule": "Say what {check} wants",
-    "replace-garbled": "Mend the line on {check}",
-    "replace-contradiction": "Correct the line that spoke against {check}",
+    "set-number": "Give the number that {check} wants",
+    "set-value": "Correct the statement on {check}",
+    "set-unit": "Give the unit that {check} wants",
     "move-last": "Say last what {check} wants",
     "move": "Say elsewhere what {check} wants",
-    "take-out": "Take out a line that spoke against {check}",
-    "take-place": "Say what {check} wants instead of a line that spoke against it",
+    "take-out": "Take out a statement that {check} failed for",
+    "replace-hindering": "Say what {check} wants instead of a statement that it failed for",
 }
 
 

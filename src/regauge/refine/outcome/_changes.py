@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from regauge.refine.edits import changed_lines
 from regauge.refine.evidence import better_p, gain_of
 from regauge.refine.loop import fresh_steadiness
-from regauge.refine.memory import changed_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.refine.edits import Anchor, Edit, Insert, Replace, content_words, count_words
+from regauge.refine.edits import Anchor, Edit, Insert, Replace, count_words
 from regauge.refine.proposers._problem import Example, Ideas
+from regauge.statements import content_words
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

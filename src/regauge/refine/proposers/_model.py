@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from regauge.judges.model._delimited import delimited, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
-from regauge.refine.edits import EditError, PromptText, apply
-from regauge.refine.memory import changed_lines
+from regauge.refine.edits import EditError, PromptText, apply, changed_lines
 from regauge.refine.proposers._asking import ModelForm, NoCallsLeftError
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas

@@ -1,38 +1,50 @@
-"""Edits without a model: what a check wants is put where the prompt says otherwise, or added."""
+"""Edits without a model: what a release said, a number as a check wants it, a rule that is missing.
+
+A statement is replaced only where trials without it showed that it causes the failure, or where it
+is the same statement with another number. Otherwise the edit adds.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from regauge.refine.edits import (
-    Delete,
     Edit,
     EditError,
     Insert,
-    Replace,
-    anchor_of,
+    PromptText,
     apply,
-    content_words,
-    lead_of,
-    plain,
-    rivals,
-    second_places,
-    statements,
-    written_like,
+    edit_between,
+    homes,
+    says,
+    statement_words,
+    steps_for,
+    with_rule,
 )
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._problem import Ideas
+from regauge.statements import (
+    content_words,
+    delete,
+    is_negated,
+    normalise,
+    parse,
+    replace,
+    tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.refine.edits import Line, Op, PromptText, Statement
+    from regauge.refine.edits import Op
     from regauge.refine.evidence import Check, Cluster
     from regauge.refine.loop import Critique
     from regauge.refine.memory import Tried
     from regauge.refine.proposers._problem import Ask, Problem
+    from regauge.statements import Node, Tree
 
 __all__ = ["RuleProposer", "propose_by_rules"]
 
@@ -45,6 +57,10 @@ _MEASURE = re.compile(
     r"(?P<unit>words|characters|sentences|lines|paragraphs|bullets|tokens)\b",
     re.IGNORECASE,
 )
+# Two sentences are the same but for their values, where so few words differ in so few places, and
+# so many are shared.
+_VALUES_MAX, _SHARED_MIN, _SAME = 2, 3, 0.6
+_ENDS = frozenset(".。!")
 _FIELD = re.compile(r"`([^`]+)`")
 
 
@@ -79,10 +95,9 @@ def propose_by_rules(
     """Edits that would make the prompt say what a check wants.
 
     In this order: put back what an earlier release said, that on the check's subject first; say a
-    number as the check wants it ("about 80 words" becomes "at most 80 words"); replace a line that
-    is garbled or says something else on the same subject; add the check's advice to the section
-    it belongs to; where the prompt says it already, say it last. As long as there is an earlier
-    wording on the check's subject that was not tried, nothing else is proposed: it worked once.
+    number as the check wants it ("about 80 words" becomes "at most 80 words"); add the check's
+    advice to the section it belongs to. As long as there is an earlier wording on the check's
+    subject that was not tried, nothing else is proposed: it worked once.
 
     Args:
         text: The prompt.
@@ -93,7 +108,6 @@ def propose_by_rules(
     """
     check = checks.get(cluster.check)
     advice = check.advice.strip() if check else ""
-    others = [other.advice for name, other in checks.items() if name != cluster.check]
     edits = _restored(text, check, released) if check else []
     known = {entry.after for entry in tried}
     about = _subject(check) if check else frozenset[str]()
@@ -101,39 +115,38 @@ def propose_by_rules(
         about & content_words(_said(edit)) and _result(text, edit) not in known for edit in edits
     ):
         return tuple(edits)
-    present = [one for one in statements(text) if _says(one, advice)]
-    if present:
-        return (*edits, *second_places(text, present[0], others))
-    edits += _reworded(text, advice, cluster)
-    edits += [
-        _edit(one.instead(advice), strategy, cluster)
-        for one, strategy in rivals(text, advice, others)
-    ]
-    edits += [
-        _edit(Insert(anchor_of(home), written_like(advice, home, below=True)), "add-rule", cluster)
-        for home in _homes(text, advice)
-    ]
+    if not says(text, advice):
+        edits += [
+            _edit(text, there, strategy, cluster)
+            for strategy, there in (*_same_sentence(text, advice), *_reworded(text, advice))
+        ][:_REPLACED_MAX]
+        edits += [_edit(text, there, "add-rule", cluster) for there in _added(text, advice)]
     return tuple(edits)
 
 
-def _says(one: Statement, advice: str) -> bool:
-    """Whether a statement is what a check wants, word for word."""
-    return plain(one.text).rstrip(".") == plain(advice).rstrip(".")
-
-
 def _taken_out(problem: Problem) -> list[Edit]:
-    """Without a line, where trials without it passed the check more often."""
-    hindering = {plain(sentence) for sentence in problem.hindering}
-    return [
-        Edit(
-            ops=(Delete(anchor_of(line)),),
-            strategy="take-out",
-            proposer="rules",
-            rationale=f"{problem.check.name} passed more often when it was left out",
-        )
-        for line in problem.text.lines
-        if line.text.strip() and plain(line.text) in hindering
-    ]
+    """Without a statement, or with the advice instead, where trials without it passed more."""
+    hindering = {normalise(sentence) for sentence in problem.hindering}
+    advice = problem.check.advice.strip()
+    text = problem.text
+    why = f"{problem.check.name} passed more often when it was left out"
+    found: list[Edit] = []
+    for index, tree in enumerate(text.trees):
+        for said, node in statement_words(tree).items():
+            if said not in hindering:
+                continue
+            leaner = text.with_content(index, delete(tree, node))
+            made = [("take-out", leaner)]
+            if advice and not says(text, advice):
+                other = replace(tree, node, advice.removeprefix("- "))
+                made.append(("replace-hindering", text.with_content(index, other)))
+            found += [
+                edit_between(
+                    Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, there
+                )
+                for strategy, there in made
+            ]
+    return found
 
 
 def _subject(check: Check) -> frozenset[str]:
@@ -175,62 +188,100 @@ def _restored(text: PromptText, check: Check, released: Sequence[str]) -> list[E
     ]
 
 
-def _reworded(text: PromptText, advice: str, cluster: Cluster) -> list[Edit]:
-    """Lines that speak of the same measure with another number, or half-heartedly."""
-    measure = _MEASURE.search(advice)
-    if measure is None:
+def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
+    """Instead of a statement that is the advice but for a value, or its negation."""
+    found: list[tuple[str, PromptText]] = []
+    wanted = parse(advice).statements
+    if len(wanted) != 1:
         return []
-    field = _FIELD.search(advice)
-    named = re.compile(rf"\b{re.escape(field[1])}\b") if field else re.compile("")
-    edits: list[Edit] = []
-    subject = lead_of(advice)
-    for line in text.lines:
-        if line.kind == "blank" or not named.search(line.text):
-            continue
-        if subject and lead_of(line.text) not in {"", subject}:
-            continue
-        for said in _MEASURE.finditer(line.text):
-            if (
-                said["unit"].casefold() != measure["unit"].casefold()
-                or line.text.count(said[0]) > 1
-            ):
-                continue
-            if said[0].casefold() == measure[0].casefold():
-                continue
-            strategy = "strengthen" if said["n"] == measure["n"] else "set-number"
-            edits.append(_edit(Replace(anchor_of(line), measure[0], said[0]), strategy, cluster))
-    return edits[:_REPLACED_MAX]
+    bare = parse(advice).of(wanted[0])
+    for index, tree in enumerate(text.trees):
+        for node in tree.statements:
+            said = tree.of(node)
+            if "{{" not in said and (_differs_in_value(said, bare) or _is_negation(said, bare)):
+                new = bare if said[-1:] in _ENDS else bare.rstrip("".join(_ENDS))
+                there = text.with_content(index, replace(tree, node, _cased(new, said)))
+                found.append(("set-value", there))
+    return found
 
 
-def _homes(text: PromptText, advice: str) -> list[Line]:
-    """The lines to add a rule below: the last ones of sections, the nearest in its words first.
-
-    These are rules; where the prompt has none they are other lines that say something.
-    """
-    wanted = content_words(advice)
-    has_rules = any(line.kind == "rule" for line in text.lines)
-    sections: dict[tuple[int, str], list[Line]] = {}
-    for line in text.lines:
-        if line.kind == ("rule" if has_rules else "text") and (has_rules or _tells(line)):
-            sections.setdefault((line.message, line.section), []).append(line)
-
-    def near(lines: list[Line]) -> float:
-        words = content_words(" ".join([lines[0].section, *(line.text for line in lines)]))
-        return len(words & wanted) / len(wanted) if wanted else 0.0
-
-    ranked = sorted(sections.values(), key=near, reverse=True)
-    return [lines[-1] for lines in ranked[:_HOMES_MAX]]
-
-
-def _tells(line: Line) -> bool:
-    """Whether a line says something, and does not only mark a place or take an input."""
-    return "{{" not in line.text and len(content_words(line.text)) > 1
-
-
-def _edit(op: Op, strategy: str, cluster: Cluster) -> Edit:
-    return Edit(
-        ops=(op,),
-        strategy=strategy,
-        proposer="rules",
-        rationale=f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials",
+def _differs_in_value(one: str, other: str) -> bool:
+    """Whether two sentences are the same but for a value in one or two places."""
+    mine, its = tokens(one), tokens(other)
+    opcodes = SequenceMatcher(None, mine, its, autojunk=False).get_opcodes()
+    changes = [(b - a, d - c) for tag, a, b, c, d in opcodes if tag != "equal"]
+    shared = sum(b - a for tag, a, b, *_ in opcodes if tag == "equal")
+    return (
+        0 < len(changes) <= _VALUES_MAX
+        and all(0 < gone <= _VALUES_MAX and 0 < come <= _VALUES_MAX for gone, come in changes)
+        and shared >= max(_SHARED_MIN, _SAME * max(len(mine), len(its)))
     )
+
+
+def _is_negation(one: str, other: str) -> bool:
+    negated = {is_negated(one), is_negated(other)}
+    words = content_words(one)
+    return negated == {True, False} and len(words) > 1 and words == content_words(other)
+
+
+def _reworded(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
+    """Statements that give the same measure of the same thing otherwise, or half-heartedly."""
+    wanted = _MEASURE.search(advice)
+    if wanted is None:
+        return []
+    edits: list[tuple[str, PromptText]] = []
+    for index, tree in enumerate(text.trees):
+        for node in tree.statements:
+            said = tree.of(node)
+            found = list(_MEASURE.finditer(said))
+            if len(found) != 1 or not _is_about(tree, node, found[0], advice, wanted):
+                continue
+            (other,) = found
+            same_number = other["n"] == wanted["n"]
+            same_unit = other["unit"].casefold() == wanted["unit"].casefold()
+            if other[0].casefold() == wanted[0].casefold() or not (same_number or same_unit):
+                continue
+            strategy = "strengthen" if same_number and same_unit else "set-number"
+            strategy = strategy if same_unit else "set-unit"
+            new = said[: other.start()] + _cased(wanted[0], other[0]) + said[other.end() :]
+            edits.append((strategy, text.with_content(index, replace(tree, node, new))))
+    return edits
+
+
+def _is_about(
+    tree: Tree, node: Node, found: re.Match[str], advice: str, wanted: re.Match[str]
+) -> bool:
+    """Whether a measure is of what the advice is about: its field, or nothing else."""
+    entry = next(
+        (one for one in reversed(tree.path(node)) if one.kind in {"entry", "sentence"}), node
+    )
+    field = _FIELD.search(advice)
+    if field:
+        return bool(re.search(rf"\b{re.escape(field[1])}\b", tree.text[entry.start : node.end]))
+    said = tree.of(node)
+    rest = content_words(said[: found.start()] + " " + said[found.end() :])
+    about = content_words(advice[: wanted.start()] + " " + advice[wanted.end() :])
+    label = tree.text[entry.start : node.start] if node.kind == "clause" else ""
+    rest |= content_words(label)
+    return 2 * len(rest & about) >= len(rest)
+
+
+def _cased(measure: str, like: str) -> str:
+    return (
+        measure[0].upper() + measure[1:] if like[0].isupper() else measure[0].lower() + measure[1:]
+    )
+
+
+def _added(text: PromptText, advice: str) -> list[PromptText]:
+    """The prompt with the advice at the end of sections, the nearest in its words first."""
+    wanted = content_words(advice)
+    ranked = sorted(homes(text), key=lambda home: -len(home.words & wanted))
+    steps = [step for home in ranked[:1] for step in steps_for(text, home, advice)]
+    places = [*ranked[:1], *steps, *ranked[1:]]
+    return [with_rule(text, home, advice) for home in places[:_HOMES_MAX]]
+
+
+def _edit(text: PromptText, after: PromptText, strategy: str, cluster: Cluster) -> Edit:
+    why = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
+    edit = Edit(ops=(), strategy=strategy, proposer="rules", rationale=why)
+    return edit_between(edit, text, after)

@@ -106,8 +106,8 @@ def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
 
     notes = [note for state in here.states for note in state.notes]
     twice, clash = (note.text for note in notes if note.event == "preflight")
-    assert twice == "'- Be short.' stands there twice"
-    assert clash.endswith("may contradict '- Never answer long times in JSON format.'")
+    assert twice == "'Be short.' stands there twice"
+    assert clash.endswith("may contradict 'Never answer long times in JSON format.'")
     mind = markdown_of({**NOTHING, "warnings": ["w"], "preflight": ["twice"]})
     assert "- Mind: w.\n- Mind: twice." in mind
 

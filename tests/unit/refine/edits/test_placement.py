@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from regauge.refine.edits import (
     Anchor,
+    Delete,
     Edit,
     Insert,
     PromptText,
     Replace,
-    Statement,
     apply,
-    other_places,
-    second_places,
-    statements,
+    ops_between,
+    units_of,
 )
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop._candidates import candidates_of
+from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -27,7 +28,6 @@ from tests.unit.refine.world import (
     UTC,
     adding,
     passes,
-    replacing,
     without,
     world,
 )
@@ -40,39 +40,32 @@ def prompt(*rules: str) -> PromptText:
     return PromptText.of(SECTIONS.format(rules="\n".join(rules)))
 
 
-def rule_of(text: PromptText, line: str) -> Statement:
-    return next(one for one in statements(text) if one.text == line)
+def test_a_rule_that_is_not_followed_moves_and_suspects_are_left_out_in_turn():
+    text = prompt(UTC, LOCAL, JSON)
+    here = world(text, passes=lambda t, case, check: check != "utc" and passes(t, case, check))
+    here.run()
+    state = next(s for s in here.states if s.open and s.cluster.check == "utc")
+
+    edits = second_thoughts(here.setting, state)
+
+    made = [(edit.strategy, apply(text, edit.ops)) for edit in edits]
+    assert ("take-out", prompt(UTC, JSON)) in made
+    assert any(kind == "move" and after.lines[3].text == UTC for kind, after in made)
+    assert all(UTC in after.whole and JSON in after.whole for _, after in made)
 
 
-def test_a_rule_takes_the_place_of_a_line_that_no_check_speaks_of_or_moves():
-    text = PromptText.of(f"# Form\n{SHORT}\n{UTC}\n# Content\n{LOCAL}\n- Name the host.\n{{{{i}}}}")
-
-    edits = second_places(text, rule_of(text, UTC), [SHORT, "Name the host."])
-
-    made = {edit.strategy: apply(text, edit.ops).whole.split("\n") for edit in edits}
-    assert made["take-place"][2:4] == ["# Content", UTC]
-    assert LOCAL not in made["take-place"]
-    assert made["move-last"][-2] == UTC
-    assert all(lines.count(UTC) == 1 for lines in made.values())
-
-
-def test_a_line_under_the_same_heading_is_taken_out_and_nothing_else_changes():
-    text = prompt(UTC, LOCAL)
-
-    edits = second_places(text, rule_of(text, UTC), [SHORT])
-
-    assert edits[0].strategy == "take-out"
-    assert apply(text, edits[0].ops) == prompt(UTC)
-
-
-def test_a_rule_that_is_added_has_other_places_and_replaces_what_is_made_of_its_letters():
-    garbled = "- vieG sietm ni CTU."
-    text = prompt(garbled, JSON)
+def test_a_rule_that_is_added_has_other_places():
+    text = prompt(LOCAL, JSON)
     here = Edit(ops=(Insert(Anchor(SHORT), UTC),), strategy="rewrite", proposer="model")
+    now = world(text, propose=lambda *_: [here])
+    now.run()
+    state = next(s for s in now.states if s.open and s.cluster.check == "utc")
+    kept, _ = candidates_of(now.setting, state, [here])
 
-    made = [apply(text, edit.ops) for edit in other_places(text, here, [SHORT, JSON])]
-
-    assert made == [prompt(UTC, JSON), prompt(garbled, JSON, UTC)]
+    assert [candidate.text for candidate in kept] == [
+        apply(text, here.ops), prompt(LOCAL, JSON, UTC)
+    ]  # fmt: skip
+    assert [candidate.edit.strategy for candidate in kept] == ["rewrite", "add-rule"]
 
 
 def test_of_edits_that_help_the_one_that_leaves_fewest_failures_is_accepted():
@@ -161,37 +154,6 @@ def test_an_edit_that_names_cases_must_help_those_it_does_not_name():
     assert wide.stop.reason == "goal-met"
 
 
-def test_a_line_that_is_only_suspected_stays_where_the_rule_helps_beside_it():
-    """Both repair the check; only one of them takes a line away."""
-    kind = "- Be kind."
-
-    def propose(state, action):
-        del state, action
-        return [replace(replacing(kind, JSON), strategy="take-place"), adding(JSON, UTC)]
-
-    here = world(apply(without("json"), adding(kind).ops), propose=propose)
-
-    state = here.run()
-
-    assert state.stop.reason == "goal-met"
-    assert kind in state.text.whole
-
-
-def test_only_the_strategies_that_were_asked_for_are_made_of_an_edit():
-    text = prompt("- vieG sietm ni CTU.", JSON)
-    here = Edit(ops=(Insert(Anchor(SHORT), UTC),), strategy="rewrite", proposer="model")
-
-    def strategies(*wanted):
-        now = world(text, strategies=wanted, propose=lambda *_: [here])
-        now.run()
-        state = next(s for s in now.states if s.open and s.cluster.check == "utc")
-        kept, _ = candidates_of(now.setting, state, [here])
-        return [candidate.edit.strategy for candidate in kept]
-
-    assert strategies("rewrite") == ["rewrite"]
-    assert strategies() == ["rewrite", "replace-garbled", "add-rule"]
-
-
 def test_a_cure_that_loses_an_entry_of_a_list_comes_after_one_that_loses_none():
     listed = "rules: be short, be kind, never guess"
     base = PromptText.of(f"Help.\n{listed}\n{{{{input}}}}")
@@ -208,3 +170,89 @@ def test_a_cure_that_loses_an_entry_of_a_list_comes_after_one_that_loses_none():
 
     assert listed in state.text.whole
     assert JSON in state.text.whole
+
+
+STEPS = """Check the claim.
+1. Replace every name by [PRIVATE].
+2. Note handwritten remarks.
+3. Name missing papers as in step 2.
+{{input}}"""
+
+
+def units(text, *steps):
+    """A rewrite of the numbered list."""
+    lines = [f"{n}. {step}" for n, step in enumerate(steps, 1)]
+    body = [line for line in text.split("\n") if not line[0].isdigit()]
+    return PromptText.of("\n".join([body[0], *lines, *body[1:]]))
+
+
+def rewritten(before, after):
+    return Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model")
+
+
+def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another():
+    """Whatever follows from it in numbers and references."""
+    one, two, three = (line[3:] for line in STEPS.split("\n")[1:4])
+    new = "Check whether a policy number is given."
+    base = PromptText.of(STEPS)
+    wanted = {
+        "inserted": units(STEPS, new, one, two, three.replace("2", "3")),
+        "moved": units(STEPS, two, three.replace("2", "1"), one),
+    }
+    for after in wanted.values():
+        here = world(base, propose=lambda *_, after=after: [rewritten(base, after)])
+        guard = here.setting.guard
+        assert len(units_of(base, after)) == 1
+        assert not guard.objection(rewritten(base, after), base, after)
+        here.run()
+        state = next(s for s in here.states if s.open)
+        kept, _ = candidates_of(here.setting, state, [rewritten(base, after)])
+        for candidate in kept:
+            assert all(step[:12] in candidate.text.whole for step in (one, two, three))
+    literal = Edit(
+        ops=(Insert(Anchor("Check the claim."), f"1. {new}"),), strategy="m", proposer="m"
+    )
+    here = world(base)
+    here.run()
+    state = next(s for s in here.states if s.open)
+    kept, _ = candidates_of(here.setting, state, [literal])
+    assert wanted["inserted"] in [candidate.text for candidate in kept]
+
+
+def test_a_step_that_another_refers_to_is_not_taken_out():
+    base = PromptText.of(STEPS)
+    guard = world(base).setting.guard
+    gone = Edit(ops=(Delete(Anchor("2. Note handwritten remarks.")),), strategy="m", proposer="m")
+    one, _, three = (line[3:] for line in STEPS.split("\n")[1:4])
+    after = units(STEPS, one, three)
+    assert "it takes out the step that 'Name missing papers as in step 2.' refers to" in (
+        guard.objection(gone, base, after)
+    )
+
+
+def test_what_a_rewrite_loses_next_to_its_cure_is_kept():
+    base = PromptText.of(f"Help.\n- Be kind.\n{SHORT}\n{{{{input}}}}")
+    after = PromptText.of(f"Help.\n{SHORT}\n{JSON}\n- Stay calm.\n{{{{input}}}}")
+    here = world(base, propose=lambda *_: [rewritten(base, after)])
+
+    state = here.run()
+
+    assert JSON in state.text.whole
+    assert "- Be kind." in state.text.whole
+    assert "calm" not in state.text.whole
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('Say `level`.\n\nExample: {"level": "warn"}', 'Say `severity`.\n\nExample: {"severity": "warn"}'),
+        ("<report>\nBe kind.\n</report>", "Be kind."),
+        ("Read {{a}} first.\n\nThen {{b}}.", "Read {{b}} first.\n\nThen {{a}}."),
+        ('Sort.\n\nInput: a\nOutput: {"k": 1}\n\nInput: b\nOutput: {"k": 2}',
+         'Sort.\n\nInput: a\nOutput: {"k": 1}\n\nInput: c d\nOutput: {"k": 3}\n\nInput: b\nOutput: {"k": 2}'),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"),
+        ("Be kind.", "Be kind.\n\n<tone>\nWrite short words.\nName no host.\n</tone>"),
+    ],
+)  # fmt: skip
+def test_what_a_person_calls_one_change_is_one_unit(before, after):
+    assert len(units_of(PromptText.of(before), PromptText.of(after))) == 1

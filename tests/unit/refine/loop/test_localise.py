@@ -6,7 +6,7 @@ import pytest
 
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.edits import PromptText
-from regauge.refine.loop._localise import pieces, without
+from regauge.refine.loop._localise import pieces
 from tests.unit.refine.world import HEALTHY, LINES, TRAIN, passes, world
 from tests.unit.refine.world import without as without_lines
 
@@ -55,7 +55,7 @@ def test_a_sentence_is_left_out_and_nothing_else(sentence, line, instead):
     (piece,) = (piece for piece in pieces(text) if piece.text == sentence)
 
     wanted = [instead if other == line else other for other in LONG.split("\n")]
-    left = [row.rstrip() for row in without(text, piece).messages[0].content.split("\n")]
+    left = [row.rstrip() for row in piece.without.messages[0].content.split("\n")]
     assert left == [row for row in wanted if row is not None]
 
 
@@ -90,10 +90,11 @@ def test_a_line_in_the_way_of_a_failing_check_is_found_first_and_the_run_goes_on
     here = world(base, with_calls(400, 16), passes=hindered, propose=lambda *_: [])
     state = here.run()
 
-    first, _ = state.bearings
+    first = state.bearings[0]
     assert first.text == line.removeprefix("- ")
     assert set(first.hinders) == {"json"}
-    assert state.stop.reason == "only-known-edits"
+    assert state.stop.reason == "goal-met"
+    assert state.text == HEALTHY
 
 
 @pytest.mark.parametrize(("calls", "localise_calls", "tried"), [(400, 20, 2), (100, 200, 1)])

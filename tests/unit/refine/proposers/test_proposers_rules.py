@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regauge.refine.edits import PromptText, apply
+from regauge.refine.edits import PromptText, apply, lost_words
 from regauge.refine.memory import Tried
 from regauge.refine.proposers import propose_by_rules, proposed
 from regauge.refine.proposers._earlier import lost_blocks
@@ -137,14 +136,14 @@ TERSE = "You rate alerts.\nform: JSON, one line\nreason: in any words, one sente
         (
             DENSE,
             "Keep the reason to at most 30 words.",
-            "replace-contradiction",
-            "You rate alerts, and you answer in JSON. Keep the reason to at most 30 words.",
+            "add-rule",
+            f"{DENSE} Keep the reason to at most 30 words.",
         ),
         (
             TERSE,
             "reason: at most 30 words",
-            "replace-contradiction",
-            TERSE.replace("in any words", "at most 30 words"),
+            "add-rule",
+            f"{TERSE}\nreason: at most 30 words",
         ),
         ("1. Rate.\n2. Reason.", "Be brief.", "add-rule", "1. Rate.\n2. Reason.\n3. Be brief."),
     ],
@@ -165,29 +164,50 @@ def test_a_rule_is_never_put_among_entries_about_something_else() -> None:
     assert [after(now, edit) for edit in edits] == [f"{now}\nreason: one word"]
 
 
-def test_a_list_keeps_its_other_entries_when_one_is_replaced() -> None:
-    now = "You rate alerts.\nreason: no words, no names"
-    checks = {LIMIT.name: replace(LIMIT, advice="reason: at most 30 words")}
-    edits = propose_by_rules(prompt(now), cluster(), checks)
-    texts = [after(now, edit) for edit in edits]
-    assert now.replace("no words", "at most 30 words") in texts
-    assert all("no names" in text or "no words" in text for text in texts)
+@pytest.mark.parametrize(
+    ("said", "advice", "becomes"),
+    [
+        ("1. Ordne jeden Antrag einer Stufe von 1 bis 6 zu.", "Ordne jeden Antrag einer Stufe von 1 bis 4 zu.",
+         "1. Ordne jeden Antrag einer Stufe von 1 bis 4 zu."),
+        ("- Never promise a refund.", "Promise a refund.", "- Promise a refund."),
+        ("Give all times in CET; be brief here.", "Give all times in UTC", "Give all times in UTC; be brief here."),
+        ("要約は二百字以内で書いてください。", "要約は三百字以内で書いてください。", "要約は三百字以内で書いてください。"),
+    ],
+)  # fmt: skip
+def test_the_same_sentence_with_another_value_is_corrected_in_place(said, advice, becomes):
+    checks = {LIMIT.name: replace(LIMIT, advice=advice)}
+    edits = propose_by_rules(prompt(said), cluster(), checks)
+    assert [after(said, e).rstrip() for e in edits if e.strategy == "set-value"] == [becomes]
 
 
-def test_a_garbled_line_is_replaced_by_the_advice_it_is_made_of() -> None:
-    letters = random.Random(3)
-    garbled = " ".join("".join(letters.sample(w, len(w))) for w in LIMIT.advice.split())
-    now = RELEASED.replace(REASON, f"- {garbled}")
-    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
-    edit = next(edit for edit in edits if edit.strategy == "replace-garbled")
-    assert after(now, edit) == RELEASED.replace(REASON, f"- {LIMIT.advice}")
+@pytest.mark.parametrize(
+    ("prompt_text", "advice"),
+    [
+        (
+            "You are a site reliability engineer who prepares incident reviews.\nAnswer in English.",
+            "State the severity of the incident.",
+        ),
+        (
+            "- summary: what happened, and how it was resolved.",
+            "Keep `summary` to at most 80 words.",
+        ),
+        ("Gebe alle Beträge in Euro an. Nenne Betrag und Datum.", "Nenne das Datum zuerst."),
+    ],
+)
+def test_a_shared_word_replaces_nothing(prompt_text, advice):
+    checks = {LIMIT.name: replace(LIMIT, advice=advice)}
+    edits = propose_by_rules(prompt(prompt_text), cluster(), checks)
+    assert edits
+    for edit in edits:
+        assert not lost_words(prompt(prompt_text), apply(prompt(prompt_text), edit.ops))
 
 
-def test_what_stands_there_already_is_said_last() -> None:
-    now = RELEASED.replace(CRITICAL, f"- {LIMIT.advice}\n{CRITICAL}")
-    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
-    edit = next(edit for edit in edits if edit.strategy == "move-last")
-    assert after(now, edit).rstrip().endswith(LIMIT.advice)
+def test_a_unit_that_is_wrong_is_corrected_where_it_is():
+    said = "- reason: why it is so. At most 30 sentences."
+    edits = propose_by_rules(prompt(said), cluster(), CHECKS)
+    assert [after(said, e).rstrip() for e in edits if e.strategy == "set-unit"] == [
+        "- reason: why it is so. At most 30 words."
+    ]
 
 
 @settings(max_examples=80, deadline=None)

@@ -1,0 +1,295 @@
+"""What an edit changes, in statements: the units a person would call one change, and its losses."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from regauge.refine.edits._edits import ops_between
+from regauge.refine.edits._ops import EditError
+from regauge.refine.edits._text import PromptText, count_words
+from regauge.statements import MergeError, compare, merge, normalise, renumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from regauge.refine.edits._edits import Edit
+    from regauge.statements import Change, Comparison, Node, Tree
+
+__all__ = [
+    "Unit",
+    "changed_lines",
+    "changed_places",
+    "changed_statements",
+    "comparisons",
+    "edit_between",
+    "followed",
+    "lost_statements",
+    "lost_words",
+    "merged",
+    "parts_of",
+    "units_of",
+    "without_losses",
+]
+
+_SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+_TOKEN = re.compile(r"\w+")
+# A renaming changes no more words than these in one statement.
+_RENAMED_MAX = 3
+# A sentence that begins so depends on the one before it.
+_DEPENDENT = re.compile(
+    r"(?:it|they|this|that|these|those|otherwise|then|else|if so|if not|instead|in that case|also"
+    r"|sonst|dann|dabei|dies\w*|andernfalls|falls ja|falls nicht|außerdem|sinon|alors|cela|ceci"
+    r"|de lo contrario|entonces|esto|eso|altrimenti|allora|anders|その|それ|これ|そうでな"
+    r"|否则|那么|иначе|тогда)"
+    r"(?![^\W_])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a person would call one change: a moved step, a new example, a renamed key.
+
+    Attributes:
+        changes: By the message they are in.
+    """
+
+    changes: tuple[tuple[int, Change], ...]
+
+    @property
+    def only_removes(self) -> bool:
+        """Whether it brings nothing in."""
+        return all(change.kind == "removed" for _, change in self.changes)
+
+
+def comparisons(before: PromptText, after: PromptText) -> tuple[Comparison, ...]:
+    """Both texts, message by message.
+
+    Raises:
+        EditError: They have other messages.
+    """
+    if len(before.trees) != len(after.trees):
+        raise EditError("messages were added or removed")
+    return tuple(compare(was, now) for was, now in zip(before.trees, after.trees, strict=True))
+
+
+def followed(before: PromptText, after: PromptText) -> PromptText:
+    """A later text with numbers and references in step."""
+    if len(before.messages) != len(after.messages):
+        return after
+    for index, tree in enumerate(before.trees):
+        after = after.with_content(index, renumber(tree, after.messages[index].content))
+    return after
+
+
+def edit_between(edit: Edit, before: PromptText, after: PromptText) -> Edit:
+    """An edit with the operations that lead to another text."""
+    return replace(edit, ops=ops_between(before, after))
+
+
+def merged(base: PromptText, one: PromptText, other: PromptText) -> PromptText:
+    """A text with the changes that two texts make to the same one.
+
+    Raises:
+        EditError: Both change the same statement.
+    """
+    try:
+        for index, trees in enumerate(zip(base.trees, one.trees, other.trees, strict=True)):
+            base = base.with_content(index, merge(*trees))
+    except MergeError as error:
+        raise EditError(str(error)) from error
+    return base
+
+
+def units_of(before: PromptText, after: PromptText) -> list[Unit]:
+    """The changes between two texts, as a person sees them; numbers that follow are none."""
+    return _units(comparisons(before, after))
+
+
+def _units(compared: Sequence[Comparison]) -> list[Unit]:
+    groups: dict[object, list[tuple[int, Change]]] = {}
+    for index, found in enumerate(compared):
+        taken: dict[object, object] = {}
+        for change in found.changes:
+            key = _key(index, found, change)
+            if (old := found.instead.get(id(change))) and change.kind == "added":
+                # What comes instead of something belongs to it.
+                taken.setdefault(key, _key(index, found, old))
+            groups.setdefault(taken.get(key, key), []).append((index, change))
+    return [Unit(tuple(changes)) for changes in groups.values()]
+
+
+def without_losses(before: PromptText, after: PromptText) -> PromptText:
+    """A later text with the statements that it only lost, where it does other things as well."""
+    compared = comparisons(before, after)
+    units = _units(compared)
+    kept = [change for unit in units if not unit.only_removes for change in unit.changes]
+    if not kept or len(kept) == sum(len(unit.changes) for unit in units):
+        return after
+    return _composed(before, compared, kept)
+
+
+def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
+    """Texts with a part of the changes each, where a part stands on its own.
+
+    A part takes nothing out that the whole keeps, and is not only a loss. Of a list or paragraph
+    that is new, each entry and sentence is a part as well.
+    """
+    compared = comparisons(before, after)
+    units = _units(compared)
+    for unit in units:
+        if len(units) > 1 and not unit.only_removes:
+            yield _composed(before, compared, unit.changes)
+        added = [(index, change) for index, change in unit.changes if change.kind == "added"]
+        pieces = [list(group) for _, group in groupby(added, lambda one: _piece(compared, one))]
+        if len(pieces) > 1 or len(added) < len(unit.changes):
+            for piece in pieces:
+                if _stands_alone(compared, piece):
+                    yield _composed(before, compared, piece)
+
+
+def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
+    """The lines that are only in the text after, and those that are only in the text before."""
+    old = [line.text for line in before.lines]
+    new = [line.text for line in after.lines]
+    kept, had = set(old), set(new)
+    return (
+        "\n".join(text for text in new if text not in kept),
+        "\n".join(text for text in old if text not in had),
+    )
+
+
+def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
+    """The statements that a text adds or rewords, and those that it takes out or rewords."""
+    compared = comparisons(before, after)
+    return (
+        "\n".join(said for found in compared for said in found.added),
+        "\n".join(said for found in compared for said in found.removed),
+    )
+
+
+def changed_places(before: PromptText, after: PromptText) -> str:
+    """The headings under which the text after says something new."""
+    places = {
+        f"{index} {found.after.heading(change.now)}"
+        for index, found in enumerate(comparisons(before, after))
+        for change in found.changes
+        if change.now is not None
+    }
+    return "\n".join(sorted(places))
+
+
+def lost_statements(before: PromptText, after: PromptText) -> list[str]:
+    """The statements that are gone: neither moved nor reworded, and not said elsewhere."""
+    found = comparisons(before, after)
+    says = Counter(_said(one.after, atom) for one in found for atom in one.after.atoms)
+    return [
+        one.before.of(change.was)
+        for one in found
+        for change in one.changes
+        if change.was is not None
+        and change.kind == "removed"
+        and not says[_said(one.before, change.was)]
+    ]
+
+
+def lost_words(before: PromptText, after: PromptText) -> int:
+    """How many words of statements are gone: of those taken out, and out of reworded ones."""
+    lost = sum(map(count_words, lost_statements(before, after)))
+    for one in comparisons(before, after):
+        for change in one.changes:
+            if change.kind == "reworded" and change.was and change.now:
+                lost += (
+                    _tokens(one.before.of(change.was)) - _tokens(one.after.of(change.now))
+                ).total()
+    return lost
+
+
+def _said(tree: Tree, atom: Node) -> str:
+    """What an atom says, whatever its numbers are: a list that stands twice differs in those."""
+    return re.sub(r"\d+", "#", normalise(tree.of(atom)))
+
+
+def _tokens(text: str) -> Counter[str]:
+    return Counter(_TOKEN.findall(text.casefold()))
+
+
+def _key(index: int, found: Comparison, change: Change) -> object:
+    """What changes of one unit share: their new or old block, their renaming, their inputs."""
+    was = found.before.of(change.was) if change.was else ""
+    now = found.after.of(change.now) if change.now else ""
+    if change.kind != "moved" and sorted(_SLOT.findall(was)) != sorted(_SLOT.findall(now)):
+        return "inputs"
+    if change.kind == "reworded":
+        old, new = _tokens(was) - _tokens(now), _tokens(now) - _tokens(was)
+        if 0 < old.total() <= _RENAMED_MAX and new.total() <= _RENAMED_MAX:
+            return "renamed", tuple(sorted(old.elements())), tuple(sorted(new.elements()))
+        return id(change)
+    if change.kind == "added" and change.now:
+        return "added", index, id(_block(found.after, change.now, _fresh(found, "added")))
+    if change.kind == "removed" and change.was:
+        return "removed", index, id(_block(found.before, change.was, _fresh(found, "removed")))
+    return id(change)
+
+
+def _fresh(found: Comparison, kind: str) -> set[int]:
+    return {
+        id(change.now if kind == "added" else change.was)
+        for change in found.changes
+        if change.kind == kind
+    }
+
+
+def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
+    """The largest node around an atom that is new as a whole; two tags belong together."""
+    parent = tree.parent(atom)
+    if atom.kind == "tag" and parent is not None and parent.kind == "block":
+        return parent
+    found = atom
+    atoms = {id(one) for one in tree.atoms}
+    for above in reversed(tree.path(atom)):
+        held = {id(one) for one in above.walk() if id(one) in atoms}
+        if above.kind == "text" or not held <= fresh:
+            break
+        found = above
+    return found
+
+
+def _piece(compared: Sequence[Comparison], one: tuple[int, Change]) -> int:
+    """What an added statement cannot be parted from: its entry, example, row, section."""
+    index, change = one
+    tree = compared[index].after
+    assert change.now is not None
+    path = tree.path(change.now)
+    fresh = _fresh(compared[index], "added")
+    blocks = [one for one in path if one.kind in {"section", "block", "table"}]
+    whole = next((one for one in blocks if id(one.children[0]) in fresh), None)
+    return id(
+        whole
+        or (path[-1] if change.now.kind == "clause" and _is_new(path[-1], fresh) else change.now)
+    )
+
+
+def _is_new(sentence: Node, fresh: set[int]) -> bool:
+    return all(id(one) in fresh for one in sentence.children if one.kind == "clause")
+
+
+def _stands_alone(compared: Sequence[Comparison], piece: Sequence[tuple[int, Change]]) -> bool:
+    index, change = piece[0]
+    assert change.now is not None
+    return not _DEPENDENT.match(compared[index].after.of(change.now))
+
+
+def _composed(
+    before: PromptText, compared: Sequence[Comparison], changes: Sequence[tuple[int, Change]]
+) -> PromptText:
+    text = before
+    for index, found in enumerate(compared):
+        mine = [change for at, change in changes if at == index]
+        if mine:
+            text = text.with_content(index, found.compose(mine))
+    return text
