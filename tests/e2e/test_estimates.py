@@ -219,3 +219,16 @@ def test_completions_of_another_version_show_how_long_new_ones_are(
         model="local:clerk-1", system=f"{SYSTEM} Be precise, and name times.", version="1.1.0"
     )
     recorded_as_estimated(priced, metered)
+
+
+@pytest.mark.parametrize("judges", ["min_words(3)", 'min_words(3), rubric("clear")'])
+def test_a_baseline_takes_what_its_dry_run_says_and_no_completion_twice(
+    priced: EvalProject, metered: Metered, judges: str
+):
+    priced.judged_by(judges)
+    update = ("baseline", "update", "--force-session", "--trials=2")
+    estimate = of_bills(document(priced, *update, "--dry-run")["planned"])
+    assert metered.total == 0
+    document(priced, *update)
+    assert metered.total == estimate[0]
+    near(estimate, metered)

@@ -58,10 +58,15 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The cases of a run in the order they will be judged, and the draws that lack an answer."""
+    """The cases of a run in the order they will be judged, and the draws that lack an answer.
+
+    Attributes:
+        ahead: Whether models are called ahead of the cases that are judged.
+    """
 
     cases: Sequence[PlannedCase]
     missing: Sequence[Draw] = field(default_factory=list[Draw])
+    ahead: bool = True
 
     @property
     def digest(self) -> str:
@@ -71,6 +76,8 @@ class Plan:
     @property
     def asks(self) -> Sequence[Draw]:
         """The draws that may take a model: those without an answer, and those that one judges."""
+        if not self.ahead:
+            return ()
         if not any(planned.suite.standings for planned in self.cases):
             return self.missing
         missing = {draw.id for draw in self.missing}

@@ -109,7 +109,7 @@ class _Driver:
         """Remember the plan."""
         self._evals = evals
         if not self._draw:
-            evals.plan = Plan(cases=evals.plan.cases)
+            evals.plan = Plan(cases=evals.plan.cases, ahead=False)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Do what the command is about; no test runs."""
