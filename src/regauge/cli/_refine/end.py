@@ -140,6 +140,8 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
         )
     if reason in CUT_OFF:
         click.echo(f"  go on: regauge refine resume {run.id}", err=True)
+    elif reason == "underpowered":
+        click.echo("  fix: add golden cases that exercise the check, or make it steadier", err=True)
     elif reason == "unreadable":
         if "fix:" not in str(result["stop"]["text"]):
             click.echo("  fix: let another model propose, with --refiner-model", err=True)

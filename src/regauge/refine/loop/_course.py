@@ -10,6 +10,7 @@ from regauge.refine.evidence import diagnose, tolerated
 from regauge.refine.loop._findings import Accepted, Note, Stop
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, spared, standings
 from regauge.refine.loop._plan import verification_phase
+from regauge.refine.loop._power import can_confirm, underpowered_text
 from regauge.refine.memory import Tried
 from regauge.wording import plural
 
@@ -111,6 +112,11 @@ def diagnosed(setting: Setting, state: State) -> State:
     state = state.noting(note, open=clusters, spared=left, flaky=found.flaky, tier=0, novel=False)
     if clusters and not state.accepted and can_settle(setting, state):
         return replace(state, phase="settle")
+    if clusters and not (state.accepted or state.tested):
+        able = tuple(cluster for cluster in clusters if can_confirm(setting, state, cluster))
+        if not able:
+            return stop(state, "underpowered", underpowered_text(setting, state, clusters[0]))
+        state = replace(state, open=able)
     if clusters:
         return _enter_release(setting, state) or enter_tier(setting, state)
     unsteady = _unsteady(setting, state)

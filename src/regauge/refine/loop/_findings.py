@@ -54,6 +54,7 @@ StopReason = Literal[
     "seconds",
     "holdout-looks",  # the held-out cases decided too often to tell what generalises
     "budget-too-small",  # it does not even pay for a first look
+    "underpowered",  # no edit could be confirmed with these cases and this noise
     "unreadable",  # no reply of the model that proposes could be read
     "provider-outage",
     "no-key",  # a provider has no key, or refuses the one it is given
