@@ -48,8 +48,10 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     their release, a contract that changed without a major version, lines of the lock that changed
     or vanished, declared inputs that nobody uses, schemas that are none, recordings that no eval
     asks for any more, goals of refinements that speak of no check or case. Warnings: keys that
-    nobody reads, braces that hold no input, sentences that are said twice, recordings
-    files that are large for GitHub.
+    nobody reads, braces that hold no input, sentences that are said twice, orders that override
+    the rest, double negations, rules in another language, lists given twice with other numbers,
+    lines cut off, example values and keys that the schema does not have, recordings files that
+    are large for GitHub.
     """
     project = Project.find()
     _ = project.settings  # what pyproject.toml says must be readable, too
