@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from regauge.statements._languages import ABBREVIATIONS, has_ordinal_dots
@@ -79,17 +78,24 @@ def _goes_on(text: str, at: int, end: int) -> bool:
 
 
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Line breaks at which a sentence ends without a mark: the line was not broken to fit."""
+    """Line breaks at which a sentence ends without a mark: the line was not broken to fit.
+
+    A paragraph was broken to fit where one of its lines goes on in lower case, or its script has
+    no case.
+    """
     lines = text[start:end].split("\n")
     longest = max(map(len, lines))
+    going_on = [
+        line.lstrip()[:1].islower() and not _LEAD.match(line.lstrip()) for line in lines[1:]
+    ]
+    broken = any(going_on) or not any(sign.islower() for sign in text[start:end])
     at = start
-    for line, below in pairwise(lines):
+    for line, below, goes_on in zip(lines, lines[1:], going_on, strict=False):
         at += len(line) + 1
-        begins = below.lstrip()[:1]
+        begins = below.lstrip()
         width = 2 * len(line) if line and ord(line[-1]) > 0x2E80 else len(line)  # noqa: PLR2004
-        wrapped = width >= _WRAPPED and len(line) >= _FULL * longest
-        goes_on = begins.islower() and not _LEAD.match(below.lstrip())
-        if not goes_on and not (wrapped and begins.isalnum()):
+        full = broken and width >= _WRAPPED and len(line) >= _FULL * longest
+        if not goes_on and not (full and begins[:1].isalnum() and not _LEAD.match(begins)):
             yield at
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.refine.guards._decoded import backwards, decoded
 from regauge.refine.guards._stretches import Stretches
 from regauge.refine.guards._traces import ORDINARY, capitals_tell, keys, names, plain, specific
 from regauge.statements import content_words
@@ -29,6 +30,8 @@ _MADE_OF = 0.8
 _ANSWER = 40
 # Longer runs need not be looked at: their beginnings are found.
 _RUN = 8
+# Shorter numbers are numbers from either end.
+_REVERSED = 3
 _SMALL_NUMBER = re.compile(r"\d{1,2}|\d\.\d")
 _VALUE_WORDS = 5
 _MARKS = " .,;:!?\"'`()[]{}-*"
@@ -89,7 +92,22 @@ class Leaks:
         )
 
     def found(self, added: str) -> str:
-        """What of a text gives a case away, in words; empty where nothing does."""
+        """What of a text gives a case away, in words, also once decoded; empty where none does."""
+        readings = (added, *dict.fromkeys(decoded(added)))
+        leak = next((leak for one in readings if (leak := self._plainly(one))), "")
+        return leak or self._backwards(added)
+
+    def _backwards(self, added: str) -> str:
+        """Words and long identifiers that are written from their end."""
+        for line in backwards(added).splitlines():
+            tokens = specific(line) - self._public_specific
+            held = (t for t in sorted(tokens) if len(t) > _REVERSED and self._specific[t])
+            token = next(held, "") or self._word_for_word(line)
+            if token:
+                return f"it is written backwards: {token}"
+        return ""
+
+    def _plainly(self, added: str) -> str:
         lines = [line for line in added.splitlines() if line.strip()]
         leak = next((leak for line in lines if (leak := self._of_line(line))), "")
         return leak or (self._retold(added) if len(lines) > 1 else "")

@@ -5,35 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from regauge.refine.guards._decoded import in_digits
 from regauge.statements import stem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ORDINARY", "capitals_tell", "in_digits", "keys", "names", "plain", "specific"]
+__all__ = ["ORDINARY", "capitals_tell", "keys", "names", "plain", "specific"]
 
-_ONES = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-    "nineteen",
-)  # fmt: skip
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_VALUES = {word: value for value, word in enumerate(_ONES)} | {
-    word: 10 * value for value, word in enumerate(_TENS, 2)
-}
-_WHOLE_TENS = frozenset(range(20, 100, 10))
-_SCALES = {"hundred": 100, "thousand": 1000}
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
 )  # fmt: skip
 _MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in _MONTHS)
 
-_NUMERAL = "|".join(sorted((*_VALUES, *_SCALES), key=len, reverse=True))
-_WRITTEN = re.compile(
-    rf"\b(?:{_NUMERAL})"
-    rf"(?:(?:(?<=hundred) and|(?<=thousand) and|) (?:{_NUMERAL})\b|-(?:{_NUMERAL})\b)*\b"
-)
 _ISO_DATE = re.compile(r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b")
 _MONTH_DAY = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b")
@@ -69,40 +54,6 @@ _NOON = 12
 def plain(text: str) -> str:
     """Without case and with single spaces."""
     return " ".join(text.casefold().split())
-
-
-def in_digits(text: str) -> str:
-    """Plain text with its numbers in digits, also those that are spelled digit by digit.
-
-    >>> in_digits("after two hundred and forty-nine minutes, code four one seven")
-    'after 249 minutes, code 417'
-    """
-    return _WRITTEN.sub(lambda found: _digits(re.split(r"[ -]", found[0])), text)
-
-
-def _digits(words: list[str]) -> str:
-    """A written number; a lone "one" is seldom a number."""
-    if words == ["one"]:
-        return "one"
-    values = [_VALUES[word] for word in words if word in _VALUES]
-    if any(word in _SCALES for word in words):
-        total = current = 0
-        for word in words:
-            if word in _SCALES:
-                current = (current or 1) * _SCALES[word]
-            current += _VALUES.get(word, 0)
-            if word == "thousand":
-                total, current = total + current, 0
-        return str(total + current)
-    if len(values) > 1 and max(values) < 10:  # noqa: PLR2004 - digits
-        return "".join(map(str, values))
-    numbers: list[int] = []
-    for value in values:
-        if numbers and value < 10 and numbers[-1] in _WHOLE_TENS:  # noqa: PLR2004 - a digit
-            numbers[-1] += value
-        else:
-            numbers.append(value)
-    return " ".join(map(str, numbers))
 
 
 def specific(text: str) -> set[str]:

@@ -170,21 +170,21 @@ def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
 def _left_out(setting: Setting, state: State, rule: str) -> list[Edit]:
     """The prompt without one statement each, those first that share most with the rule."""
     text = state.text
-    watched = [content_words(one) for one in (rule, *_wanted_elsewhere(setting, state))]
+    watched = [content_words(one) for one in _wanted_elsewhere(setting, state)]
     about = content_words(f"{rule} {state.cluster.check}")
     ranked: list[tuple[int, int, PromptText]] = []
     position = 0
     for index, tree in enumerate(text.trees):
         for node in tree.statements:
-            words = content_words(tree.of(node))
+            words = content_words(_label(tree, node) + tree.of(node))
             if "{{" in tree.of(node) or not words or normalise(tree.of(node)) in normalise(rule):
                 continue
-            if any(3 * len(words & other) > len(words) for other in watched[1:]):
+            if any(2 * len(words & other) >= len(words | other) for other in watched):
                 continue  # another check asks for it
             leaner = text.with_content(index, delete(tree, node))
             position -= 1
             if not state.memory.refuses(state.cluster.key, text, leaner):
-                shared = len((words | content_words(_label(tree, node))) & about)
+                shared = len(words & about)
                 ranked.append((-shared, position, leaner))
     ranked.sort(key=lambda one: one[:2])
     return [_rule_edit("take-out", text, leaner) for *_, leaner in ranked[:_LEFT_OUT_MAX]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -212,6 +213,22 @@ def _in_lines(text: str, _: random.Random) -> str:
     return "\n".join(f"- Mind {' '.join(words[n : n + 3])}." for n in range(0, len(words), 3))
 
 
+def _coded(text: str, _: random.Random) -> str:
+    return f"- Mind {base64.b64encode(text.encode()).decode()} at all times."
+
+
+def _in_hex(text: str, _: random.Random) -> str:
+    return f"- The code is {text.encode().hex()}."
+
+
+def _backwards(text: str, _: random.Random) -> str:
+    return f"- {text[::-1]}"
+
+
+def _apart(text: str, _: random.Random) -> str:
+    return f"- Mind {'  '.join(' '.join(word) for word in text.split())}"
+
+
 FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "shuffled": _shuffled,
     "turned": _turned,
@@ -219,6 +236,10 @@ FORMS: dict[str, Callable[[str, random.Random], str]] = {
     "inflected": _inflected,
     "abbreviated": _abbreviated,
     "in-lines": _in_lines,
+    "base64": _coded,
+    "hex": _in_hex,
+    "backwards": _backwards,
+    "apart": _apart,
 }
 
 
@@ -234,10 +255,46 @@ def _in_words(number: str) -> str:
     return " ".join(_ONES[int(digit)] for digit in number)
 
 
+_EINS = [
+    "null",
+    "ein",
+    "zwei",
+    "drei",
+    "vier",
+    "fünf",
+    "sechs",
+    "sieben",
+    "acht",
+    "neun",
+    "zehn",
+    "elf",
+    "zwölf",
+]
+_ZEHN = ["zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig"]
+
+
+def _auf_deutsch(number: str) -> str:
+    value = int(number)
+    if value < 13:
+        return _EINS[value]
+    if value < 20:
+        return {16: "sechzehn", 17: "siebzehn"}.get(value, f"{_EINS[value % 10]}zehn")
+    if value < 100:
+        return f"{_EINS[value % 10] + 'und' if value % 10 else ''}{_ZEHN[value // 10 - 2]}"
+    if value < 1000:
+        return (
+            f"{_EINS[value // 100]}hundert{_auf_deutsch(str(value % 100)) if value % 100 else ''}"
+        )
+    return " ".join(_EINS[int(digit)] for digit in number)
+
+
 NUMBER_FORMS: dict[str, Callable[[str], str]] = {
     "digits": lambda number: f"- A typical value is {number}.",
     "in words": lambda number: f"- Mostly it is {_in_words(number)} or so.",
     "spelled": lambda number: f"- Expect {' '.join(_ONES[int(digit)] for digit in number)}.",
+    "auf deutsch": lambda number: f"- Meist sind es {_auf_deutsch(number)}.",
+    "apart": lambda number: f"- Expect {' '.join(number)}.",
+    "in two lines": lambda number: f"- Expect {number[:1]}\n{number[1:]}.",
     "in a sentence": lambda number: f"- It took about {number}min, which is usual.",
 }
 
