@@ -1,13 +1,17 @@
 """How many answers of 1 kB every rule judges in a second.
 
     python -m benchmarks.judges [--answers N] [--json]
+    python -m benchmarks.judges --hostile
 
-None may take more than 5 ms an answer, but for those named in `SLOW` with the reason.
+None may take more than 5 ms an answer, but for those named in `SLOW` with the reason. With
+`--hostile`, every rule judges a megabyte of each of the texts in `HOSTILE`, which make patterns go
+back and forth; none may take a second of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import statistics
@@ -15,6 +19,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from regauge.errors import JudgeError
 from tests.unit.judges.samples import CASE, RULES, completion
 
 if TYPE_CHECKING:
@@ -27,6 +32,46 @@ SLOW = {
     "meteor": "stems every word that has no equal",
 }
 BATCH_S = 0.3
+
+
+MEGABYTE = 1_000_000
+HOSTILE_LIMIT_S = 1.0
+HOSTILE = {
+    "line ends": "\n",
+    "blank lines": " \n",
+    "spaces": " ",
+    "one word": "a",
+    "brackets": "[",
+    "objects": '{"a": [',
+    "tags": "<a ",
+    "marks": "*_`",
+    "quotes": "\"'\\\\",
+    "figures": "1,2.",
+    "sentences": "A. b? ",
+    "addresses": "a@http://",
+    "bullets": "- \n",
+    "fences": "```\n",
+    "accents": "e\u0301",
+    "Chinese": "\u78c1\u3002",
+}
+
+
+def hostile() -> int:
+    """Print the rules that take longest on hostile texts; the number that is too slow."""
+    took: list[tuple[float, str, str]] = []
+    for name, unit in HOSTILE.items():
+        text = (unit * (MEGABYTE // len(unit) + 1))[:MEGABYTE]
+        for rule in RULES:
+            start = time.process_time()
+            with contextlib.suppress(JudgeError):
+                rule.check(completion(text), CASE)
+            took.append((time.process_time() - start, rule.name, name))
+    took.sort(reverse=True)
+    slow = [entry for entry in took if entry[0] > HOSTILE_LIMIT_S]
+    for seconds, name, text in [*slow, *took[len(slow) : len(slow) + 10]]:
+        print(f"{seconds:8.2f} s  {name}  {text}")
+    print(f"slower than {HOSTILE_LIMIT_S} s: {len(slow)} of {len(took)}")
+    return len(slow)
 
 
 def answers(count: int) -> list[str]:
@@ -69,7 +114,10 @@ def main() -> None:
     )
     parser.add_argument("--answers", type=int, default=10_000)
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--hostile", action="store_true", help="a megabyte of hostile texts")
     options = parser.parse_args()
+    if options.hostile:
+        sys.exit(1 if hostile() else 0)
     texts = answers(options.answers)
     found = {rule.name: (rule.kind, per_answer_ms(rule, texts)) for rule in RULES}
     late = [name for name, (kind, took) in found.items() if took > LIMIT_MS and kind not in SLOW]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from regauge import judges
 from regauge.errors import RegaugeError
 from regauge.judges import Rule, all_of, is_language, match_count, matches, not_
+from regauge.judges.ifeval import punkt_sentence_count
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ RULES: dict[str, Callable[..., Rule]] = {
         letter, **limits(let_relation, let_frequency)
     ),
     "language:response_language": lambda language: is_language(language, unclear="pass"),
-    "length_constraints:number_sentences": lambda num_sentences, relation: judges.sentence_count(
+    "length_constraints:number_sentences": lambda num_sentences, relation: punkt_sentence_count(
         **limits(relation, num_sentences)
     ),
     "length_constraints:number_paragraphs": lambda num_paragraphs: judges.paragraph_count(

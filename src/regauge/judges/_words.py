@@ -1,4 +1,4 @@
-"""Sentences and words of a text, by stated rules that need no data and no model."""
+"""Words of a text, and sentences as Punkt counts them, by rules that need no data and no model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["UNSPACED", "capital_words", "count_words", "sentences_in", "tokens"]
+__all__ = [
+    "UNSPACED",
+    "capital_words",
+    "count_words",
+    "ends_sentence",
+    "next_word",
+    "opens_sentence",
+    "sentences_in",
+    "tokens",
+]
 
 # Letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le,
 # New Tai Lue, Tai Tham, Chinese, Japanese, Yi. A class for patterns, without its brackets.
@@ -56,11 +65,11 @@ def _count_letter_runs(text: str) -> int:
 _WORD = re.compile(r"\w+")
 
 # A mark that may end a sentence, before white space or before a closing mark.
-_END = re.compile(r"[.?!](?=[)\";}\]*:@'({\[!?]|\s+\S)")
+_END = re.compile("[.?!](?=[)\";}\\]*:@'({\\[!?\u201d]|\\s+\\S)")
 _LAST_WORD = re.compile(r"[^\s()\[\]{}\";:*@!?]+\Z")
 _NEXT_WORD = re.compile(r"\s*[\"'”\u2019)\]}*_]*\s*(\S+)")
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*\Z")
-_CLOSERS = re.compile(r"[\"')\]}]+(?=\s|\Z)")
+_CLOSERS = re.compile("[\"')\\]}\u201d]+(?=\\s|\\Z)")
 
 _TITLE_WORDS = """
 mr mrs ms dr prof rev hon gen col capt lt sgt cmdr sen rep gov pres messrs mme mlle adm maj
@@ -84,12 +93,12 @@ _ABBREVIATIONS = frozenset(_ABBREVIATED_WORDS.split())
 _OPENERS = frozenset(_OPENING_WORDS.split())
 
 
-def _next_word(text: str, at: int) -> str:
+def next_word(text: str, at: int) -> str:
     found = _NEXT_WORD.match(text, at)
     return found[1] if found else ""
 
 
-def _opens(word: str) -> bool | None:
+def opens_sentence(word: str) -> bool | None:
     """Whether a word surely begins a sentence (True), surely does not (False), or may (None)."""
     bare = word.strip(".,;:!?\"'“”\u2018\u2019()[]*_")
     if not bare:
@@ -99,20 +108,20 @@ def _opens(word: str) -> bool | None:
     return False if bare[0].islower() else None
 
 
-def _ends(text: str, at: int) -> bool:
+def ends_sentence(text: str, at: int) -> bool:
     """Whether the period at a place ends a sentence."""
     before = _LAST_WORD.search(text, max(0, at - 60), at)
     word = before[0].strip("'“”\u2018\u2019_").lower() if before else ""
-    following = _next_word(text, at + 1)
+    following = next_word(text, at + 1)
     if text[at - 1 : at] == ".":
-        return _opens(following) is True
+        return opens_sentence(following) is True
     if _NUMBER.match(word):
-        return _opens(following) is not False
+        return opens_sentence(following) is not False
     if word in _TITLES:
         return False
     initial = len(word) == 1 and word.isalpha()
     if initial or word in _ABBREVIATIONS or word.rpartition("-")[2] in _ABBREVIATIONS:
-        return _opens(following) is True
+        return opens_sentence(following) is True
     return True
 
 
@@ -132,7 +141,7 @@ def _sentences(text: str) -> Iterator[str]:
     start = 0
     for mark in _END.finditer(text):
         at = mark.start()
-        if text[at] == "." and not _ends(text, at):
+        if text[at] == "." and not ends_sentence(text, at):
             continue
         if text[at + 1 : at + 2] in {"!", "?"}:
             continue

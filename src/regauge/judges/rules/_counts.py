@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
+from regauge.judges._sentences import count_sentences
 from regauge.judges._types import Verdict, abstained, failed, passed
-from regauge.judges._words import count_words, sentences_in
+from regauge.judges._words import count_words
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def counted(
             most = least
         elif (low is not None and least < low) or (high is not None and most > high):
             return abstained(
-                f"between {least} and {plural(most, noun, nouns)}, {wish} wanted: the script has no"
-                " spaces between words; limit characters or sentences instead",
+                f"between {least} and {plural(most, noun, nouns)}, {wish} wanted: the script does"
+                " not mark them; limit the characters instead",
                 code="uncountable",
             )
         found = least
@@ -225,7 +226,7 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
     return counted("min_chars", len, "character", at_least=n, field=field)
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(codes=("too_few", "too_many"), version=2)
 def sentence_count(
     *,
     at_least: int | None = None,
@@ -235,9 +236,10 @@ def sentence_count(
 ) -> Check:
     """The answer has so many sentences.
 
-    A sentence ends at `?` or `!`, or at a period that does not belong to an abbreviation, an
-    initial, a number or an ellipsis after which the sentence goes on. The number of a list item
-    ("1. Item") counts as one. Text without such a mark is one sentence.
+    A sentence ends at a full stop, a question mark or an exclamation mark of any script, unless it
+    belongs to an abbreviation, an ordinal ("3. Mai"), an initial, a number or an ellipsis after
+    which the sentence goes on. Headings, list items and blank lines end one, too. Thai and Lao
+    have no such marks: where the spaces between their words matter, the rule abstains.
 
     Args:
         at_least: The least that passes.
@@ -250,7 +252,7 @@ def sentence_count(
     """
     return counted(
         "sentence_count",
-        lambda text: len(sentences_in(text)),
+        count_sentences,
         "sentence",
         at_least=at_least,
         at_most=at_most,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from regauge.judges._evidence import listed
@@ -32,32 +33,58 @@ def _source(answer: Answer, inputs: Sequence[str]) -> str:
     )
 
 
-_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
+_NUMBER = re.compile(
+    r"(?:\d{1,3}(?P<group>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=group)\d{3})*(?!\d)(?:[.,]\d+)?"
+    r"|\d+[.,]\d+|(?<![\w.,])\.\d+|\d+)(?:[eE][+-]?\d{1,3}(?![\w.]))?"
+)
 _LIST_MARK = re.compile(r"^[^\S\n]*(?:#{1,6}[^\S\n]*)?\(?\d{1,3}[.)](?=\s)", re.MULTILINE)
-_GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_GROUPED = re.compile(r"[1-9]\d{0,2}([,.'\u2019\u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?:e.*)?")
 
 
-def numbers_in(text: str) -> Iterator[tuple[str, str]]:
-    """The numbers of a text as they stand there, and in one form; marks of lists are left out.
+def numbers_in(text: str) -> Iterator[tuple[str, list[set[str]]]]:
+    """The numbers of a text as written, and their readings; marks of lists are left out.
+
+    A reading is one number, or several that a comma parts. A period before three digits may group
+    them or begin a fraction.
 
     >>> list(numbers_in("1. It took 1,200 ms, 1.50 s"))
-    [('1,200', '1200'), ('1.50', '1.5')]
+    [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
     """
-    for found in _NUMBER.findall(_LIST_MARK.sub("", text)):
-        bare = _GROUPED.sub("", found)
-        if "." in bare:
-            bare = bare.rstrip("0").rstrip(".")
-        yield found, bare.lstrip("0") or "0"
+    for match in _NUMBER.finditer(_LIST_MARK.sub("", text)):
+        yield match[0], _readings(match[0])
 
 
-@rule(codes=("invented_number",))
+def _readings(found: str) -> list[set[str]]:
+    if found.isascii() and found.isdigit():
+        return [{found.lstrip("0") or "0"}]
+    # Digits of any script, such as Arabic ones.
+    bare = "".join(str(int(char)) if char.isdecimal() else char for char in found.lower())
+    readings: list[set[str]] = []
+    if grouped := _GROUPED.fullmatch(bare):
+        readings.append({_canonical(bare.replace(grouped[1], "").replace(",", "."))})
+    if sum(map(bare.count, ",.'\u2019\u00a0\u202f")) <= 1 and not (grouped and grouped[1] != "."):
+        readings.append({_canonical(bare.replace(",", "."))})
+    if "," in bare and not grouped:
+        readings.append({_canonical(part) for part in bare.split(",")})
+    return readings
+
+
+def _canonical(number: str) -> str:
+    """A number without an exponent, and without zeros that say nothing."""
+    plain = format(Decimal(number), "f")
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
+
+
+@rule(codes=("invented_number",), version=2)
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
     """Every number in the answer stands in the case's inputs too.
 
-    1,200 and 1200 are the same, 1.5 and 1.50 too; the marks of numbered lists do not count. The
-    score is the share of numbers that stand there.
+    1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, and digits of any
+    script. The marks of numbered lists do not count. The score is the share of known numbers.
 
     Args:
         inputs: Names of the inputs to look in; all by default.
@@ -68,19 +95,27 @@ def no_new_numbers(
     >>> print(no_new_numbers().check_text("2 of 7 pods", inputs={"report": "2 pods of 5 died"}))
     fail (0.50): 1 number that the input does not have: '7'
     """
-    allowed = {bare for value in allow for _, bare in numbers_in(f"{value:.10f}".rstrip("0"))}
+    allowed = {_canonical(f"{value:.10f}") for value in allow}
 
     def check(answer: Answer) -> Verdict:
-        known = {bare for _, bare in numbers_in(_source(answer, inputs))} | allowed
+        given = numbers_in(_source(answer, inputs))
+        known = allowed.union(*(reading for _, readings in given for reading in readings))
         found = list(numbers_in(answer.text or ""))
         new = [
             text
-            for text, bare in found
-            if bare not in known and not (bare.isdigit() and len(bare) < 19 and int(bare) <= up_to)  # noqa: PLR2004 - no limit is longer
+            for text, readings in found
+            if not any(
+                all(part in known or _is_small(part, up_to) for part in reading)
+                for reading in readings
+            )
         ]
         return _invented(new, len(found), "number", "invented_number")
 
     return on_answer(field, check)
+
+
+def _is_small(number: str, up_to: int) -> bool:
+    return number.isdigit() and len(number) < 19 and int(number) <= up_to  # noqa: PLR2004 - no limit is longer
 
 
 def _invented(new: list[str], total: int, noun: str, code: str) -> Verdict:

@@ -1,0 +1,165 @@
+"""Sentences of a text in any script, by stated rules that need no data and no model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from regauge.judges._words import ends_sentence, next_word, opens_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["count_sentences", "sentences_in"]
+
+# Full stops, question and exclamation marks of scripts other than Latin: Greek, Armenian, Hebrew,
+# Arabic, Syriac, Devanagari, Tibetan, Myanmar, Ethiopic, Mongolian, Khmer, Chinese and Japanese.
+_STOPS = (
+    "\u0589\u055c\u055e\u05c3\u061d-\u061f\u06d4\u0700-\u0702\u0964\u0965\u0f0d\u0f0e\u104b\u1362"
+    "\u1367\u1368\u1803\u1809\u17d4\u17d5\u203c\u203d\u2047-\u2049\u3002\ufe52\ufe56\ufe57\uff01\uff0e"
+    "\uff1f\uff61"
+)
+# Quotation marks and brackets that may close a sentence; quotation marks open in some languages
+# and close in others, so what counts is the white space behind.
+_CLOSERS = (
+    "\"')\\]}*_\u00bb\u00ab\u2018\u2019\u201c\u201d\u203a\u2039\u3009\u300b\u300d\u300f\u3011\uff09"
+)
+_END = re.compile(
+    rf"[{_STOPS}]+[{_CLOSERS}]*|[.!?]+(?:[{_CLOSERS}]+|[ \u00a0\u202f]\u00bb)?(?=\s|\Z|[{_STOPS}])"
+    r"|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e](?=\s|\Z)"
+)
+# A heading, a rule, the mark of a list item or a quotation begins a block of its own.
+_MARK = re.compile(r"\s*(?:>\s*)*(?:#{1,6}\s|[*+\-\u2022]\s|\d{1,3}[.)]\s|\||```|~~~)")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_WORD_STARTS = re.compile("[\\s(\\[{\"'\u201c\u201e\u00ab]")
+_NUMERAL = re.compile(r"\d.*|[IVXLC]+")
+_AROUND = ".,;:!?\"'()[]*_\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e"
+_LETTER = re.compile(r"[^\W_]")
+
+# These end a sentence only where the next word surely begins one.
+_ABBREVIATED_WORDS = """
+fig eq bzw ca evtl ggf inkl exkl max min zzgl vgl bspw sog geb gest jh jhd mio mrd allg einschl
+ex env chap tél aprox pág págs núm tel avda ud uds pag sig ecc bijv enz np itd itp tzn vb
+т.е т.д т.п см рис руб млн млрд тыс гг ул стр
+"""  # noqa: RUF001 - words of languages in other scripts
+# These stand before a name and end no sentence.
+_TITLE_WORDS = "sra srta dra hr fr mme mlle mgr dott sig.ra ing г-н г-жа"  # noqa: RUF001 - Russian
+# These end none before a number.
+_NUMBERED_WORDS = """
+no nr fig sec eq art abs kap bd tab vol ch p pp s nº n° № pos ziff par cap nos abb anm aufl
+"""
+_ABBREVIATIONS = frozenset(_ABBREVIATED_WORDS.split())
+_TITLES = frozenset(_TITLE_WORDS.split())
+_NUMBERED = frozenset(_NUMBERED_WORDS.split())
+
+# German ordinals are numbers with a period: "am 3. Mai", "der 2. Weltkrieg". So are those of other
+# languages before a month.
+_ORDINAL = re.compile(
+    r"(?:^|\s)(?:am|im|vom|zum|zur|beim|bis|ab|seit|der|die|das|den|dem|des|ein|eine|einen|einem"
+    r"|einer|jede[rnms]?|und|oder|den|het|de|dne|dnia|on|-|\u2013)\s+\d{1,2}\Z",
+    re.IGNORECASE,
+)
+_MONTH_WORDS = """
+januar jänner februar feber märz april mai juni juli august september oktober november dezember
+jan feb mär apr jun jul aug sep sept okt nov dez januari februari maart mei oktober augustus
+januar februar mars april maj juni juli oktober desember december tammikuuta helmikuuta
+maaliskuuta
+huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta marraskuuta joulukuuta
+ledna února března dubna května června července srpna září října listopadu prosince
+"""
+_MONTHS = frozenset(_MONTH_WORDS.split())
+# Words that begin with a capital only where a sentence begins, in languages other than English.
+_OPENING_WORDS = """
+der die das ein eine er sie es wir ich ihr dann danach aber und wenn weil dort hier nun jetzt
+bitte
+le la les un une il elle ils elles nous vous je puis ensuite mais et si quand ce cette ces
+el los las una uno ella ellos nosotros yo luego después pero y cuando este esta
+lo gli i poi ma e quando questo questa o os as um uma ele ela eles nós eu depois mas se este
+de het een hij zij wij ik daarna maar als dit deze
+он она они мы я вы это потом затем но и если
+"""
+_OPENERS = frozenset(_OPENING_WORDS.split())
+# Scripts without marks at the end of sentences: Thai and Lao put a space there, and elsewhere.
+_UNMARKED = re.compile(r"[\u0e00-\u0e4f\u0e80-\u0eff]\s+(?=[\u0e00-\u0e4f\u0e80-\u0eff])")
+
+
+def count_sentences(text: str) -> tuple[int, int]:
+    """The least and the greatest number of sentences that a text may have.
+
+    The two differ for Thai and Lao, where a space may end a sentence.
+
+    >>> count_sentences("One. Two?")
+    (2, 2)
+    """
+    least = len(sentences_in(text))
+    spaces = 0 if text.isascii() else sum(1 for _ in _UNMARKED.finditer(text))
+    return least, least + spaces
+
+
+def sentences_in(text: str) -> list[str]:
+    """The sentences of a text.
+
+    A sentence ends at a full stop, a question mark or an exclamation mark of any script, unless it
+    belongs to an abbreviation, an ordinal, an initial, a number or an ellipsis after which the
+    sentence goes on. Headings, list items and blank lines end one, too.
+
+    >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked. No. 5 was out.')
+    ['Dr. No came at 5 p.m. today.', '"Why?" he asked.', 'No. 5 was out.']
+    """
+    return [part for block in _blocks(text) for part in _split_block(block) if _LETTER.search(part)]
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """The paragraphs, headings and list items of a text, without their marks."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        mark = _MARK.match(line)
+        if (mark or not line.strip()) and lines:
+            yield "\n".join(lines)
+            lines = []
+        if line.strip():
+            lines.append(line[mark.end() :] if mark else line)
+        if _HEADING.match(line):
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+def _split_block(text: str) -> Iterator[str]:
+    start = 0
+    for mark in _END.finditer(text):
+        if _goes_on(text, mark):
+            continue
+        yield text[start : mark.end()].strip()
+        start = mark.end()
+    yield text[start:].strip()
+
+
+def _goes_on(text: str, mark: re.Match[str]) -> bool:
+    """Whether a sentence goes on behind a mark that ends others."""
+    if mark[0][0] not in ".!?":
+        return False
+    following = next_word(text, mark.end()).strip(_AROUND)
+    if not following:
+        return False
+    if mark[0] != ".":
+        # An ellipsis or a quotation within a sentence.
+        inside = mark[0].startswith("..") or mark[0][-1] not in ".!?"
+        return inside and following[0].islower()
+    return _goes_on_behind_period(text, mark.start(), following)
+
+
+def _goes_on_behind_period(text: str, at: int, following: str) -> bool:
+    before = text[max(0, at - 60) : at]
+    word = _WORD_STARTS.split(before)[-1].casefold()
+    first = following.replace("\u2019", "'").casefold().split("'")[0]
+    if word in _TITLES or (word in _NUMBERED and _NUMERAL.fullmatch(following)):
+        return True
+    if word.isdigit() and len(word) <= 2:  # noqa: PLR2004 - days and small ordinals
+        ordinal = first in _MONTHS or (first not in _OPENERS and _ORDINAL.search(before))
+        return bool(ordinal) or not ends_sentence(text, at)
+    if word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
+        opens = opens_sentence(following) is True or first in _OPENERS
+        return not (opens and following[0].isupper())
+    return not ends_sentence(text, at)
