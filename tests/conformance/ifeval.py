@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from regauge import judges
 from regauge.errors import RegaugeError
-from regauge.judges import Rule, all_of, is_language, match_count, matches, not_
-from regauge.judges.ifeval import punkt_sentence_count
+from regauge.judges import Rule, all_of, match_count, matches, not_
+from regauge.judges.ifeval import detected_language, punkt_sentence_count
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def pattern(word: str) -> str:
 
 def english(case: Rule) -> Rule:
     """An answer in one case, in English; a text without any letters to tell passes as English."""
-    return all_of(case, is_language("en", unclear="pass"))
+    return all_of(case, detected_language("en"))
 
 
 RULES: dict[str, Callable[..., Rule]] = {
@@ -65,7 +65,7 @@ RULES: dict[str, Callable[..., Rule]] = {
     "keywords:letter_frequency": lambda letter, let_frequency, let_relation: judges.letter_count(
         letter, **limits(let_relation, let_frequency)
     ),
-    "language:response_language": lambda language: is_language(language, unclear="pass"),
+    "language:response_language": detected_language,
     "length_constraints:number_sentences": lambda num_sentences, relation: punkt_sentence_count(
         **limits(relation, num_sentences)
     ),

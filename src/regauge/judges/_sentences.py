@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
-from regauge.judges._words import ends_sentence, next_word, opens_sentence
+from regauge.judges._words import next_word, opens_sentence, period_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +26,15 @@ _CLOSERS = (
     "\"')\\]}*_\u00bb\u00ab\u2018\u2019\u201c\u201d\u203a\u2039\u3009\u300b\u300d\u300f\u3011\uff09"
 )
 _END = re.compile(
-    rf"[{_STOPS}]+[{_CLOSERS}]*|[.!?]+(?:[{_CLOSERS}]+|[ \u00a0\u202f]\u00bb)?(?=\s|\Z|[{_STOPS}])"
+    rf"[{_STOPS}]+[{_CLOSERS}]*"
+    rf"|(?<![.!?])[.!?]++(?:[{_CLOSERS}]++|[ \u00a0\u202f]\u00bb)?(?=\s|\Z|[{_STOPS}])"
     r"|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e](?=\s|\Z)"
 )
 # A heading, a rule, the mark of a list item or a quotation begins a block of its own.
 _MARK = re.compile(r"\s*(?:>\s*)*(?:#{1,6}\s|[*+\-\u2022]\s|\d{1,3}[.)]\s|\||```|~~~)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
-_WORD_STARTS = re.compile("[\\s(\\[{\"'\u201c\u201e\u00ab]")
+# As much of a word as abbreviations have.
+_WORD_CHARS = 60
 _NUMERAL = re.compile(r"\d.*|[IVXLC]+")
 _AROUND = ".,;:!?\"'()[]*_\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e"
 _LETTER = re.compile(r"[^\W_]")
@@ -54,11 +57,11 @@ _NUMBERED = frozenset(_NUMBERED_WORDS.split())
 
 # German ordinals are numbers with a period: "am 3. Mai", "der 2. Weltkrieg". So are those of other
 # languages before a month.
-_ORDINAL = re.compile(
-    r"(?:^|\s)(?:am|im|vom|zum|zur|beim|bis|ab|seit|der|die|das|den|dem|des|ein|eine|einen|einem"
-    r"|einer|jede[rnms]?|und|oder|den|het|de|dne|dnia|on|-|\u2013)\s+\d{1,2}\Z",
-    re.IGNORECASE,
-)
+_BEFORE_ORDINAL_WORDS = """
+am im vom zum zur beim bis ab seit der die das den dem des ein eine einen einem einer jede jeden
+jeder jedes jedem und oder het de dne dnia - \u2013
+"""
+_BEFORE_ORDINALS = frozenset(_BEFORE_ORDINAL_WORDS.split())
 _MONTH_WORDS = """
 januar jänner februar feber märz april mai juni juli august september oktober november dezember
 jan feb mär apr jun jul aug sep sept okt nov dez januari februari maart mei oktober augustus
@@ -140,7 +143,7 @@ def _goes_on(text: str, mark: re.Match[str]) -> bool:
     """Whether a sentence goes on behind a mark that ends others."""
     if mark[0][0] not in ".!?":
         return False
-    following = next_word(text, mark.end()).strip(_AROUND)
+    following = next_word(text, mark.end())[:_WORD_CHARS].strip(_AROUND)
     if not following:
         return False
     if mark[0] != ".":
@@ -151,15 +154,27 @@ def _goes_on(text: str, mark: re.Match[str]) -> bool:
 
 
 def _goes_on_behind_period(text: str, at: int, following: str) -> bool:
-    before = text[max(0, at - 60) : at]
-    word = _WORD_STARTS.split(before)[-1].casefold()
+    words = text[max(0, at - _WORD_CHARS) : at].split()[-2:]
+    return _continues(words[0] if len(words) > 1 else "", words[-1] if words else "", following)
+
+
+@functools.lru_cache(maxsize=4096)
+def _continues(before: str, last: str, following: str) -> bool:
+    """Whether a period behind a word is none that ends the sentence.
+
+    Args:
+        before: The word before the last one.
+        last: The word that the period follows.
+        following: The next word, without marks around it.
+    """
+    word = last.lstrip(_AROUND).casefold()
     first = following.replace("\u2019", "'").casefold().split("'")[0]
     if word in _TITLES or (word in _NUMBERED and _NUMERAL.fullmatch(following)):
         return True
     if word.isdigit() and len(word) <= 2:  # noqa: PLR2004 - days and small ordinals
-        ordinal = first in _MONTHS or (first not in _OPENERS and _ORDINAL.search(before))
-        return bool(ordinal) or not ends_sentence(text, at)
+        ordinal = before.casefold() in _BEFORE_ORDINALS and first not in _OPENERS
+        return first in _MONTHS or ordinal or not period_ends(last, following)
     if word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
         opens = opens_sentence(following) is True or first in _OPENERS
         return not (opens and following[0].isupper())
-    return not ends_sentence(text, at)
+    return not period_ends(last, following)

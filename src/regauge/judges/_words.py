@@ -12,9 +12,9 @@ __all__ = [
     "UNSPACED",
     "capital_words",
     "count_words",
-    "ends_sentence",
     "next_word",
     "opens_sentence",
+    "period_ends",
     "sentences_in",
     "tokens",
 ]
@@ -108,13 +108,9 @@ def opens_sentence(word: str) -> bool | None:
     return False if bare[0].islower() else None
 
 
-def ends_sentence(text: str, at: int) -> bool:
-    """Whether the period at a place ends a sentence."""
-    before = _LAST_WORD.search(text, max(0, at - 60), at)
-    word = before[0].strip("'“”\u2018\u2019_").lower() if before else ""
-    following = next_word(text, at + 1)
-    if text[at - 1 : at] == ".":
-        return opens_sentence(following) is True
+def period_ends(last: str, following: str) -> bool:
+    """Whether a period between two words ends a sentence."""
+    word = last.strip("'“”\u2018\u2019_").lower()
     if _NUMBER.match(word):
         return opens_sentence(following) is not False
     if word in _TITLES:
@@ -137,11 +133,19 @@ def sentences_in(text: str) -> list[str]:
     return [part for part in _sentences(text) if part]
 
 
+def _ends(text: str, at: int) -> bool:
+    following = next_word(text, at + 1)
+    if text[at - 1 : at] == ".":
+        return opens_sentence(following) is True
+    before = _LAST_WORD.search(text, max(0, at - 60), at)
+    return period_ends(before[0] if before else "", following)
+
+
 def _sentences(text: str) -> Iterator[str]:
     start = 0
     for mark in _END.finditer(text):
         at = mark.start()
-        if text[at] == "." and not ends_sentence(text, at):
+        if text[at] == "." and not _ends(text, at):
             continue
         if text[at + 1 : at + 2] in {"!", "?"}:
             continue

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import rule
+from regauge.judges._types import Verdict, failed, passed
 from regauge.judges._words import sentences_in
 from regauge.judges.rules._counts import counted
+from regauge.judges.rules._language import language_chances
 
 if TYPE_CHECKING:
     from regauge.judges._rule import Check
 
-__all__ = ["punkt_sentence_count"]
+__all__ = ["detected_language", "punkt_sentence_count"]
+
+
+@rule(codes=("wrong_language",))
+def detected_language(code: str, *, field: str | None = None) -> Check:
+    """The language that langdetect finds most likely, however short the text is.
+
+    A text without any telling letters passes.
+
+    Args:
+        code: The language by langdetect's code, such as `en` or `zh-cn`.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(detected_language("en").check_text("The disk is full."))
+    pass: most likely 'en'
+    """
+
+    def check(text: str) -> Verdict:
+        chances = language_chances(text)
+        found = max(chances, key=lambda name: chances[name], default=code)
+        if found == code:
+            return passed(f"most likely {found!r}")
+        return failed(f"most likely {found!r}, not {code!r}", code="wrong_language", actual=found)
+
+    return on_text(field, check)
 
 
 @rule(codes=("too_few", "too_many"))

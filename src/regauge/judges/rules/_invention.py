@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from decimal import Decimal
@@ -54,6 +55,7 @@ def numbers_in(text: str) -> Iterator[tuple[str, list[set[str]]]]:
         yield match[0], _readings(match[0])
 
 
+@functools.lru_cache(maxsize=4096)
 def _readings(found: str) -> list[set[str]]:
     if found.isascii() and found.isdigit():
         return [{found.lstrip("0") or "0"}]
