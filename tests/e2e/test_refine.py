@@ -174,6 +174,20 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
     assert "no change proposed" in repo.regauge("refine", "show")
 
 
+def test_a_case_that_the_changelog_accepts_is_left_alone(repo: GateRepo):
+    """Unless tracked cases count, too."""
+    before = json.loads(repo.regauge("refine", NAME, "--estimate", "--json"))
+    cases = [json.loads(line) for line in repo.read(f"fixtures/golden/{NAME}.jsonl").splitlines()]
+    accepted = next(case["id"] for case in cases if case.get("split") != "holdout")
+    note = "First release, with three severities"
+    repo.edit(PROMPT, f"    text: {note}", f"    accepted:\n      - case: {accepted}\n"
+              f"        reason: too noisy to page anybody\n    text: {note}")  # fmt: skip
+    after = json.loads(repo.regauge("refine", NAME, "--estimate", "--json"))
+    assert after["train"] + after["holdout"] == before["train"] + before["holdout"] - 1
+    both = json.loads(repo.regauge("refine", NAME, "--estimate", "--json", "--tracked"))
+    assert both["train"] + both["holdout"] >= before["train"] + before["holdout"]
+
+
 def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo):
     before = {path.name for path in (repo.root / ".regauge/refine").glob("*")}
     said = repo.regauge("refine", NAME, "--estimate", "--json")

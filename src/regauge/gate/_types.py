@@ -150,6 +150,11 @@ def tier_held(tier: CaseTier, base: Count, trials_min: int) -> CaseTier:
     """The tier a case is held to: a critical one only if the base passed that many trials.
 
     A case that the base itself fails now and then would block changes that did nothing.
+
+    >>> tier_held("critical", Count(passed=3, trials=3), 1)
+    'critical'
+    >>> tier_held("critical", Count(passed=2, trials=3), 1)
+    'required'
     """
     proven = not base.failed and base.trials >= trials_min
     return "required" if tier == "critical" and not proven else tier
