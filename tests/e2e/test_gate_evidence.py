@@ -14,6 +14,7 @@ import pytest
 from regauge.cli._baseline.issue import issue_text
 from regauge.digests import canonical_json, digest_of
 from tests.e2e.test_embeddings import Embeddings
+from tests.fakes import Endpoint as Served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,6 +194,27 @@ def test_a_repeated_gate_makes_the_same_trials_again_without_a_call(
     repo.fresh_runner()
     repo.gate()
     assert endpoint.total >= CASES
+
+
+def test_kept_trials_of_one_endpoint_are_not_those_of_another(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    first = repo.gate(code=0)
+    path = live.root / "pyproject.toml"
+    settings = path.read_text()
+    with Served(answer=lambda text: "no" if "reworded" in text else "yes") as other:
+        path.write_text(settings.replace(endpoint.base_url, other.base_url))
+        endpoint.forget()
+        moved = repo.gate("--accept-judge-change", "Another server", code=1)
+        assert moved["calls"]["live"] == other.total >= CASES
+        path.write_text(f"{settings}\n[tool.regauge.providers.unused]\nbase_url = 'http://x/v1'\n")
+        again = repo.gate(code=0)
+    assert endpoint.total == 0
+    assert again["calls"]["live"] == 0
+    assert [case["candidate"] for case in again["cases"]] == [
+        case["candidate"] for case in first["cases"]
+    ]
 
 
 def test_a_rejected_version_stays_rejected_and_is_counted(

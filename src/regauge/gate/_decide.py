@@ -190,7 +190,8 @@ def decide(
     if comparison.errors or any(_removed(one) for one in compared):
         run_cases = [one for one in compared if one.case.state in {"unchanged", "removed"}]
     log = DecisionLog(session.project.state_dir / _LOG)
-    key, candidate = key_of_comparison(compared, policy), candidate_of(compared)
+    key = key_of_comparison(compared, policy, endpoint_of=session.answers.endpoint)
+    candidate = candidate_of(compared)
     notes = [*comparison.notes, *_replaced_notes(session, compared)]
     known = log.find(key)
     steps = [*(known.more if known is not None else ())]

@@ -14,7 +14,7 @@ from regauge.git import run_git
 from regauge.recordings import utc_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.gate._compared import Compared
@@ -129,12 +129,29 @@ class DecisionLog:
                 continue
 
 
-def key_of_comparison(compared: Sequence[Compared], policy: GatePolicy) -> str:
+def key_of_comparison(
+    compared: Sequence[Compared], policy: GatePolicy, *, endpoint_of: Callable[[str], str]
+) -> str:
     """The digest of all that a decision depends on, apart from the trials themselves.
 
     Requests and judges of both sides, the base's history, tiers and policy are in it; a commit is
     not: the same comparison after a rebase is the same.
+
+    Args:
+        endpoint_of: The digest of a provider's endpoint; empty where it has none.
     """
+    candidates = {
+        id(one.candidate.suite): one.candidate.suite
+        for one in compared
+        if one.candidate is not None
+    }.values()
+    bases = [one.main.suite for one in compared if one.main is not None]
+    judges = [judge for suite in candidates for judge in suite.model_judges]
+    providers = {
+        *(suite.model.provider for suite in (*candidates, *bases)),
+        *(model.partition(":")[0] for judge in judges for model in judge.models),
+    }
+    endpoints = sorted(f"{name} {digest}" for name in providers if (digest := endpoint_of(name)))
     return digest_of(
         [
             policy_to_json(policy),
@@ -147,17 +164,9 @@ def key_of_comparison(compared: Sequence[Compared], policy: GatePolicy) -> str:
                 for one in compared
             ],
             sorted(
-                f"{name} {digest}"
-                for name, digest in {
-                    (judge.name, judge.digest)
-                    for suite in {
-                        id(one.candidate.suite): one.candidate.suite
-                        for one in compared
-                        if one.candidate is not None
-                    }.values()
-                    for judge in suite.judges
-                }
+                {f"{judge.name} {judge.digest}" for suite in candidates for judge in suite.judges}
             ),
+            *([endpoints] if endpoints else []),
         ]
     )
 

@@ -76,7 +76,7 @@ class StoredNumbers:
         return abs((near or datetime.now(UTC)) - made_at) >= timedelta(hours=CONTROL_HOURS)
 
     def _made_at(self, planned: PlannedCase, key: RecordingKey) -> datetime | None:
-        recorded_at = self._session.answers.recorded_at(planned.suite.prompt.name, key)
+        recorded_at = self._session.answers.recorded_at(planned, key)
         return datetime.fromisoformat(recorded_at) if recorded_at is not None else None
 
 

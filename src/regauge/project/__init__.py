@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regauge.project._project import Project
 from regauge.project._settings import (
+    ENDPOINT_IDENTITY,
     CalibrationSettings,
     EndpointSettings,
     GateSettings,
@@ -16,6 +17,7 @@ from regauge.project._settings import (
 from regauge.project._urls import has_credentials, shown_url
 
 __all__ = [
+    "ENDPOINT_IDENTITY",
     "CalibrationSettings",
     "EndpointSettings",
     "GateSettings",

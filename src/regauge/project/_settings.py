@@ -21,6 +21,7 @@ from regauge.project._urls import has_credentials, shown_url
 from regauge.wording import did_you_mean
 
 __all__ = [
+    "ENDPOINT_IDENTITY",
     "SETTING_NAMES",
     "CalibrationSettings",
     "EndpointSettings",
@@ -31,6 +32,9 @@ __all__ = [
     "RefineSettings",
     "Settings",
 ]
+
+# The settings of a provider that decide which model answers.
+ENDPOINT_IDENTITY = ("api", "base_url", "api_key_env", "headers_env", "vary_seed")
 
 _PERCENT = 100
 

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from regauge.digests import digest_of
 from regauge.errors import RecordingError
 from regauge.recordings import (
     LocalStore,
@@ -16,6 +17,7 @@ from regauge.recordings import (
     utc_now,
 )
 from regauge.runner._opened import Opened
+from regauge.runner._providers import endpoint_digest
 from regauge.runner._trial import SourcedCompletion
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class IndependentTrials:
     """Trials that are a run's own evidence: committed recordings do not stand in for them.
 
     Where models may be called, they come from the store that keeps them, or from the model. In
-    mode `none` committed recordings serve where the store has none.
+    mode `none` committed recordings serve where the store has none. Another endpoint finds none of
+    them in the store.
 
     Attributes:
         first: Trials of this number and above.
@@ -62,6 +65,14 @@ class Published:
     """
 
     written: Mapping[Path, int] = field(default_factory=dict["Path", int])
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """The trial of the prompt that a new answer is for, and who gave it."""
+
+    trial: int
+    provider: str
 
 
 class Answers:
@@ -103,8 +114,9 @@ class Answers:
         )
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self._session: int | None = None
-        # The trial that each new answer is for: of the prompt, or of a judge about it.
-        self._new: dict[str, dict[RecordingKey, int]] = {}
+        self._new: dict[str, dict[RecordingKey, _New]] = {}
+        self._environ = environ
+        self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
 
     @property
@@ -128,11 +140,20 @@ class Answers:
         """Whether a trial is one that committed recordings do not stand in for."""
         return self._independent is not None and trial >= self._independent.first
 
+    def endpoint(self, provider: str) -> str:
+        """The digest of a provider's endpoint; see `endpoint_digest`."""
+        digest = self._endpoints.get(provider)
+        if digest is None:
+            digest = endpoint_digest(self._project.settings, self._environ, provider)
+            self._endpoints[provider] = digest
+        return digest
+
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
         """Whether `find` would find an answer of the prompt."""
-        if self._recorded(planned.suite.prompt.name, key, key.trial) is not None:
+        provider = planned.suite.model.provider
+        if self._recorded(planned.suite.prompt.name, key, key.trial, provider) is not None:
             return True
-        return self._stored_may_serve and key in self._local(key.trial)
+        return self._stored_may_serve and self._is_stored(key, key.trial, provider)
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Whether an answer to an older request of the case is recorded."""
@@ -142,55 +163,66 @@ class Answers:
         )
 
     def find(
-        self, file: str, key: RecordingKey, *, trial: int | None = None
+        self, file: str, key: RecordingKey, *, provider: str, trial: int | None = None
     ) -> SourcedCompletion | None:
         """The answer to one request and trial, or None.
 
         Args:
             file: The recordings it belongs to, as for `file`.
             key: The request and trial.
+            provider: Whom the request goes to.
             trial: The trial of the prompt that it is about, where a judge asks.
         """
         trial = key.trial if trial is None else trial
-        recording = self._recorded(file, key, trial)
+        recording = self._recorded(file, key, trial, provider)
         if recording is not None:
             return SourcedCompletion(completion=recording.completion, source="recording")
-        recording = self._local(trial).get(key) if self._stored_may_serve else None
+        recording = self._stored(key, trial, provider) if self._stored_may_serve else None
         if recording is None:
             return None
-        self._publish_later(file, key, trial)
+        self._publish_later(file, key, trial, provider)
         # A worker judges what another one of its run has just paid for.
         ours = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
             completion=recording.completion, source="live" if ours else "store"
         )
 
-    def recorded_at(self, file: str, key: RecordingKey) -> str | None:
+    def recorded_at(self, planned: PlannedCase, key: RecordingKey) -> str | None:
         """When the answer that `find` would find was given, in UTC; None without one."""
-        recording = self._recorded(file, key, key.trial)
+        provider = planned.suite.model.provider
+        recording = self._recorded(planned.suite.prompt.name, key, key.trial, provider)
         if recording is None and self._stored_may_serve:
-            recording = self._local(key.trial).get(key)
+            recording = self._stored(key, key.trial, provider)
         return recording.recorded_at if recording is not None else None
 
     def copy(
-        self, file: str, key: RecordingKey, *, to: RecordingKey, trial: int, to_trial: int
+        self,
+        file: str,
+        key: RecordingKey,
+        *,
+        provider: str,
+        to: RecordingKey,
+        trial: int,
+        to_trial: int,
     ) -> SourcedCompletion | None:
         """Keep an answer under another number as well; None where there is none, or no need.
 
         Args:
             file: The recordings both belong to.
             key: What the answer is found by.
+            provider: Who gave it.
             to: What it is to be found by, too.
             trial: The trial of the prompt that it is about.
             to_trial: The same of the copy.
         """
-        if to in self.file(file) or to in self._local(to_trial):
+        if to in self.file(file) or self._is_stored(to, to_trial, provider):
             return None
-        recording = self._local(trial).get(key)
+        recording = self._stored(key, trial, provider)
         if recording is None:
             return None
-        kept = self._local(to_trial).put(replace(recording, key=to))
-        self._publish_later(file, to, to_trial)
+        stored = self._stored_key(to, to_trial, provider)
+        kept = self._local(to_trial).put(replace(recording, key=stored))
+        self._publish_later(file, to, to_trial, provider)
         return SourcedCompletion(completion=kept.completion, source="store")
 
     def begin(self, plan_digest: str) -> None:
@@ -210,7 +242,7 @@ class Answers:
 
     def claim(self, question: Question) -> Claim:
         """Ask to be the only one who asks the model for this answer."""
-        return self._local(question.trial).claim(question.key)
+        return self._local(question.trial).claim(self._key_of(question))
 
     def check_writable(self, question: Question) -> None:
         """Raise where the store takes no answer any more, such as on a full disk.
@@ -222,7 +254,7 @@ class Answers:
 
     def release(self, question: Question) -> None:
         """Give a claim back without an answer."""
-        self._local(question.trial).release(question.key)
+        self._local(question.trial).release(self._key_of(question))
 
     def keep(self, question: Question, completion: Completion) -> Completion:
         """Keep a new answer; once this returns, killing the process does not lose it.
@@ -232,7 +264,7 @@ class Answers:
         """
         kept = self._local(question.trial).put(
             Recording(
-                key=question.key,
+                key=self._key_of(question),
                 prompt=question.prompt,
                 version=question.version,
                 case=question.case,
@@ -243,13 +275,13 @@ class Answers:
                 judge=question.judge,
             )
         )
-        self._publish_later(question.file, question.key, question.trial)
+        self._publish_later(question.file, question.key, question.trial, question.request.provider)
         return kept.completion
 
     def forget(self, question: Question) -> None:
         """Drop an answer from the local store."""
         if self._mode != "none":
-            self._local(question.trial).drop(question.key)
+            self._local(question.trial).drop(self._key_of(question))
 
     def end_session(self, session: int) -> None:
         """Say that a session is complete: the next run of the same plan draws anew."""
@@ -272,9 +304,9 @@ class Answers:
                 file = self.file(name)
                 recordings = [
                     recording
-                    for key, trial in fresh.items()
-                    if self._independent is None or trial not in self._independent.unpublished
-                    if (recording := self._local(trial).get(key)) is not None
+                    for key, new in fresh.items()
+                    if self._independent is None or new.trial not in self._independent.unpublished
+                    if (recording := self._stored(key, new.trial, new.provider)) is not None
                 ]
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := file.save():
@@ -293,18 +325,38 @@ class Answers:
         """Whether an answer of the local store is one of this run."""
         return self._mode != "all" or self._session is not None
 
-    def _recorded(self, file: str, key: RecordingKey, trial: int) -> Recording | None:
+    def _recorded(
+        self, file: str, key: RecordingKey, trial: int, provider: str
+    ) -> Recording | None:
         """The committed answer, where it may serve."""
         if self._mode == "all":
             return None
-        if self.independent(trial) and (self._mode != "none" or key in self._local(trial)):
+        if self.independent(trial) and (
+            self._mode != "none" or self._is_stored(key, trial, provider)
+        ):
             return None
         return self.file(file).get(key)
 
-    def _publish_later(self, file: str, key: RecordingKey, trial: int) -> None:
+    def _publish_later(self, file: str, key: RecordingKey, trial: int, provider: str) -> None:
         if self._mode != "none":
             with self._lock:
-                self._new.setdefault(file, {})[key] = trial
+                self._new.setdefault(file, {})[key] = _New(trial, provider)
+
+    def _key_of(self, question: Question) -> RecordingKey:
+        return self._stored_key(question.key, question.trial, question.request.provider)
+
+    def _stored_key(self, key: RecordingKey, trial: int, provider: str) -> RecordingKey:
+        """What the store keeps an answer under: trials of one endpoint are no other's evidence."""
+        endpoint = self.endpoint(provider) if self.independent(trial) else ""
+        return replace(key, digest=digest_of([key.digest, endpoint])) if endpoint else key
+
+    def _is_stored(self, key: RecordingKey, trial: int, provider: str) -> bool:
+        return self._stored_key(key, trial, provider) in self._local(trial)
+
+    def _stored(self, key: RecordingKey, trial: int, provider: str) -> Recording | None:
+        """The answer in the store, under the key of its request."""
+        found = self._local(trial).get(self._stored_key(key, trial, provider))
+        return found if found is None or found.key == key else replace(found, key=key)
 
     def _local(self, trial: int = 0) -> LocalStore:
         """The store of a trial."""

@@ -109,7 +109,9 @@ class Drawing:
                 await self._stored(lambda: self._answers.check_writable(question))
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
-            landed = self._answers.find(question.file, key, trial=question.trial)
+            landed = self._answers.find(
+                question.file, key, provider=question.request.provider, trial=question.trial
+            )
             assert landed is not None
             return landed
         try:

@@ -7,9 +7,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.project import EndpointSettings, PriceSettings
+from regauge.project import ENDPOINT_IDENTITY, EndpointSettings, PriceSettings
 from regauge.providers import price_of
+from regauge.providers._endpoint import Endpoint
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.providers import CompletionRequest, Provider
 
-__all__ = ["Providers", "endpoint_of", "price_for"]
+__all__ = ["Providers", "endpoint_digest", "endpoint_of", "price_for"]
 
 SIMULATED = "sim"
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
@@ -133,6 +135,19 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
         f"there is no provider {name!r}; there are {', '.join(known)}\n"
         f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
     )
+
+
+def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -> str:
+    """The digest of what decides which model answers under a provider's name.
+
+    Empty for the simulated provider, and for one that nothing declares.
+    """
+    declared = settings.providers.get(name, _OPENAI if name == "openai" else None)
+    if declared is None:
+        return ""
+    identity = declared.model_dump(mode="json", include={*ENDPOINT_IDENTITY})
+    url = Endpoint(name=name, settings=declared, environ=environ).url
+    return digest_of({**identity, "base_url": url})
 
 
 def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:

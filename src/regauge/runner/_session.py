@@ -253,7 +253,12 @@ class EvalSession:
         """
         planned = draw.planned
         judges = self.embeddings.served(planned.suite.judges)
-        answer = self.answers.find(planned.suite.prompt.name, draw.key) if judges else None
+        suite = planned.suite
+        answer = (
+            self.answers.find(suite.prompt.name, draw.key, provider=suite.model.provider)
+            if judges
+            else None
+        )
         if answer is not None:
             for judge in judges:
                 asyncio.run(judge.prepare(answer.completion, planned.case))

@@ -136,6 +136,7 @@ class Trials:
                 answer = self._answers.copy(
                     draw.planned.suite.prompt.name,
                     draw.key,
+                    provider=draw.planned.suite.model.provider,
                     to=target.key,
                     trial=draw.trial,
                     to_trial=number,
@@ -157,6 +158,7 @@ class Trials:
                 self._answers.copy(
                     question.file,
                     RecordingKey(digest, trial + factor * (draw.trial - target.trial)),
+                    provider=question.request.provider,
                     to=question.key,
                     trial=draw.trial,
                     to_trial=target.trial,
@@ -205,7 +207,7 @@ class Trials:
         Raises:
             UnmeasuredError: There is none.
         """
-        found = self._answers.find(question.file, question.key, trial=question.trial)
+        found = self._find(question)
         if found is not None:
             return found
         if self._drawing is None:
@@ -228,7 +230,16 @@ class Trials:
             raise planned.error
         if not planned.digest:  # one that was never planned
             planned.digest = planned.request(draw.trial).digest
-        return self._answers.find(planned.suite.prompt.name, draw.key)
+        suite = planned.suite
+        return self._answers.find(suite.prompt.name, draw.key, provider=suite.model.provider)
+
+    def _find(self, question: Question) -> SourcedCompletion | None:
+        return self._answers.find(
+            question.file,
+            question.key,
+            provider=question.request.provider,
+            trial=question.trial,
+        )
 
     async def _drawn(self, draw: Draw) -> SourcedCompletion:
         if self._drawing is None:
@@ -260,7 +271,7 @@ class Trials:
 
     async def _reply(self, question: Question, judge: ModelJudge, draw: Draw) -> SourcedCompletion:
         """A reply to a judge: recorded, from the local store, or live."""
-        found = self._answers.find(question.file, question.key, trial=question.trial)
+        found = self._find(question)
         if found is not None:
             ours = self._drawing is not None and question.key in self._drawing.paid
             return replace(found, source="live") if ours else found

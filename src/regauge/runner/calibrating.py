@@ -149,7 +149,7 @@ class LabelRun:
             case=label.id,
             judge=self._judge.name,
         )
-        answer = self._answers.find(question.file, question.key)
+        answer = self._answers.find(question.file, question.key, provider=request.provider)
         if answer is None:
             if self._drawing is None:
                 raise UnmeasuredError(

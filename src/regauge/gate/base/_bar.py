@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from regauge.datasets import Tier
+from regauge.project import ENDPOINT_IDENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,8 +71,6 @@ _LARGER: Final = frozenset(
 )
 _SMALLER: Final = frozenset({"gate.min_effect", "gate.accepted_max"})
 _DATA: Final = frozenset({".json", ".jsonl"})
-# What decides which model gives the evidence.
-_ENDPOINT: Final = ("api", "base_url", "api_key_env", "headers_env", "vary_seed")
 
 
 def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
@@ -93,7 +92,7 @@ def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
         if now is None:
             yield MovedBar(part=table, base="set", head="not set")
             continue
-        for name in _ENDPOINT:
+        for name in ENDPOINT_IDENTITY:
             if now[name] != endpoint[name]:
                 yield _setting(f"{name} in {table}", endpoint[name], now[name])
 
