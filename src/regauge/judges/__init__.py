@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from regauge.judges.model._pairwise import pairwise
     from regauge.judges.model._panel import panel
     from regauge.judges.model._rubric import rubric
+    from regauge.judges.rules._choices import answer_is, choice_is
     from regauge.judges.rules._combine import all_of, any_of, at_least, not_, weighted
     from regauge.judges.rules._counts import (
         line_count,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
         max_latency_s,
         max_tokens,
         never_calls,
+        perplexity,
         tool_call_count,
         tool_calls_match,
         tools_called,
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     )
     from regauge.judges.rules._infrastructure import kubernetes_manifests, terraform_parses
     from regauge.judges.rules._invention import no_new_names, no_new_numbers, no_new_times
+    from regauge.judges.rules._json_like import json_like
     from regauge.judges.rules._json_values import contains_json, json_matches_schema, json_parses
     from regauge.judges.rules._language import is_language
     from regauge.judges.rules._leak import no_prompt_leak
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
     from regauge.judges.rules._markup import contains_html, contains_xml, html_parses, xml_parses
     from regauge.judges.rules._meaning import near_in_meaning
     from regauge.judges.rules._meteor import meteor
+    from regauge.judges.rules._numbers import number_near
     from regauge.judges.rules._occurrences import letter_count, match_count, text_count
     from regauge.judges.rules._overlap import bleu, chrf, gleu, rouge_l, rouge_n
     from regauge.judges.rules._paragraphs import (
@@ -117,6 +121,7 @@ if TYPE_CHECKING:
         equals,
         not_contains,
     )
+    from regauge.judges.rules._tools import calls, calls_exactly, calls_in_order
     from regauge.judges.rules._urls import no_urls_of, urls_only_of
 else:
     __getattr__ = names_of(
@@ -143,6 +148,7 @@ else:
             "model._pairwise": "pairwise",
             "model._panel": "panel",
             "model._rubric": "rubric",
+            "rules._choices": "answer_is choice_is",
             "rules._combine": "all_of any_of at_least not_ weighted",
             "rules._counts": (
                 "line_count max_chars max_words min_chars min_words sentence_count word_count"
@@ -151,7 +157,7 @@ else:
             "rules._edges": "ends_with starts_with",
             "rules._facts": (
                 "finish_reason_is max_cost_usd max_latency_s max_tokens never_calls "
-                "tool_call_count tool_calls_match tools_called"
+                "perplexity tool_call_count tool_calls_match tools_called"
             ),
             "rules._fields": "field field_equals field_in has_keys",
             "rules._form": (
@@ -159,6 +165,7 @@ else:
             ),
             "rules._infrastructure": "kubernetes_manifests terraform_parses",
             "rules._invention": "no_new_names no_new_numbers no_new_times",
+            "rules._json_like": "json_like",
             "rules._json_values": "contains_json json_matches_schema json_parses",
             "rules._language": "is_language",
             "rules._leak": "no_prompt_leak",
@@ -170,6 +177,7 @@ else:
             "rules._markup": "contains_html contains_xml html_parses xml_parses",
             "rules._meaning": "near_in_meaning",
             "rules._meteor": "meteor",
+            "rules._numbers": "number_near",
             "rules._occurrences": "letter_count match_count text_count",
             "rules._overlap": "bleu chrf gleu rouge_l rouge_n",
             "rules._paragraphs": "paragraph_count paragraph_starts_with response_count",
@@ -180,6 +188,7 @@ else:
             "rules._sections": "has_sections",
             "rules._sql": "sql_parses",
             "rules._text": "contains contains_all contains_any equals not_contains",
+            "rules._tools": "calls calls_exactly calls_in_order",
             "rules._urls": "no_urls_of urls_only_of",
         },
     )
@@ -210,13 +219,18 @@ __all__ = [
     "Verdict",
     "abstained",
     "all_of",
+    "answer_is",
     "any_of",
     "as_judge",
     "at_least",
     "bleu",
     "bullet_count",
+    "calls",
+    "calls_exactly",
+    "calls_in_order",
     "capital_word_count",
     "cases_from_test_data",
+    "choice_is",
     "chrf",
     "contains",
     "contains_all",
@@ -251,6 +265,7 @@ __all__ = [
     "is_quoted",
     "is_refusal",
     "is_upper_case",
+    "json_like",
     "json_matches_schema",
     "json_parses",
     "judge_from_spec",
@@ -283,6 +298,7 @@ __all__ = [
     "no_urls_of",
     "not_",
     "not_contains",
+    "number_near",
     "numbered_part_count",
     "on_answer",
     "on_text",
@@ -292,6 +308,7 @@ __all__ = [
     "paragraph_count",
     "paragraph_starts_with",
     "passed",
+    "perplexity",
     "placeholder_count",
     "python_parses",
     "reference_page",

@@ -183,6 +183,22 @@ def _plural(value: JSON) -> str:
     return "s" if isinstance(value, Sequence) and len(value) > 1 else ""
 
 
+def _arguments(value: JSON) -> str:
+    """Arguments of a call, as `name is value`."""
+    if not isinstance(value, Mapping):
+        raise _EmptyError
+    return _listing("and", "")([f"{key} is {_shown(part, chr(34))}" for key, part in value.items()])
+
+
+def _calls(value: JSON) -> str:
+    """Calls of tools with their arguments."""
+    described: list[JSON] = []
+    for part in cast("Sequence[JSON]", value):
+        name, args = (part["name"], part.get("args")) if isinstance(part, Mapping) else (part, None)
+        described.append(f"`{name}`" + (f" ({_arguments(args)})" if args else ""))
+    return _listing("and", "")(described)
+
+
 _FORMS: Mapping[str, Callable[[JSON], str]] = {
     "": str,
     "bare": _listing("and", ""),
@@ -193,6 +209,8 @@ _FORMS: Mapping[str, Callable[[JSON], str]] = {
     "one": _choice,
     "s": _plural,
     "keys": _keys_of,
+    "args": _arguments,
+    "calls": _calls,
 }
 
 

@@ -217,12 +217,25 @@ _SHAPE: Mapping[str, tuple[str, str]] = {
     # How it came about; no instruction moves cost, time or why a model stopped.
     "finish_reason_is": ("", ""),
     "max_cost_usd": ("", ""),
+    "perplexity": ("", ""),
     "max_latency_s": ("", ""),
     "max_tokens": ("Keep the answer short: at most {n} tokens.", "Write more than {n} tokens."),
     "tool_call_count": ("Make {bounds} tool calls.", "Make {unbounded} tool calls."),
     "tool_calls_match": (
         "Call a tool, only those you are given, with arguments that satisfy their schemas.",
         "",
+    ),
+    "calls": (
+        "Call the tool {name:code}. | In its arguments, {args:args}.",
+        "",
+    ),
+    "calls_exactly": (
+        "Make these tool calls and no others: {calls:calls}.",
+        "Do not make exactly these tool calls: {calls:calls}.",
+    ),
+    "calls_in_order": (
+        "Make these tool calls in this order: {calls:calls}.",
+        "Do not make these tool calls in this order: {calls:calls}.",
     ),
     "tools_called": (
         "Call the tool{names:s} {names:code} and no others.",
@@ -235,6 +248,19 @@ _SHAPE: Mapping[str, tuple[str, str]] = {
 }
 
 _FACTS: Mapping[str, tuple[str, str]] = {
+    "answer_is": (
+        (
+            "Close with a line that begins with {after:or} and gives the answer alone. |"
+            " The answer is {to:or}."
+        ),
+        "The answer is not {to:or}.",
+    ),
+    "choice_is": (
+        "State which of these you choose: {options:choice}. | Choose {to:and}.",
+        "Do not choose {to:and}.",
+    ),
+    "json_like": ("Write JSON{inside} in which {value:args}.", ""),
+    "number_near": ("Give a number near {to:or}{inside}. | Give it in {unit:bare}.", ""),
     "field_equals": (
         "Set {path:code} to {expected:or}.",
         "Never set {path:code} to {expected:or}.",

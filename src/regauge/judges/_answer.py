@@ -126,7 +126,8 @@ class Answer:
         """The text as JSON, or why it is none; parsed on first use."""
         known = self._json
         if isinstance(known, Missing):
-            known = self._json = parse_json(self.text or "")
+            parsed = parse_json(self.text or "")
+            known = self._json = cast("JSON | JsonFault", normalise_value(parsed))
         return known
 
     @property

@@ -118,6 +118,9 @@ _CHAPTERS = {
     "meaning": "Meaning",
     "json_values": "JSON",
     "fields": "Fields of JSON",
+    "json_like": "JSON in part",
+    "numbers": "Numbers",
+    "choices": "Answers and choices",
     "sections": "Markdown sections",
     "documents": "YAML, CSV, Python, code fences",
     "markup": "XML and HTML",
@@ -130,6 +133,7 @@ _CHAPTERS = {
     "leak": "Prompt leakage",
     "invention": "Inventions",
     "facts": "Run facts",
+    "tools": "Tool calls",
     "combine": "Combinations",
     "installed": "Of other packages",
 }

@@ -182,6 +182,11 @@ def _is_expected(value: JSON) -> bool:
 
 
 def _value(value: JSON) -> Any:
-    if isinstance(value, Mapping) and _is_expected(value):
-        return Expected(str(value["expected"]))
+    """A parameter in which `{expected: path}` is a value of the case, at any depth."""
+    if isinstance(value, Mapping):
+        if _is_expected(value):
+            return Expected(str(value["expected"]))
+        return {key: _value(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_value(part) for part in value]
     return value

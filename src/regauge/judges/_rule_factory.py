@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.judges._rule import Check
     from regauge.judges._types import Verdict
 
-__all__ = ["RuleFactory", "rule"]
+__all__ = ["RuleFactory", "resolve_in", "rule"]
 
 P = ParamSpec("P")
 
@@ -139,7 +139,7 @@ class RuleFactory(Generic[P]):
 
     def _value(self, bound: inspect.BoundArguments, key: str, answer: Answer) -> object:
         """A parameter for one case; one list fills a parameter that takes any number."""
-        value = _of_case(bound.arguments[key], answer, self.kind)
+        value = resolve_in(bound.arguments[key], answer, self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts = cast("list[object]", value)
             if len(parts) == 1 and isinstance(parts[0], list):
@@ -178,7 +178,7 @@ def _has_expected(value: object) -> bool:
             return False
 
 
-def _of_case(value: object, answer: Answer, kind: str) -> object:
+def resolve_in(value: object, answer: Answer, kind: str) -> object:
     """A parameter with the values of a case in place of `expected(...)`.
 
     Raises:
@@ -188,10 +188,10 @@ def _of_case(value: object, answer: Answer, kind: str) -> object:
         case Expected():
             return answer.resolve(value, judge=kind)
         case list() | tuple():
-            return [_of_case(part, answer, kind) for part in cast("Sequence[object]", value)]
+            return [resolve_in(part, answer, kind) for part in cast("Sequence[object]", value)]
         case Mapping():
             pairs = cast("Mapping[object, object]", value).items()
-            return {key: _of_case(part, answer, kind) for key, part in pairs}
+            return {key: resolve_in(part, answer, kind) for key, part in pairs}
         case _:
             return value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regauge import judges
 from regauge.datasets import GoldenCase
-from regauge.providers import Completion, ToolCall, Usage
+from regauge.providers import Completion, TokenLogprob, ToolCall, Usage
 
 CASE = GoldenCase(
     id="disk-full",
@@ -32,6 +32,7 @@ def completion(text: str | None, **changes: object) -> Completion:
         "provider": "sim",
         "latency_s": 0.2,
         "cost_usd": 0.001,
+        "logprobs": (TokenLogprob(token="The", logprob=-0.5),),
         "tool_calls": (ToolCall(id="1", name="search", arguments='{"severity": "info"}'),),
     }
     return Completion(**{**fields, **changes})  # type: ignore[arg-type]
@@ -39,11 +40,16 @@ def completion(text: str | None, **changes: object) -> Completion:
 
 RULES: list[judges.Rule] = [
     judges.all_of(judges.contains("a"), judges.max_words(3)),
+    judges.answer_is("full"),
     judges.any_of(judges.contains("a"), judges.max_words(3)),
     judges.at_least(2, judges.contains("a"), judges.max_words(3), judges.no_comma()),
     judges.bleu(),
     judges.bullet_count(at_most=2),
+    judges.calls("search", {"severity": "info"}),
+    judges.calls_exactly(["search", "fetch"]),
+    judges.calls_in_order("search", {"name": "fetch", "args": {"n": 1}}),
     judges.capital_word_count(at_least=1),
+    judges.choice_is("B"),
     judges.chrf(["The disk is full.", "Full disk."]),
     judges.contains(),
     judges.contains("a", ignore_case=True, whole_word=True),
@@ -79,6 +85,8 @@ RULES: list[judges.Rule] = [
     judges.is_quoted(any_marks=True),
     judges.is_refusal(),
     judges.is_upper_case(),
+    judges.json_like({"a": [1, "c"]}, ignore_case=True, ignore=["id"]),
+    judges.json_like({"a": [1, "c"]}, ordered=False, extra="all", at_least=0.5),
     judges.json_matches_schema(SCHEMA),
     judges.json_parses(),
     judges.json_parses(kind="object", fenced=True),
@@ -106,11 +114,14 @@ RULES: list[judges.Rule] = [
     judges.no_secrets(),
     judges.no_urls_of("evil.io"),
     judges.not_contains("a"),
+    judges.number_near(3),
+    judges.number_near(3, within=1, unit="s", which="any"),
     judges.numbered_part_count("Step", at_least=1),
     judges.one_of(["yes", "no"], anywhere=True),
     judges.paragraph_count(at_most=2),
     judges.paragraph_count(exactly=2, separator="***"),
     judges.paragraph_starts_with("the"),
+    judges.perplexity(1.5),
     judges.placeholder_count(exactly=0),
     judges.python_parses(),
     judges.response_count(2),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COMBINING = {"all_of", "any_of", "at_least", "weighted", "field", "in_fence", "not"}
 # No instruction moves these.
-SILENT = {"finish_reason_is", "max_cost_usd", "max_latency_s"}
+SILENT = {"finish_reason_is", "max_cost_usd", "max_latency_s", "perplexity"}
 SAMPLES = {made.kind: made for made in reversed(RULES)}
 
 

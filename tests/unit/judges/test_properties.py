@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regauge.judges
-from regauge.judges import Answer, Rule, RuleFactory, Verdict, all_of, any_of, not_
+from regauge.judges import (
+    Answer,
+    Rule,
+    RuleFactory,
+    Verdict,
+    all_of,
+    any_of,
+    json_like,
+    not_,
+    number_near,
+)
 from tests.unit.judges.samples import CASE, ODD_TEXTS, RULES, completion
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+    from random import Random
 
 NEGATABLE = [rule for rule in RULES if not rule.opposite]
 
@@ -117,6 +132,11 @@ def test_a_failure_carries_a_code_that_the_reference_names(rule: Rule):
 @pytest.mark.parametrize("rule", NEGATABLE, ids=named)
 def test_an_answer_without_text_passes_no_rule_that_reads_text(rule: Rule):
     about_completions = {
+        "calls",
+        "calls_exactly",
+        "calls_in_order",
+        "never_calls",
+        "perplexity",
         "finish_reason_is",
         "max_cost_usd",
         "max_latency_s",
@@ -168,3 +188,38 @@ def test_a_rule_says_the_same_twice_and_its_digest_names_it(rule: Rule):
     assert rule.digest not in others
     assert not_(rule).digest not in [rule.digest, *others]
     json.dumps(rule.params)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=5),
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(st.text(max_size=3), part),
+    max_leaves=8,
+)
+
+
+@given(wanted=values, more=values, shuffle=st.randoms())
+@relaxed
+def test_a_value_is_like_itself_with_more_keys_and_in_any_order(
+    wanted: Any, more: Any, shuffle: Random
+):
+    def change(value: Any) -> Any:
+        if isinstance(value, dict):
+            keys = cast("dict[str, Any]", value)
+            return {"further": more} | {key: change(part) for key, part in keys.items()}
+        if isinstance(value, list):
+            entries = [change(part) for part in cast("list[Any]", value)]
+            return shuffle.sample(entries, len(entries))
+        return value
+
+    text = json.dumps(change(wanted))
+    assert json_like(wanted, ordered=False).check_text(text).outcome == "pass"
+    assert json_like(wanted, extra="none").check_text(json.dumps(wanted)).score == 1
+
+
+@given(number=st.decimals(-(10**9), 10**9, places=2), mark=st.sampled_from(["", ","]))
+@relaxed
+def test_a_number_is_read_as_it_is_formatted(number: Decimal, mark: str):
+    english = f"{number:{mark}.2f}"
+    german = english.translate(str.maketrans(".,", ",."))
+    for text in (english, german, f"It is {english}.", f"{german} ms"):
+        assert number_near(float(number)).check_text(text).outcome == "pass", text

@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, ToolCall
 
 __all__ = [
+    "completion_of",
     "finish_reason_is",
     "max_cost_usd",
     "max_latency_s",
     "max_tokens",
     "never_calls",
+    "perplexity",
     "tool_call_count",
     "tool_calls_match",
     "tools_called",
 ]
 
 
-def _completion(answer: Answer, kind: str) -> Completion:
+def completion_of(answer: Answer, kind: str) -> Completion:
+    """The completion that a rule judges.
+
+    Raises:
+        JudgeError: Only a text was given.
+    """
     if answer.completion is None:
         raise JudgeError(f"{kind}: judges a completion; only a text was given", judge=kind)
     return answer.completion
@@ -69,7 +76,7 @@ def max_latency_s(limit: float, *, gates: bool = False) -> Check:
     _limit("max_latency_s", limit)
 
     def check(answer: Answer) -> Verdict:
-        found = _completion(answer, "max_latency_s").latency_s
+        found = completion_of(answer, "max_latency_s").latency_s
         verdict = _at_most(found, limit, "s", "too_slow")
         return verdict if gates else abstained(verdict.reason, code="informs")
 
@@ -89,7 +96,7 @@ def max_cost_usd(limit: float) -> Check:
     _limit("max_cost_usd", limit)
 
     def check(answer: Answer) -> Verdict:
-        found = _completion(answer, "max_cost_usd").cost_usd
+        found = completion_of(answer, "max_cost_usd").cost_usd
         if found is None:
             return abstained("the price of the model is not known", code="no_price")
         reason = f"{found:.10g} USD, at most {limit:.10g} wanted"
@@ -118,7 +125,7 @@ def max_tokens(n: int, *, of: Literal["input", "output", "all"] = "output") -> C
         raise UsageError(f"max_tokens: of is input, output or all, not {of!r}")
 
     def check(answer: Answer) -> Verdict:
-        usage = _completion(answer, "max_tokens").usage
+        usage = completion_of(answer, "max_tokens").usage
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
         found = counts.get(of, usage.input_tokens + usage.output_tokens)
         return _at_most(found, n, "tokens", "too_many")
@@ -142,7 +149,7 @@ def finish_reason_is(*reasons: str) -> Check:
         raise UsageError(f"finish_reason_is: there are {', '.join(sorted(known))}, not {reasons!r}")
 
     def check(answer: Answer) -> Verdict:
-        found = _completion(answer, "finish_reason_is").finish_reason
+        found = completion_of(answer, "finish_reason_is").finish_reason
         if found in wanted:
             return passed(f"finish_reason is {quote(found)}")
         return failed(
@@ -150,6 +157,43 @@ def finish_reason_is(*reasons: str) -> Check:
             code="wrong_finish_reason",
             expected=wanted,
             actual=found,
+        )
+
+    return check
+
+
+@rule(codes=("too_surprising",))
+def perplexity(at_most: float) -> Check:
+    """The perplexity of the completion by its own model is low: exp of the mean of -log p.
+
+    A completion that is certain has a perplexity of 1. The prompt has to request log-probabilities,
+    with `logprobs: true` among its `modelParameters`; without them, the case is unmeasured.
+
+    Args:
+        at_most: The largest perplexity that passes, from 1 up.
+
+    >>> perplexity(3.5).name
+    'perplexity(3.5)'
+    """
+    _limit("perplexity", at_most)
+    if at_most < 1:
+        raise UsageError(f"perplexity: a perplexity is 1 or more, so at most {at_most!r} never is")
+
+    def check(answer: Answer) -> Verdict:
+        tokens = completion_of(answer, "perplexity").logprobs
+        if not tokens:
+            raise JudgeError(
+                "perplexity: the completion has no log-probabilities\n"
+                "  fix: set `logprobs: true` in the modelParameters of the prompt and record again",
+                judge=f"perplexity({number(at_most)})",
+            )
+        surprise = -sum(token.logprob for token in tokens) / len(tokens)
+        found = math.exp(min(surprise, 700.0))
+        reason = f"perplexity {number(found)}, at most {number(at_most)} wanted"
+        if found <= at_most:
+            return passed(reason, actual=found)
+        return failed(
+            reason, code="too_surprising", score=at_most / found, expected=at_most, actual=found
         )
 
     return check
@@ -172,7 +216,7 @@ def tool_call_count(
     low, high, wish = bounds("tool_call_count", at_least=at_least, at_most=at_most, exactly=exactly)
 
     def check(answer: Answer) -> Verdict:
-        found = len(_completion(answer, "tool_call_count").tool_calls)
+        found = len(completion_of(answer, "tool_call_count").tool_calls)
         reason = f"{plural(found, 'tool call')}, {wish} wanted"
         if low is not None and found < low:
             return failed(reason, code="too_few", score=found / low, actual=found)
@@ -197,7 +241,7 @@ def never_calls(*names: str) -> Check:
         raise UsageError("never_calls: name at least one tool")
 
     def check(answer: Answer) -> Verdict:
-        called = [call.name for call in _completion(answer, "never_calls").tool_calls]
+        called = [call.name for call in completion_of(answer, "never_calls").tool_calls]
         forbidden = sorted({name for name in called if name in names})
         if forbidden:
             return failed(f"called {listed(forbidden)}", code="forbidden_tool", actual=called)
@@ -230,7 +274,7 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
     wanted = set(names)
 
     def check(answer: Answer) -> Verdict:
-        called = {call.name for call in _completion(answer, "tools_called").tool_calls}
+        called = {call.name for call in completion_of(answer, "tools_called").tool_calls}
         score = 2 * len(called & wanted) / (len(called) + len(wanted))
         return graded(
             score,
@@ -266,7 +310,7 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
         validators[name] = schema_validator(parameters, formats=True, kind="tool_calls_match")
 
     def check(answer: Answer) -> Verdict:
-        calls = _completion(answer, "tool_calls_match").tool_calls
+        calls = completion_of(answer, "tool_calls_match").tool_calls
         if not calls:
             return failed("no tool was called", code="no_tool_call")
         for call in calls:
