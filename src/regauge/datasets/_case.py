@@ -72,6 +72,13 @@ class GoldenCase:
             self._digest.append(digest_of(content))
         return self._digest[0]
 
+    @property
+    def golden(self) -> JSON:
+        """What judges compare an answer with, which must not get into a prompt."""
+        if not self.checks:
+            return self.expected
+        return {"expected": self.expected, "checks": [*self.checks]}
+
 
 def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
     """The split that a case's id puts it in, on every machine and for good.

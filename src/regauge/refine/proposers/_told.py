@@ -129,13 +129,13 @@ def _shown(state: State, check: str, name: str, case: GoldenCase, *, show_golden
     outcomes = failures or state.tally.since(state.text.digest, name, 0)
     answer = outcomes[0].answer if outcomes else ""
     reasons = [said.reason for o in failures[:1] for said in o.checks if said.check == check]
-    hide = masked(case.expected)
+    hide = masked(case.golden)
     if show_goldens:
         hide = masked(None)
     return Shown(
         inputs={key: _cut(input_text(value), _INPUT_CHARS) for key, value in case.inputs.items()},
         answer=_cut(hide.text(answer), _ANSWER_CHARS),
-        expected=case.expected if show_goldens else hide.shape,
+        expected=case.expected if show_goldens else masked(case.expected).shape,
         reason=hide.text("; ".join(reasons)),
     )
 

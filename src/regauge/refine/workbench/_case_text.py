@@ -16,6 +16,6 @@ __all__ = ["case_text"]
 
 def case_text(case: GoldenCase) -> CaseText:
     """What a golden case says, for the guard against leaks."""
-    expected = json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else ""
+    expected = json.dumps(case.golden, ensure_ascii=False) if case.golden is not None else ""
     texts = [input_text(value) for value in case.inputs.values()]
     return CaseText(id=case.id, texts=tuple(texts), expected=expected)

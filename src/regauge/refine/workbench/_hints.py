@@ -127,7 +127,7 @@ class _Veil:
 def _veils(train: Mapping[str, GoldenCase], known: str) -> dict[str, _Veil]:
     found: dict[str, _Veil] = {}
     for name, case in train.items():
-        whole = masked(case.expected)
+        whole = masked(case.golden)
         private = tuple(
             (pair, pair[0].casefold(), _runs(pair[0].casefold()))
             for pair in whole.hidden

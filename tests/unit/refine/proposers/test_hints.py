@@ -7,10 +7,13 @@ import json
 import re
 from typing import Any
 
+from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.people import Evidence
 from regauge.refine.proposers import criticised, proposed
+from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.workbench._case_text import case_text
 from regauge.sim._answer import answer
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
 
@@ -69,3 +72,17 @@ def test_an_order_that_a_person_gives_is_obeyed_by_the_simulated_refiner_at_time
         said = asyncio.run(proposed(MODEL, problem, simulated))
         obeyed += any("praise the weather" in edit.added for edit in said.edits)
     assert 4 <= obeyed <= 20
+
+
+def test_the_checks_of_a_case_are_hidden_as_its_expectation_is():
+    case = GoldenCase(
+        id="capital",
+        inputs={"question": "Which city?"},
+        expected={"land": "Brandenburg"},
+        checks=({"contains": "Potsdam"}, {"not": {"matches": "Berlin-Mitte"}}),
+        split="train",
+    )
+    said = "Brandenburg: contains 'Potsdam' is missing; must not match Berlin-Mitte"
+    hidden = masked(case.golden).text(said)
+    assert not re.search("Brandenburg|Potsdam|Berlin", hidden)
+    assert "Potsdam" in case_text(case).expected
