@@ -12,14 +12,17 @@ import signal
 import threading
 import time
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    import asyncio
+    from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
     from types import FrameType
     from typing import Any
 
-__all__ = ["as_ctrl_c", "held", "hold_to_the_end", "stoppable"]
+__all__ = ["as_ctrl_c", "held", "hold_to_the_end", "run_stoppable", "stoppable"]
+
+Result = TypeVar("Result")
 
 # Ending takes a moment; a signal that comes later than this finds an end that hangs.
 _HELD_S: Final = 10.0
@@ -34,13 +37,22 @@ class _AsCtrlC:
 
     def __init__(self, ours: Callable[[], bool]) -> None:
         self._ours = ours
+        self._deciding = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self._ours():
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+        # Another signal may come while this one is handled, such as in the middle of an import.
+        if self._deciding:
             return
+        self._deciding = True
         ctrl_c = signal.getsignal(signal.SIGINT)
+        try:
+            if not self._ours():
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+                return
+            hold_to_the_end()
+        finally:
+            self._deciding = False
         if callable(ctrl_c):
             # It may be that of an event loop, which cancels what is under way first.
             ctrl_c(number, frame)
@@ -57,6 +69,25 @@ class _Held:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if time.monotonic() > self._until_s:
             signal.default_int_handler(number, frame)
+
+
+class _Cancelling:
+    """Cancels a task for the first signal; for 10 seconds, further ones have no effect."""
+
+    def __init__(self) -> None:
+        self.cancel: Callable[[], object] | None = None
+        self.held: _Held | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.held is not None:
+            self.held(number, frame)
+            return
+        self.held = _Held()
+        if self.cancel is not None:
+            self.cancel()
+
+
+_Handler = _AsCtrlC | _Held | _Cancelling
 
 
 @contextmanager
@@ -82,6 +113,47 @@ def hold_to_the_end() -> None:
     _take(_ALL, _Held())
 
 
+def run_stoppable(
+    work: Coroutine[Any, Any, Result], runner: asyncio.Runner | None = None
+) -> Result:
+    """Run a coroutine as `asyncio.run` does; a signal cancels it, and a second one has no effect.
+
+    A KeyboardInterrupt between two steps of an event loop can lose the step that is due, and a task
+    that waits for it never ends. So none is raised before the loop has ended.
+
+    Args:
+        work: The coroutine.
+        runner: A runner that stays open; a new one by default.
+
+    Raises:
+        KeyboardInterrupt: A signal came. Further ones have no effect on what follows, either.
+    """
+    import asyncio
+
+    async def cancellable() -> Result:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = task.get_loop()
+        cancelling.cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        if cancelling.held is not None:
+            task.cancel()
+        try:
+            return await work
+        finally:
+            cancelling.cancel = None
+
+    cancelling = _Cancelling()
+    ending = isinstance(signal.getsignal(signal.SIGINT), _Held)
+    before = _take(() if ending else (signal.SIGINT,), cancelling)
+    try:
+        return asyncio.run(cancellable()) if runner is None else runner.run(cancellable())
+    finally:
+        _put_back(before, cancelling)
+        if cancelling.held is not None:
+            _take((signal.SIGINT,), cancelling.held)
+            raise KeyboardInterrupt
+
+
 @contextmanager
 def stoppable(
     at_end: Callable[[Callable[[], None]], object],
@@ -97,6 +169,8 @@ def stoppable(
         ours: As for `as_ctrl_c`.
     """
     handlers = ExitStack()
+    # The first signal leaves all of them without effect.
+    handlers.callback(_put_back, {number: signal.getsignal(number) for number in _ALL})
     if calls:
         handlers.enter_context(as_ctrl_c(ours))
     try:
@@ -114,18 +188,26 @@ def stoppable(
 
 
 @contextmanager
-def _handled(numbers: Sequence[int], handler: _AsCtrlC | _Held) -> Generator[None]:
+def _handled(numbers: Sequence[int], handler: _Handler) -> Generator[None]:
     """Within the block, `handler` takes the signals that have no handler of a user."""
     before = _take(numbers, handler)
     try:
         yield
     finally:
-        for number, known in before.items():
-            if signal.getsignal(number) is handler:
-                signal.signal(number, known)
+        _put_back(before, handler)
 
 
-def _take(numbers: Sequence[int], handler: _AsCtrlC | _Held) -> Mapping[int, Any]:
+def _put_back(before: Mapping[int, Any], handler: _Handler | None = None) -> None:
+    """Restore handlers where `handler` has taken over, or any of this module by default."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number, known in before.items():
+        now = signal.getsignal(number)
+        if now is handler or (handler is None and isinstance(now, _Handler)):
+            signal.signal(number, known)
+
+
+def _take(numbers: Sequence[int], handler: _Handler) -> Mapping[int, Any]:
     """Give signals to `handler`; returns who had them, without those that stay as they are."""
     if threading.current_thread() is not threading.main_thread():
         return {}
@@ -138,6 +220,4 @@ def _take(numbers: Sequence[int], handler: _AsCtrlC | _Held) -> Mapping[int, Any
 
 def _is_default(handler: object) -> bool:
     """Whether a handler is Python's, or one of this module."""
-    return handler in {signal.SIG_DFL, signal.default_int_handler} or isinstance(
-        handler, _AsCtrlC | _Held
-    )
+    return handler in {signal.SIG_DFL, signal.default_int_handler} or isinstance(handler, _Handler)

@@ -172,21 +172,26 @@ def test_a_worker_that_dies_does_not_take_the_run_with_it(live: EvalProject):
 
 
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n2")], ids=["alone", "two workers"])
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "endings",
+    [(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGTERM, signal.SIGHUP)],
+    ids=["SIGTERM", "SIGHUP", "both at once"],
+)
 def test_a_terminated_run_ends_as_ctrl_c_ends_it(
     live: EvalProject,
     endpoint: Endpoint,
     wait_until: Callable[..., None],
-    ending: signal.Signals,
+    endings: tuple[signal.Signals, ...],
     workers: tuple[str, ...],
 ):
     live.golden(live.case(number) for number in range(100))
     endpoint.latency_s = 0.1
     run = live.start(*workers, "--concurrency=8")
     wait_until(lambda: endpoint.answered.total() >= 24, process=run)
-    run.send_signal(ending)
+    for ending in endings:
+        run.send_signal(ending)
     said, _ = run.communicate(timeout=60)
-    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
     assert "Traceback" not in said
     assert "INTERNALERROR" not in said
     assert "local:clerk" in said
@@ -310,7 +315,7 @@ def test_a_signal_ends_a_command_with_one_sentence(
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert said.rstrip().splitlines()[-1].startswith("interrupted: ")
+    assert said.rstrip().splitlines()[-1].startswith("interrupted: "), said
 
 
 def test_ctrl_c_on_a_terminal_leaves_one_line_and_what_was_answered(

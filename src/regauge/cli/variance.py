@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from regauge.project import Project
 from regauge.refine import outcomes_of, shown, variance_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
+from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **opt
         try:
             evals.progress.start(_to_ask(evals, trials))
             with Meter(lambda: progress_line(evals.progress, evals.budget)):
-                outcomes, errors = asyncio.run(outcomes_of(evals, evals.plan.cases, trials))
+                outcomes, errors = run_stoppable(outcomes_of(evals, evals.plan.cases, trials))
         finally:
             evals.close()
         missing.extend(errors)

@@ -16,6 +16,7 @@ from regauge.gate._types import Count
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
+from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -189,7 +190,7 @@ def audit_by_steps(
         seed: What orders the trials; an author must not know it beforehand, such as the commit
             that merged the recordings.
     """
-    return asyncio.run(_by_steps(session, recorded, cases, checks, seed=seed))
+    return run_stoppable(_by_steps(session, recorded, cases, checks, seed=seed))
 
 
 async def _by_steps(
@@ -246,7 +247,7 @@ def fresh_counts(
         checks: The judges that must pass.
         nth: Which trial of today; those before have decided something.
     """
-    return asyncio.run(_fresh_counts(session, cases, checks, nth))
+    return run_stoppable(_fresh_counts(session, cases, checks, nth))
 
 
 async def _fresh_counts(

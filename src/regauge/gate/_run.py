@@ -16,6 +16,7 @@ from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._types import Count, TrialFacts
 from regauge.gate.engine import Gate
 from regauge.runner import Draw
+from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +109,7 @@ class GateRun:
         The outcome depends on the trials alone, not on the order in which they land; those of a
         run that was cut off are found again by the next.
         """
-        asyncio.run(self._decide())
+        run_stoppable(self._decide())
         return self.gate.outcome()
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
@@ -124,7 +125,7 @@ class GateRun:
 
     def base_today(self) -> list[tuple[Count, Count]]:
         """As many trials of main as of the first round: for each case its record, and these."""
-        return asyncio.run(self._base_today())
+        return run_stoppable(self._base_today())
 
     async def _base_today(self) -> list[tuple[Count, Count]]:
         known = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from regauge.recordings import RecordingKey
 from regauge.runner._expected_usage import JUDGE_OUTPUT, output_sample
 from regauge.runner._providers import price_for
 from regauge.runner._question import Question, judges_file
+from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -294,5 +294,5 @@ def first_requests(
         await judge.judge_with(completion, draw.planned.case, calls)
 
     with suppress(Exception):  # without a response every judge ends in an error
-        asyncio.run(judge_sample())
+        run_stoppable(judge_sample())
     return list({RecordingKey.of(one): one for one in calls.requests}.values())

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from regauge.stop_signals import run_stoppable
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
     from typing import Any
@@ -34,5 +36,5 @@ class OneLoop:
     def run(self, work: Coroutine[Any, Any, Done]) -> Done:
         """Run a coroutine to its end."""
         if self._runner is None:
-            return asyncio.run(work)
-        return self._runner.run(work)
+            return run_stoppable(work)
+        return run_stoppable(work, self._runner)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from regauge.runner._stale import recorded_draws
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 from regauge.runner._window import Window
+from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
@@ -261,7 +261,7 @@ class EvalSession:
         )
         if answer is not None:
             for judge in judges:
-                asyncio.run(judge.prepare(answer.completion, planned.case))
+                run_stoppable(judge.prepare(answer.completion, planned.case))
 
     def used_by_judges(self, prompt: str, cases: Sequence[PlannedCase]) -> Used:
         """What judges take from recordings to judge every recorded answer to a prompt.
@@ -277,7 +277,7 @@ class EvalSession:
             for draw, answer in draws:
                 await trials.judged(draw, answer)
 
-        asyncio.run(judge_all())
+        run_stoppable(judge_all())
         return trials.used(prompt)
 
     def reading(self) -> EvalSession:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from regauge.runner._call_totals import CallTotals
 from regauge.runner._drawing import Drawing
 from regauge.runner._progress import Progress
 from regauge.runner._question import Question
+from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ class LabelRun:
             self._answers.begin(digest_of([self._judge.digest, rows, repeats]))
         complete = False
         try:
-            judged = asyncio.run(self._judge_all(labels, cases, repeats))
+            judged = run_stoppable(self._judge_all(labels, cases, repeats))
             complete = True
         finally:
             self._answers.finish(complete=complete)

@@ -12,6 +12,7 @@ from regauge.errors import BudgetError, MissingRecordingError
 from regauge.gate._record import facts_of_trial
 from regauge.gate._stored_numbers import StoredNumbers
 from regauge.runner import Draw
+from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -123,7 +124,7 @@ def draw_trials(
         async with _ticking(session, waiting), session.making() as trials:
             return [await _draw_suite(suite, trials) for suite in suites]
 
-    return asyncio.run(draw_all())
+    return run_stoppable(draw_all())
 
 
 def redraw_trials(
@@ -149,7 +150,7 @@ def redraw_trials(
         async with _ticking(session, waiting), session.making() as trials:
             return [await _redraw_suite(one, numbers, session, trials) for one in asked]
 
-    return asyncio.run(redraw_all())
+    return run_stoppable(redraw_all())
 
 
 async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:

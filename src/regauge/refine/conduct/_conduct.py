@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,7 +41,7 @@ from regauge.refine.trail import (
 )
 from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
 from regauge.runner import endpoint_of, price_for
-from regauge.stop_signals import held
+from regauge.stop_signals import held, run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -279,7 +278,7 @@ class Refinement:
 
         trail = _Listening(file, state, kept)
         try:
-            return asyncio.run(self._driven(state, trail))
+            return run_stoppable(self._driven(state, trail))
         except KeyboardInterrupt:
             if trail.state.stop is not None:  # it was over already
                 return trail.state
