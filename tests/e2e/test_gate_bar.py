@@ -357,6 +357,41 @@ def test_a_lowered_bar_alone_is_refused_and_let_through_with_a_reason(repo: Gate
     assert repo.decision()["judge_change_accepted"] == WHY
 
 
+def relabel(repo: GateRepo) -> str:
+    first = golden(repo)[0]
+    repo.write(GOLDEN, lines_of([{**first, "expected": {"severity": "none"}}, *golden(repo)[1:]]))
+    was = json.dumps(first["expected"])
+    return f'expected of {first["id"]}: {was} -> {{"severity": "none"}}'
+
+
+def lower_calibration(repo: GateRepo) -> str:
+    repo.settings(repo.base_url, "[tool.regauge.calibration]\nfloor = 0.1\n")
+    return "floor in [tool.regauge.calibration]: 0.4 -> 0.1"
+
+
+def remove_check(repo: GateRepo) -> str:
+    first = golden(repo)[0]
+    set_checks(repo, ["json_parses"])
+    repo.commit("Check each case")
+    repo.git("branch", "-f", "checked")
+    set_checks(repo, [])
+    return f'checks of {first["id"]}: ["json_parses"] -> not set'
+
+
+@pytest.mark.parametrize("lower", [relabel, lower_calibration, remove_check])
+def test_a_lowered_bar_next_to_a_changed_prompt_is_let_through_with_a_reason(
+    repo: GateRepo, lower: Callable[[GateRepo], str]
+):
+    repo.git("branch", "-f", "checked")
+    bar = lower(repo)
+    repo.release("minor", REWORDED)
+    assert bar in repo.regauge("gate", "checked", code=2)
+    output = repo.regauge("gate", "checked", "--accept-judge-change", WHY, code=None)
+    assert bar in repo.decision()["moved_bars"]
+    assert f"note: this change lowers its own bar: {bar}" in output
+    assert f"the change of judges was accepted: {WHY}" in output
+
+
 def test_a_raised_bar_and_new_cases_need_no_word(repo: GateRepo):
     first = json.loads(repo.read(GOLDEN).splitlines()[0])
     set_tier(repo, first["id"], "critical")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -215,6 +216,36 @@ def test_kept_trials_of_one_endpoint_are_not_those_of_another(
     assert [case["candidate"] for case in again["cases"]] == [
         case["candidate"] for case in first["cases"]
     ]
+
+
+def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    model.worse, model.reworded = frozenset({"c01"}), 0.75
+    before = repo.gate(code=4)
+    assert [x["case"] for x in before["cases"] if x["verdict"] == "undecided"] == ["c01"]
+    asked = endpoint.total
+    assert repo.gate(code=4)["cases"] == before["cases"]
+    assert endpoint.total == asked
+    while before["decision"] == "undecided":
+        advice = re.search(
+            r"undecided is not accepted \(exit code 4\); continue: (?:\S+ )*?regauge gate main"
+            r" (--more-trials=8), or the input `more-trials`",
+            before["printed"],
+        )
+        assert advice is not None, before["printed"]
+        endpoint.forget()
+        after = repo.gate(advice[1])
+        old, new = ({x["case"]: x for x in one["cases"]} for one in (before, after))
+        for arm in ("candidate", "today"):
+            assert new["c01"][arm]["trials"] == old["c01"][arm]["trials"] + 8
+            assert new["c01"][arm]["passed"] >= old["c01"][arm]["passed"]
+            assert all(new[x][arm] == old[x][arm] for x in new if x != "c01")
+        assert after["calls"]["live"] == endpoint.total <= 16
+        before = after
+    assert before["decision"] == "reject"
+    assert before["returncode"] == 1
 
 
 def test_a_rejected_version_stays_rejected_and_is_counted(
