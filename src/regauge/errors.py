@@ -10,7 +10,7 @@ import errno
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -270,4 +270,12 @@ class MissingRecordingError(UnmeasuredError):
 
 
 class BudgetError(UnmeasuredError):
-    """The budget was reached; what is left stays unmeasured and a second run continues."""
+    """The budget was reached; what is left stays unmeasured and a second run continues.
+
+    Attributes:
+        limit: What was limited.
+    """
+
+    def __init__(self, message: str, *, limit: Literal["usd", "tokens", "calls"] = "usd") -> None:
+        self.limit: Literal["usd", "tokens", "calls"] = limit
+        super().__init__(message)

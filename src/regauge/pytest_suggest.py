@@ -142,7 +142,7 @@ def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) ->
     return RunOptions(
         proposers=("rules",),
         cycles=cycles,
-        calls=settings.max_calls,
+        calls=settings.budget_calls,
         usd=usd,
         frozen=tuple(settings.frozen),
         goals=declared_goals(evals.project, prompt),

@@ -196,7 +196,7 @@ def test_an_estimate_asks_nobody_and_a_budget_below_it_is_refused(repo: GateRepo
     assert {path.name for path in (repo.root / ".regauge/refine").glob("*")} == before
     assert estimate["least_calls"] < estimate["one_repair_calls"]
     few = str(estimate["least_calls"] - 1)
-    said = repo.regauge("refine", NAME, "--max-calls", few, code=2)
+    said = repo.regauge("refine", NAME, "--budget-calls", few, code=2)
     assert f"{few} calls do not pay for one repair of {NAME}, which takes " in said
     # There is no run to show, to apply or to go on with.
     after = {path.name for path in (repo.root / ".regauge/refine").glob("*")}
@@ -516,7 +516,7 @@ def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
 
 
 def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(repo: GateRepo):
-    said = repo.regauge("refine", NAME, "--max-calls=180", code=3)
+    said = repo.regauge("refine", NAME, "--budget-calls=180", code=3)
     assert f"{NAME}: no change proposed (calls: " in said
     assert "## Not verified" in said
     found = result(repo)
@@ -529,7 +529,7 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     assert said.startswith(f"{NAME}: no change proposed (calls: ")
     assert said.endswith(f"  go on: {command}\n")
     trail = (latest(repo) / "trail.jsonl").read_bytes()
-    said = repo.regauge("refine", "resume", "latest", "--max-calls=1", code=2)
+    said = repo.regauge("refine", "resume", "latest", "--budget-calls=1", code=2)
     assert "1 call more lead nowhere" in said
     assert command in said
     assert (latest(repo) / "trail.jsonl").read_bytes() == trail
@@ -542,7 +542,7 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     said = repo.regauge("refine", "verify", "latest", "--recompute")
     assert "all the same" in said
     assert "more-calls: a person lets it go on" in repo.regauge("refine", "show", "--trail")
-    said = repo.regauge("refine", "resume", "latest", "--max-calls=9", code=2)
+    said = repo.regauge("refine", "resume", "latest", "--budget-calls=9", code=2)
     assert "and not for want of calls\n  fix: begin a new run: regauge refine" in said
 
 

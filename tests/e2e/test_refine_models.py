@@ -148,7 +148,7 @@ def project(tmp_path: Path, model: Model) -> Iterator[Path]:
 def settings(address: str) -> str:
     return (
         "[tool.regauge]\n[tool.regauge.providers.local]\nmax_attempts = 1\ndeadline_s = 5\n"
-        f'base_url = "{address}/v1"\nprices = {{ "*" = {{ input_per_million = 1.0, output_per_million = 1.0 }} }}\n'
+        f'base_url = "{address}/v1"\nprices = {{ m = {{ input_per_million = 1.0, output_per_million = 1.0 }} }}\n'
     )
 
 
@@ -400,7 +400,7 @@ def test_a_model_that_is_never_read_ends_the_run_before_trials_are_paid(
     assert "no change" not in said
     assert "--refiner-model" in said
     assert result(project)["stop"]["reason"] == "unreadable"
-    assert result(project)["spent"]["calls"] == 0
+    assert result(project)["spent"]["completions"] == 0
     # Nothing of it is kept for a later run.
     model.behave = good
     refine(project)

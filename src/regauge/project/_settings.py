@@ -244,7 +244,8 @@ class RefineSettings(_Table):
         model: Who criticises and proposes, as `provider:model`; None is the prompt's own model.
         proposers: Who is asked for edits, the cheapest first.
         max_cycles: Rounds of diagnosing, proposing and verifying.
-        max_calls: Trials of the prompt; None is three times the least one repair takes.
+        budget_calls: Calls of all models together: the prompt's, LLM judges' and the refiner's;
+            None is three times the least one repair takes.
         max_model_calls: Calls of the model that criticises and proposes.
         temperature: Of the refiner model's requests; None is what suits the step, and nothing where
             the model takes none.
@@ -263,7 +264,7 @@ class RefineSettings(_Table):
     model: str | None = None
     proposers: list[str] = ["rules", "model"]
     max_cycles: int = Field(default=5, ge=1)
-    max_calls: int | None = Field(default=None, ge=1)
+    budget_calls: int | None = Field(default=None, ge=1)
     max_model_calls: int = Field(default=40, ge=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)

@@ -12,9 +12,9 @@ class Limits:
     """What a run may spend; each is looked at before it is spent, so none is ever passed.
 
     Attributes:
-        calls: Trials of the prompt, that is calls of its model.
+        calls: Of all models: the prompt's, those of LLM judges, and the refiner's.
         model_calls: Calls of the model that criticises and proposes.
-        usd: Cost of both, in US dollars.
+        usd: Cost of all of them, in US dollars.
         seconds: Of wall clock.
         cycles: Accepted or failed rounds of diagnose, propose and verify.
         candidates: Edits that are tested, over the whole run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.errors import BudgetError
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 __all__ = ["Budget", "Charge"]
+
+# Until a first call shows it, calls may cost so many times what is expected of them.
+_UNKNOWN_EXCESS: Final = 4.0
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class Budget:
         reserved_tokens: What calls under way are expected to use.
         limit_calls: For all processes; None is no limit.
         calls: How many were made or are under way; one that failed does not count.
+        excess: The most that a call cost, as a multiple of what was expected; 0 before the first.
+            Later calls are reserved at that rate, so that a limit holds whatever they cost.
     """
 
     limit_usd: float | None
@@ -49,6 +54,7 @@ class Budget:
     reserved_tokens: int = 0
     limit_calls: int | None = None
     calls: int = 0
+    excess: float = 0.0
 
     @property
     def limited(self) -> bool:
@@ -61,10 +67,16 @@ class Budget:
 
     def may_fit_later(self, expected_usd: float) -> bool:
         """Whether a call does not fit now, but may once calls under way cost less than reserved."""
-        fits = self.spent_usd + self.reserved_usd + expected_usd <= self._share_usd
-        return (
-            not fits and self.reserved_usd > 0 and self.spent_usd + expected_usd <= self._share_usd
-        )
+        fits = self._committed(expected_usd) <= self._share_usd
+        alone = self.spent_usd + expected_usd * (self.excess or 1.0)
+        return not fits and self.reserved_usd > 0 and alone <= self._share_usd
+
+    def _committed(self, expected_usd: float) -> float:
+        """What is spent, under way and next, at what calls cost compared with what was expected."""
+        if not self.reserved_usd + expected_usd:
+            return self.spent_usd
+        excess = self.excess or (_UNKNOWN_EXCESS if self.reserved_usd else 1.0)
+        return self.spent_usd + (self.reserved_usd + expected_usd) * excess
 
     @contextmanager
     def charge(self, expected_usd: float, *, tokens: int = 0) -> Generator[Charge]:
@@ -75,8 +87,8 @@ class Budget:
         Raises:
             BudgetError: With this call the run could exceed its limit.
         """
-        committed = self.spent_usd + self.reserved_usd
-        if committed + expected_usd > self._share_usd:
+        if self._committed(expected_usd) > self._share_usd:
+            committed = self.spent_usd + self.reserved_usd
             part = f" (a part of it in each of {self.processes} processes)"
             raise BudgetError(
                 f"the budget of ${self.limit_usd:.2f}{part if self.processes > 1 else ''}"
@@ -100,19 +112,23 @@ class Budget:
             self.reserved_tokens -= tokens
             if charge.actual_usd is not None:
                 self.spent_usd += charge.actual_usd
+                if expected_usd:
+                    self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
             if charge.actual_tokens is not None:
                 self.spent_tokens += charge.actual_tokens
 
     def _check_counts(self, tokens: int) -> None:
         """Raise a BudgetError where one more call, or its tokens, would be too many."""
         used = self.spent_tokens + self.reserved_tokens
-        for limit, after, noun in (
+        counts: tuple[tuple[int | None, int, Literal["calls", "tokens"]], ...] = (
             (self.limit_calls, self.calls + 1, "calls"),
             (self.limit_tokens, used + tokens, "tokens"),
-        ):
+        )
+        for limit, after, noun in counts:
             if limit is not None and after > limit / self.processes:
                 raise BudgetError(
                     f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
                     f"  what has been answered is kept: the same command with a larger"
-                    f" --budget-{noun} goes on where this one stopped"
+                    f" --budget-{noun} goes on where this one stopped",
+                    limit=noun,
                 )

@@ -68,6 +68,9 @@ def test_a_refusal_says_what_was_spent_and_how_to_go_on():
 
 def test_a_call_that_may_fit_later_is_told_from_one_that_never_will():
     budget = Budget(1.0)
+    with budget.charge(0.0):  # one that costs what was expected of it
+        pass
+    budget.excess = 1.0
     with budget.charge(0.8) as under_way:
         assert budget.may_fit_later(0.5)
         assert not budget.may_fit_later(0.1)
@@ -77,6 +80,19 @@ def test_a_call_that_may_fit_later_is_told_from_one_that_never_will():
     with budget.charge(0.5):
         pass
     assert not Budget(None).may_fit_later(1e9)
+
+
+def test_calls_that_cost_more_than_was_expected_are_reserved_at_that_rate():
+    budget = Budget(1.0)
+    with budget.charge(0.1) as first:
+        assert budget.may_fit_later(0.2)  # until a call shows what it costs
+        first.actual_usd = 0.3
+    with budget.charge(0.2) as second:
+        assert budget.may_fit_later(0.05)
+        second.actual_usd = 0.6
+    with pytest.raises(BudgetError), budget.charge(0.05):
+        pass
+    assert budget.spent_usd <= 1.0
 
 
 def test_calls_beyond_the_limit_are_refused_and_failed_ones_do_not_count():

@@ -29,10 +29,10 @@ __all__ = ["resume_command"]
 @click.command(name="resume", epilog=EPILOG)
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
-@click.option("--max-calls", type=click.IntRange(min=1), help="Calls it may make from here on.")
+@click.option("--budget-calls", type=click.IntRange(min=1), help="Calls it may make from here.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def resume_command(
-    name: str, *, budget_usd: float | None, max_calls: int | None, as_json: bool
+    name: str, *, budget_usd: float | None, budget_calls: int | None, as_json: bool
 ) -> None:
     """Go on where a run was cut off, or out of calls; nothing it paid for is paid again."""
     project = Project.find()
@@ -51,7 +51,7 @@ def resume_command(
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
         refinement = Refinement(evals, evals.plan.cases, options, cut_off=run)
         refinement.check_key(os.environ)
-        go_on = partial(refinement.resume, more_calls=max_calls)
+        go_on = partial(refinement.resume, more_calls=budget_calls)
         finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))
 
     with only_one(project, prompt, run.id):

@@ -66,7 +66,7 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.command(name="run", epilog=EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
-@click.option("--max-calls", type=click.IntRange(min=1), help="Calls of the prompt's model.")
+@click.option("--budget-calls", type=click.IntRange(min=1), help="Calls of all models together.")
 @click.option("--max-model-calls", type=click.IntRange(min=0), help="Calls of the refiner model.")
 @click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
 @click.option("--variance", is_flag=True, help=_VARIANCE)
@@ -208,7 +208,7 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         else tuple(settings.proposers),
         model=given["refiner_model"] or settings.model or "",
         cycles=given["max_cycles"] or settings.max_cycles,
-        calls=given["max_calls"] or settings.max_calls,
+        calls=given["budget_calls"] or settings.budget_calls,
         model_calls=settings.max_model_calls
         if given["max_model_calls"] is None
         else given["max_model_calls"],
@@ -257,9 +257,13 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
         return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
 
     name = refinement.subject.prompt.name
-    calls = f"first look {about.first_look} calls, one repair about {about.one_repair}"
+    judged = " with LLM judges" if about.judged else ""
+    calls = f"first look {about.first_look} calls{judged}, one repair about {about.one_repair}"
     echo(f"{name}: {about.train} cases to learn of, {about.holdout} held out", err=not alone)
-    echo(f"{calls}, at most {about.most}: {cost(about.most)}", err=not alone)
+    costs = f"one repair {cost(about.one_repair)}, at most {cost(about.most)}"
+    if about.call_usd is None or not about.call_usd:
+        costs = cost(about.most)
+    echo(f"{calls}, at most {about.most}: {costs}", err=not alone)
     if about.steadying is not None:
         low, high = about.steadying
         echo(f"looks at flaky checks: about {low} to {high} calls of those", err=not alone)

@@ -48,6 +48,7 @@ def about(
         "holdout_looks": sorted(setting.looked_before),
         "prior": dict(setting.prior),
         "calls_max": setting.policy.limits.calls,
+        **({"judging": dict(setting.judging)} if setting.judging else {}),
         "criteria": {
             "test": asdict(setting.policy.test),
             "guard": asdict(setting.policy.guard),

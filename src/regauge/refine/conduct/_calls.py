@@ -25,8 +25,8 @@ def check_calls(setting: Setting, prompt: str) -> None:
         raise UsageError(
             f"{calls} calls do not pay for one repair of {prompt}, which takes {floor} or more, so"
             " nothing was asked\n"
-            "  fix: raise --max-calls, or `max_calls` in [tool.regauge.refine]; `--estimate` says"
-            " what it takes"
+            "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine]; `--estimate`"
+            " shows what it takes"
         )
 
 
@@ -48,6 +48,6 @@ def check_more(setting: Setting, state: State, told: MoreCalls, *, run: str, pro
         raise UsageError(
             f"{plural(told.calls, 'call')} more lead nowhere: {after.stop.text};"
             " nothing was asked\n"
-            f"  fix: regauge refine resume {run} --max-calls {calls}"
+            f"  fix: regauge refine resume {run} --budget-calls {calls}"
         )
     return after

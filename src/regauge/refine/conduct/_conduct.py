@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.gate import policy_of
 from regauge.prompts import parse_prompt
-from regauge.providers import estimate_requests, parse_model_id
+from regauge.providers import parse_model_id
 from regauge.refine.conduct._about import about, changes
 from regauge.refine.conduct._again import as_it_was, keep_known
 from regauge.refine.conduct._calls import check_calls, check_more
 from regauge.refine.conduct._driver import drive
-from regauge.refine.conduct._estimate import Estimate
+from regauge.refine.conduct._estimate import Estimate, expected_trial
 from regauge.refine.conduct._finished import write_down
 from regauge.refine.conduct._hearing import heard_by, heard_of
 from regauge.refine.conduct._key import check_key
@@ -23,6 +23,8 @@ from regauge.refine.loop import (
     MoreCalls,
     advance,
     begin,
+    calls_max,
+    cost_of_trials,
     enough_calls,
     floor_calls,
     out_of_reach,
@@ -40,7 +42,7 @@ from regauge.refine.trail import (
     retell,
 )
 from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
-from regauge.runner import endpoint_of, price_for
+from regauge.runner import endpoint_of
 from regauge.stop_signals import held, run_stoppable
 
 if TYPE_CHECKING:
@@ -107,7 +109,8 @@ class Refinement:
             else heard_of(evals.project, self.subject, heard, critics=bool(critics))
         )
         self.subject = replace(self.subject, heard=known)
-        setting = setting_of(self.subject, options, critics=critics)
+        self._expected = expected_trial(evals, self.subject)
+        setting = setting_of(self.subject, options, critics=critics, judging=self._expected.judging)
         remote = endpoint_of(evals.project.settings, self.refiner.provider) is not None
         looks = [name for name, one in self._proposers.items() if isinstance(one, Looks)]
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
@@ -122,6 +125,7 @@ class Refinement:
         )
         said = memory(self.memory_key) if callable(memory) else memory
         self.memory = said or Memory()
+        self.replayed = 0
 
     @property
     def memory_key(self) -> str:
@@ -131,23 +135,20 @@ class Refinement:
 
     def estimate(self) -> Estimate:
         """What the run takes; nobody is asked."""
-        setting, members = self.setting, self.subject.members
-        requests = [member.suite.request(member.case, 0) for member in members.values()]
-        usd = estimate_requests(
-            requests, price=lambda asked: price_for(self._evals.project.settings, asked)
-        ).cost_usd
+        setting = self.setting
         first_look = setting.policy.test.baseline_trials * len(setting.train)
         return Estimate(
             train=len(setting.train),
             holdout=len(setting.holdout),
-            first_look=first_look,
+            first_look=cost_of_trials(setting, first_look) + bool(setting.look),
             least=floor_calls(setting),
             one_repair=enough_calls(setting),
             most=setting.policy.limits.calls,
+            judged=bool(setting.judging),
             goals=tuple((goal.name, least_trials(goal.pass_rate)) for goal in setting.goals),
             out_of_reach=out_of_reach(setting),
             steadying=(-(-first_look // 3), first_look) if setting.variance else None,
-            call_usd=None if usd is None else usd / len(requests),
+            call_usd=self._expected.call_usd,
         )
 
     def check_calls(self) -> None:
@@ -236,7 +237,17 @@ class Refinement:
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
         looked = frozenset(map(str, began.get("holdout_looks", ())))
         prior = dict(began.get("prior", {}))
-        self.setting = replace(self.setting, looked_before=looked, prior=prior)
+        policy = self.setting.policy
+        limits = policy.limits
+        if self.options.calls is None:  # what a verdict takes was estimated as the run began
+            limits = replace(limits, calls=int(began["calls_max"]))
+        self.setting = replace(
+            self.setting,
+            looked_before=looked,
+            prior=prior,
+            judging=dict(began.get("judging", {})),
+            policy=replace(policy, limits=limits),
+        )
         if len(events) > 1:
             first = events[1].body.get("observation", {})
             look = str(first["proposer"]) if first.get("kind") == "Looked" else ""
@@ -260,8 +271,16 @@ class Refinement:
         Returns:
             The result as a document.
         """
+        replayed = int(run.facts().get("replayed", 0)) + self.replayed
+        run.note(replayed=replayed)
         result = write_down(
-            run, self.subject, self.setting, state, date=date, memory_key=self.memory_key
+            run,
+            self.subject,
+            self.setting,
+            state,
+            date=date,
+            memory_key=self.memory_key,
+            replayed=replayed,
         )
         remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
         return result
@@ -276,6 +295,9 @@ class Refinement:
             for note in state.notes:
                 listen(note)
 
+        # The loop plans with what calls take on average; this holds whatever they take.
+        left = calls_max(self.setting, state) - state.spent.total
+        self._evals.budget.limit_calls = max(0, left)
         trail = _Listening(file, state, kept)
         try:
             return run_stoppable(self._driven(state, trail))
@@ -297,7 +319,10 @@ class Refinement:
                 proposers=self._proposers,
                 policy=policy_of(self._evals.project.settings.gate),
             )
-            return await drive(self.setting, state, bench, trail)
+            try:
+                return await drive(self.setting, state, bench, trail)
+            finally:
+                self.replayed += bench.replayed
 
 
 class _Listening:

@@ -21,7 +21,14 @@ __all__ = ["write_down"]
 
 
 def write_down(
-    run: Run, subject: Subject, setting: Setting, state: State, *, date: str, memory_key: str
+    run: Run,
+    subject: Subject,
+    setting: Setting,
+    state: State,
+    *,
+    date: str,
+    memory_key: str,
+    replayed: int,
 ) -> dict[str, JSON]:
     """Write down what came of a run.
 
@@ -32,6 +39,7 @@ def write_down(
         state: Its last state.
         date: For the changelog, such as `2025-06-30`.
         memory_key: Of what findings depend on.
+        replayed: How many of its calls the local store or recordings had.
 
     Returns:
         The result as a document.
@@ -44,7 +52,9 @@ def write_down(
         if revision.lock:
             write_whole(run.directory / "prompts.lock", revision.lock.encode())
     events = read_trail(run.trail)
-    result = result_of(run.id, subject, setting, state, events=events, revision=revision)
+    result = result_of(
+        run.id, subject, setting, state, events=events, revision=revision, replayed=replayed
+    )
     if revision is not None:
         write_whole(run.diff, diff_of(result).encode())
         seal(run)

@@ -51,16 +51,17 @@ def worse_together_p(
 
 
 def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tuple[float, float]:
-    """How much more of a case's checks pass, as a mean over the cases that both have.
+    """How much more of the checks pass that both texts have, as a mean over the cases of both.
 
     Returns:
         The mean, and its standard error; 0 where there is no such case, or only one.
     """
+    both = {*tally.checks(text, cases)} & {*tally.checks(than, cases)}
     gains = [
         mine - its
         for case in cases
-        if (mine := tally.score(text, case)) is not None
-        and (its := tally.score(than, case)) is not None
+        if (mine := tally.score(text, case, both)) is not None
+        and (its := tally.score(than, case, both)) is not None
     ]
     if not gains:
         return 0.0, 0.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.gate import NONE_DRAWN, Count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 __all__ = ["CheckOutcome", "Outcome", "Tally"]
 
@@ -102,9 +102,10 @@ class Tally:
         passed = sum(all(said.passed for said in o.checks) for o in known)
         return Count(passed=passed, trials=len(known))
 
-    def score(self, text: str, case: str) -> float | None:
-        """The share of its checks that a case passed, over all its trials; None without any."""
-        said = [c.passed for o in self.seen.get((text, case), ()) for c in o.checks]
+    def score(self, text: str, case: str, checks: Collection[str]) -> float | None:
+        """The share of some checks that a case passed, over all its trials; None without any."""
+        known = self.seen.get((text, case), ())
+        said = [c.passed for o in known for c in o.checks if c.check in checks]
         return sum(said) / len(said) if said else None
 
     def checks(self, text: str, cases: Sequence[str]) -> tuple[str, ...]:

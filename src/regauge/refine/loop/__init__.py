@@ -28,7 +28,14 @@ from regauge.refine.loop._actions import (
     SuiteSaid,
     TrialsDone,
 )
-from regauge.refine.loop._budget import calls_max, calls_wanted, enough_calls, floor_calls
+from regauge.refine.loop._budget import (
+    calls_max,
+    calls_wanted,
+    cost_of_trials,
+    enough_calls,
+    floor_calls,
+    trials_for,
+)
 from regauge.refine.loop._candidates import REWRITE
 from regauge.refine.loop._findings import Accepted, Critique, CritiqueKind, Note, Spent
 from regauge.refine.loop._goals import goals_digest, out_of_reach, standings
@@ -65,11 +72,13 @@ __all__ = [
     "begin",
     "calls_max",
     "calls_wanted",
+    "cost_of_trials",
     "enough_calls",
     "floor_calls",
     "fresh_steadiness",
     "goals_digest",
     "out_of_reach",
     "standings",
+    "trials_for",
     "wanted",
 ]

@@ -31,10 +31,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """Trials of one text: for each case, the numbers to draw."""
+    """Trials of one text: for each case, the numbers to draw.
+
+    Attributes:
+        check: The only check whose LLM judge is asked; None asks all of them. Rules judge always.
+    """
 
     text: PromptText
     trials: tuple[tuple[str, int], ...]
+    check: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +149,7 @@ class SuiteSaid:
 class Interrupted:
     """Nothing more can be drawn: a person stopped the run, or a provider is down."""
 
-    reason: Literal["interrupted", "provider-outage", "no-key", "usd", "seconds"]
+    reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd", "seconds"]
     text: str = ""
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from regauge.refine.loop._actions import Action, AskCritique, AskProposals, RunTrials
+from regauge.refine.loop._actions import Action, AskCritique, AskProposals, Look, RunTrials
 from regauge.refine.loop._plan import confirm, fresh, holdout, screen
 
 if TYPE_CHECKING:
@@ -17,12 +18,14 @@ __all__ = [
     "calls_max",
     "calls_needed",
     "calls_wanted",
+    "cost_of_trials",
     "enough_calls",
     "exceeded",
     "floor_calls",
     "look_at",
     "repair_calls",
     "suite_calls",
+    "trials_for",
 ]
 
 FRESH_LOOKS = 6
@@ -30,6 +33,8 @@ FRESH_LOOKS = 6
 
 # The gate re-draws what fails first; this is set aside for it.
 _REDRAWS = 20
+# A critique and four edits; more where replies have to be repeated or edits do not help.
+_REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
 _BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
@@ -42,25 +47,49 @@ def calls_max(setting: Setting, state: State) -> int:
 
 
 def calls_left(setting: Setting, state: State) -> int:
-    """How many calls may still be made."""
-    return calls_max(setting, state) - state.spent.calls
+    """How many calls of any model may still be made."""
+    return calls_max(setting, state) - state.spent.total
+
+
+def cost_of_trials(setting: Setting, trials: int, check: str | None = None) -> int:
+    """About how many calls some trials take, with those of LLM judges.
+
+    Args:
+        check: The only check whose LLM judge is asked; None asks all of them.
+    """
+    judging = setting.judging
+    rate = sum(judging.values()) if check is None else judging.get(check, 0.0)
+    return math.ceil(trials * (1 + rate) - 1e-9)
+
+
+def trials_for(setting: Setting, calls: int) -> int:
+    """How many trials, judged by all, some calls pay."""
+    return int(calls / (1 + sum(setting.judging.values())))
 
 
 def floor_calls(setting: Setting) -> int:
     """The fewest calls that can find a fault, repair it and verify the repair."""
-    return setting.policy.test.baseline_trials * len(setting.train) + repair_calls(setting)
+    first = setting.policy.test.baseline_trials * len(setting.train)
+    return cost_of_trials(setting, first) + repair_calls(setting)
 
 
 def enough_calls(setting: Setting) -> int:
     """About how many calls one repair takes that its first test shows to help."""
-    return floor_calls(setting) + _lacking_calls(setting) + _FRESH_CALLS
+    model = _REFINER_CALLS if setting.proposers[0] in setting.critics else 0
+    return (
+        floor_calls(setting)
+        + _search_calls(setting, _lacking_trials(setting))
+        + cost_of_trials(setting, _FRESH_CALLS)
+        + model
+        + bool(setting.look)
+    )
 
 
 def repair_calls(setting: Setting) -> int:
     """The fewest calls that can repair a fault that is found, and verify the repair."""
     test = setting.policy.test
     look = test.screen_cases + test.look_trials * len(setting.train)
-    return look + _verification_calls(setting)
+    return _search_calls(setting, look) + _verification_calls(setting)
 
 
 def calls_wanted(setting: Setting, state: State) -> int:
@@ -72,27 +101,30 @@ def calls_wanted(setting: Setting, state: State) -> int:
         state.fresh.trials(state.text.digest, case) > 0
         for case in (*setting.train, *setting.holdout)
     )
-    suite = suite_calls(setting) - drawn
-    later = _FRESH_CALLS * max(1, len(state.accepted))
+    suite = suite_calls(setting) - cost_of_trials(setting, drawn)
+    later = cost_of_trials(setting, _FRESH_CALLS) * max(1, len(state.accepted))
+    lacking = _search_calls(setting, _lacking_trials(setting))
     match state.left:
         case "fresh":
-            return max(later, fresh(setting, state).calls)
+            return max(later, _calls_of(setting, fresh(setting, state)))
         case "suite":
             return suite + later
         case "holdout":
-            return holdout(setting, state).calls + suite + later
+            return _calls_of(setting, holdout(setting, state)) + suite + later
         case "confirm" if state.candidates:
-            return confirm(setting, state).calls + _verification_calls(setting) + later
+            test = _calls_of(setting, confirm(setting, state))
+            return test + _verification_calls(setting) + later
         case "screen" if state.candidates:
-            more = repair_calls(setting) - setting.policy.test.screen_cases
-            return screen(setting, state).calls + more + _lacking_calls(setting) + later
+            screened = _search_calls(setting, setting.policy.test.screen_cases)
+            more = repair_calls(setting) - screened
+            return _calls_of(setting, screen(setting, state)) + more + lacking + later
         case _:
-            return repair_calls(setting) + _lacking_calls(setting) + later
+            return repair_calls(setting) + lacking + later
 
 
 def suite_calls(setting: Setting) -> int:
     """About how many calls the gate takes."""
-    return len(setting.train) + len(setting.holdout) + _REDRAWS
+    return cost_of_trials(setting, len(setting.train) + len(setting.holdout) + _REDRAWS)
 
 
 def look_at(setting: Setting, state: State) -> str:
@@ -115,7 +147,9 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
         return "calls"
     if action is None or state.phase in {"holdout", "suite", "fresh"}:
         return None
-    asks = isinstance(action, (AskCritique, AskProposals)) and action.proposer in setting.critics
+    asks = (
+        isinstance(action, (Look, AskCritique, AskProposals)) and action.proposer in setting.critics
+    )
     reached: dict[StopReason, bool] = {
         "model-calls": asks and spent.model_calls >= limits.model_calls,
         "usd": limits.usd is not None and 0 < spent.usd >= limits.usd,
@@ -129,12 +163,25 @@ def calls_needed(setting: Setting, state: State, action: Action | None) -> int:
     """The calls of an action, with those that are set aside to verify what comes of it."""
     if not isinstance(action, RunTrials):
         return 0
+    calls = _calls_of(setting, action)
     if state.phase not in _BEFORE_VERIFICATION:
-        return action.calls
-    return action.calls + _verification_calls(setting) + _FRESH_CALLS * len(state.accepted)
+        return calls
+    later = cost_of_trials(setting, _FRESH_CALLS) * len(state.accepted)
+    return calls + _verification_calls(setting) + later
 
 
-def _lacking_calls(setting: Setting) -> int:
+def _calls_of(setting: Setting, action: RunTrials) -> int:
+    """About how many calls trials take, with those of LLM judges."""
+    return sum(cost_of_trials(setting, len(one.trials), one.check) for one in action.draws)
+
+
+def _search_calls(setting: Setting, trials: int) -> int:
+    """About how many calls trials take that are for one check, whichever it is."""
+    share = sum(setting.judging.values()) / max(1, len(setting.checks))
+    return math.ceil(trials * (1 + share) - 1e-9)
+
+
+def _lacking_trials(setting: Setting) -> int:
     """What a first test may take besides: trials that cases lack under the text as it is."""
     test = setting.policy.test
     each = test.baseline_trials - test.first_trials
@@ -143,4 +190,5 @@ def _lacking_calls(setting: Setting) -> int:
 
 
 def _verification_calls(setting: Setting) -> int:
-    return suite_calls(setting) + setting.policy.test.baseline_trials * len(setting.holdout)
+    holdout = setting.policy.test.baseline_trials * len(setting.holdout)
+    return suite_calls(setting) + cost_of_trials(setting, holdout)

@@ -231,9 +231,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run has used. `seconds` is wall clock, over all sittings."""
+    """What a run has used.
+
+    Attributes:
+        calls: Of the prompt's model.
+        judge_calls: Of the models of LLM judges.
+        model_calls: Of the model that criticises and proposes.
+        seconds: Wall clock, over all sittings.
+    """
 
     calls: int = 0
+    judge_calls: int = 0
     model_calls: int = 0
     usd: float = 0.0
     seconds: float = 0.0
@@ -241,10 +249,16 @@ class Spent:
     def __add__(self, other: Spent) -> Spent:
         return Spent(
             calls=self.calls + other.calls,
+            judge_calls=self.judge_calls + other.judge_calls,
             model_calls=self.model_calls + other.model_calls,
             usd=self.usd + other.usd,
             seconds=self.seconds + other.seconds,
         )
+
+    @property
+    def total(self) -> int:
+        """All calls together, which is what `--budget-calls` limits."""
+        return self.calls + self.judge_calls + self.model_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

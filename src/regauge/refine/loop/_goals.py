@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.refine.evidence import least_trials, passed_all, reached, trials_to_settle
 from regauge.refine.loop._actions import Draws, RunTrials
-from regauge.refine.loop._budget import calls_left, repair_calls
+from regauge.refine.loop._budget import calls_left, repair_calls, trials_for
 from regauge.refine.loop._findings import Note
 from regauge.wording import plural
 
@@ -89,7 +89,7 @@ def out_of_reach(setting: Setting) -> tuple[str, ...]:
     for goal in setting.goals:
         least = least_trials(goal.pass_rate)
         each = -(-least // max(1, len(goal.cases)))
-        if each > _TRIALS_OF_A_CASE or least > setting.policy.limits.calls:
+        if each > _TRIALS_OF_A_CASE or least > trials_for(setting, setting.policy.limits.calls):
             said.append(
                 f"the goal {goal.name} takes {least} trials that pass, {each} of each of its"
                 f" {len(goal.cases)} cases, so this run cannot show that it is met"
@@ -114,7 +114,7 @@ def settle(setting: Setting, state: State) -> RunTrials:
     trials come first. Trials are dealt evenly: none is drawn because of what another one said.
     """
     aside = 0 if state.accepted else repair_calls(setting)
-    room = calls_left(setting, state) - aside
+    room = trials_for(setting, calls_left(setting, state) - aside)
     waiting = () if state.accepted else state.open
     plans = [
         _lacking(setting, state, found)

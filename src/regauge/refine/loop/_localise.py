@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine.evidence import better_p, diagnose, worse_p
 from regauge.refine.loop._actions import RunTrials
-from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls
+from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls, trials_for
 from regauge.refine.loop._course import diagnosed
 from regauge.refine.loop._findings import Bearing, Note
 from regauge.refine.loop._plan import draws
@@ -88,7 +88,7 @@ def _next(setting: Setting, state: State) -> RunTrials | None:
     calls = _budget(setting)
     trials = min(_TRIALS_MAX, max(1, calls // max(1, len(left_out) * len(cases))))
     action = RunTrials(draws=(draws(setting, state, leaner, cases, trials),))
-    affordable = calls_left(setting, state) - repair_calls(setting)
+    affordable = trials_for(setting, calls_left(setting, state) - repair_calls(setting))
     return action if action.calls <= affordable else None
 
 
@@ -123,7 +123,8 @@ def after_localise(setting: Setting, state: State, told: TrialsDone) -> State:
 def _budget(setting: Setting) -> int:
     """The calls it may take, with those of a repair set aside."""
     limits = setting.policy.limits
-    return min(limits.localise_calls, limits.calls - floor_calls(setting))
+    room = limits.calls - floor_calls(setting)
+    return trials_for(setting, min(limits.localise_calls, room))
 
 
 def _planned(setting: Setting, state: State) -> list[Piece]:

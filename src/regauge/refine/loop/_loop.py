@@ -119,7 +119,7 @@ def _given(setting: Setting, state: State, told: MoreCalls) -> State:
         text=f"a person lets it go on with {told.calls} calls from here on",
         numbers={"calls": told.calls},
     )
-    granted = state.spent.calls + told.calls - setting.policy.limits.calls
+    granted = state.spent.total + told.calls - setting.policy.limits.calls
     phase = state.phase if state.stop is None else state.left
     return state.noting(note, granted=granted, phase=phase, stop=None, left=None)
 
@@ -151,8 +151,12 @@ def _ask_proposals(setting: Setting, state: State) -> Action:
     )
 
 
+def _trials_left(setting: Setting, state: State) -> int:
+    return _budget.trials_for(setting, _budget.calls_left(setting, state))
+
+
 def _run_suite(setting: Setting, state: State) -> Action:
-    return RunSuite(text=state.text, calls_max=_budget.calls_left(setting, state))
+    return RunSuite(text=state.text, calls_max=_trials_left(setting, state))
 
 
 _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {

@@ -81,7 +81,8 @@ def screen(setting: Setting, state: State) -> RunTrials:
     trials = {case: each + (n < more) for n, case in enumerate(cases)}
     return RunTrials(
         draws=tuple(
-            draws(setting, state, candidate.text, cases, trials) for candidate in state.candidates
+            draws(setting, state, candidate.text, cases, trials, check=state.cluster.check)
+            for candidate in state.candidates
         )
     )
 
@@ -92,26 +93,28 @@ def confirm(setting: Setting, state: State) -> RunTrials:
     At the first look the cases in question get all the trials of a look, the others one: what
     else a text breaks is for the gate to find. Where edits were accepted before, the text as it
     is has few trials of its own yet, and gets them too. How much verdicts vary is compared on as
-    many new trials of either text.
+    many new trials of either text. LLM judges of other checks wait for the last verification.
     """
     test, cluster = setting.policy.test, state.cluster
-    text = state.candidates[0].text
+    text, check = state.candidates[0].text, cluster.check
     if cluster.unsteady:
         rest = [case for case in setting.train if case not in cluster.cases and state.look == 1]
         return RunTrials(
             draws=(
-                draws(setting, state, text, cluster.cases, test.steady_trials),
-                draws(setting, state, text, rest, 1),
-                draws(setting, state, state.text, cluster.cases, test.steady_trials),
+                draws(setting, state, text, cluster.cases, test.steady_trials, check=check),
+                draws(setting, state, text, rest, 1, check=check),
+                draws(setting, state, state.text, cluster.cases, test.steady_trials, check=check),
             )
         )
     if state.look == 1:
         rest = [case for case in setting.train if case not in cluster.cases]
         return RunTrials(
             draws=(
-                draws(setting, state, text, cluster.cases, test.look_trials),
-                draws(setting, state, text, rest, 1),
-                draws(setting, state, state.text, cluster.cases, _lacking(setting, state)),
+                draws(setting, state, text, cluster.cases, test.look_trials, check=check),
+                draws(setting, state, text, rest, 1, check=check),
+                draws(
+                    setting, state, state.text, cluster.cases, _lacking(setting, state), check=check
+                ),
             )
         )
     others = [case for case in setting.train if case not in cluster.cases]
@@ -121,17 +124,17 @@ def confirm(setting: Setting, state: State) -> RunTrials:
     cases = (*cluster.cases, *anchors)
     return RunTrials(
         draws=(
-            draws(setting, state, text, cases, test.look_trials),
-            draws(setting, state, state.text, cases, 1),
+            draws(setting, state, text, cases, test.look_trials, check=check),
+            draws(setting, state, state.text, cases, 1, check=check),
         )
     )
 
 
 def _lacking(setting: Setting, state: State) -> dict[str, int]:
     """How many trials the cases in question lack under the text as it is."""
-    enough = setting.policy.test.baseline_trials
+    enough, check = setting.policy.test.baseline_trials, state.cluster.check
     return {
-        case: max(0, enough - state.tally.trials(state.text.digest, case))
+        case: max(0, enough - state.tally.check(state.text.digest, case, check).trials)
         for case in state.cluster.cases
     }
 
@@ -230,6 +233,8 @@ def draws(
     text: PromptText,
     cases: Iterable[str],
     trials: int | Mapping[str, int],
+    *,
+    check: str | None = None,
 ) -> Draws:
     """The next trials of each case, as numbers that were not drawn yet."""
     least = 0 if text.digest == setting.base.digest else setting.first_trial
@@ -243,6 +248,7 @@ def draws(
                 trials if isinstance(trials, int) else trials[case],
             )
         ),
+        check=check,
     )
 
 

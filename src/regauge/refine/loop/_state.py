@@ -71,6 +71,7 @@ class Setting:
         releases: Earlier versions, the newest first.
         errors_in: What is wrong with a text as such, in words.
         heard: How much people said of answers, in words; what they said decides nothing.
+        judging: The checks of LLM judges, with the calls that one verdict takes on average.
         look: The proposer whose model is called once before anything else; empty for none.
     """
 
@@ -92,6 +93,7 @@ class Setting:
     errors_in: Callable[[PromptText], Sequence[str]] = lambda _: ()
     heard: str = ""
     look: str = ""
+    judging: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from regauge.refine.edits import EditError, merged
+from regauge.refine.evidence import Tally, worse_p
 from regauge.refine.loop._budget import FRESH_LOOKS, calls_left, calls_wanted, look_at, suite_calls
 from regauge.refine.loop._course import diagnosed, search_again, stop, tried
 from regauge.refine.loop._findings import Note, Stack
@@ -101,6 +103,7 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
     state = replace(
         state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
     )
+    told = _unless_worse(setting, state, told)
     note = Note(
         event=_SUITE_SAID[told.decision],
         subject=state.text.digest,
@@ -132,6 +135,20 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
                 detail=reason,
             )
             return _of_stack(setting, state, refused(known, len(state.accepted)))
+
+
+def _unless_worse(setting: Setting, state: State, told: SuiteSaid) -> SuiteSaid:
+    """What the gate says; a refusal where an LLM judge's check got worse over all cases.
+
+    The test of an edit asks no LLM judge but its own, so this is where the others are compared.
+    """
+    cases, test = (*setting.train, *setting.holdout), setting.policy.test
+    both = Tally(MappingProxyType({**state.tally.seen, **state.fresh.seen}))
+    for check in setting.judging if told.decision == "accept" else ():
+        p = worse_p(both, state.text.digest, setting.base.digest, cases, check)
+        if p <= test.harm_p / test.looks:
+            return replace(told, decision="reject", reasons=(f"{check} got worse",))
+    return told
 
 
 def _of_stack(setting: Setting, state: State, stack: Stack) -> State:

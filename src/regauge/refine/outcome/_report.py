@@ -222,9 +222,11 @@ def _took(result: Mapping[str, Any]) -> Iterator[str]:
     spent, stop = result["spent"], result["stop"]
     models = ", ".join(f"`{code(model)}`" for model in result["models"])
     simulated = " (simulated)" if result["simulated"] else ""
+    replayed = f", {spent['replayed']} of them replayed" if spent["replayed"] else ""
     yield (
-        f"{spent['calls']} of at most {spent['calls_max']} calls of {models}{simulated},"
-        f" {spent['model_calls']} of the proposing model, ${spent['usd']:.4f};"
+        f"{spent['calls']} of at most {spent['calls_max']} calls{replayed}:"
+        f" {spent['completions']} of {models}{simulated}, {spent['judge_calls']} of LLM judges,"
+        f" {spent['model_calls']} of the refiner model; ${spent['usd']:.4f};"
         f" {plural(spent['tested'], 'edit')} tested in {plural(spent['cycles'], 'cycle')}."
     )
     looks = result.get("holdout_looks")

@@ -38,6 +38,7 @@ def result_of(
     *,
     events: Sequence[Event],
     revision: Revision | None,
+    replayed: int = 0,
 ) -> dict[str, JSON]:
     """The document of a run that has stopped.
 
@@ -48,6 +49,7 @@ def result_of(
         state: Its last state.
         events: Its audit trail.
         revision: The file it proposes; None where it proposes none.
+        replayed: How many of its calls the local store or recordings had.
     """
     stop = state.stop
     assert stop is not None, "a run that goes on has no result"
@@ -146,8 +148,11 @@ def result_of(
             for cluster, critique in state.questions
         ],
         "spent": {
-            "calls": state.spent.calls,
+            "calls": state.spent.total,
             "calls_max": calls_max(setting, state),
+            "replayed": replayed,
+            "completions": state.spent.calls,
+            "judge_calls": state.spent.judge_calls,
             "model_calls": state.spent.model_calls,
             "usd": round(state.spent.usd, 6),
             "cycles": state.cycle,
@@ -194,7 +199,7 @@ def _unverified(
             if digest in screened
         ],
         "calls": calls,
-        "command": f"regauge refine resume {run} --max-calls {calls}",
+        "command": f"regauge refine resume {run} --budget-calls {calls}",
         "edits": [
             {
                 "check": one.cluster.check,

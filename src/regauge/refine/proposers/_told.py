@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from regauge.refine.loop import Draws, calls_max, floor_calls
+from regauge.refine.loop import Draws, calls_max, floor_calls, trials_for
 from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._problem import Problem, Shown
 
@@ -77,6 +77,7 @@ def problem_of(
     def shown(case: str) -> Shown:
         return _shown(state, cluster.check, case, cases[case], show_goldens=show_goldens)
 
+    left_calls = calls_max(setting, state) - state.spent.total
     left = setting.policy.limits.model_calls - state.spent.model_calls
     drawn: Counter[tuple[str, str]] = Counter()
 
@@ -107,7 +108,7 @@ def problem_of(
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
         draw=None if draw is None else search,
-        calls=max(0, calls_max(setting, state) - state.spent.calls - floor_calls(setting)),
+        calls=max(0, trials_for(setting, left_calls - floor_calls(setting))),
     )
 
 

@@ -211,6 +211,7 @@ def summary_of(state: State) -> dict[str, JSON]:
         "tested": state.tested,
         "spent": {
             "calls": state.spent.calls,
+            **({"judge_calls": judged} if (judged := state.spent.judge_calls) else {}),
             "model_calls": state.spent.model_calls,
             "usd": round(state.spent.usd, 6),
         },

@@ -8,7 +8,7 @@ from regauge.refine.workbench._goals import (
     declared_goals,
     goal_faults,
 )
-from regauge.refine.workbench._outcomes import outcomes_of
+from regauge.refine.workbench._outcomes import deciding_judges, outcomes_of
 from regauge.refine.workbench._people import labels_for
 from regauge.refine.workbench._setting import RunOptions, setting_of
 from regauge.refine.workbench._subject import Subject, subject_of
@@ -20,6 +20,7 @@ __all__ = [
     "Subject",
     "SuiteBench",
     "bound_goals",
+    "deciding_judges",
     "declared_goals",
     "goal_faults",
     "labels_for",

@@ -12,9 +12,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.errors import UnmeasuredError
-    from regauge.runner import EvalSession, Trial
+    from regauge.judges import Judge
+    from regauge.runner import EvalSession, Suite, Trial
 
-__all__ = ["outcome_of", "outcomes_of", "usd_of"]
+__all__ = [
+    "deciding_judges",
+    "judge_calls_of",
+    "outcome_of",
+    "outcomes_of",
+    "replayed_calls",
+    "usd_of",
+]
+
+
+def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]:
+    """The judges of a suite that decide.
+
+    Args:
+        check: The only check whose LLM judge is wanted; None wants them all. A suite without
+            rules keeps all its judges: a trial has to have a verdict.
+    """
+    judges = tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    if check is None:
+        return judges
+    models = {judge.name for judge in suite.model_judges}
+    return tuple(one for one in judges if one.name == check or one.name not in models) or judges
 
 
 async def outcomes_of(
@@ -59,6 +81,17 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
             if judged.gates and judged.verdict.outcome != "abstain"
         ),
     )
+
+
+def judge_calls_of(trial: Trial) -> int:
+    """How many calls of models its judges took, those that were replayed among them."""
+    return sum(judged.calls.calls for judged in trial.verdicts if judged.calls)
+
+
+def replayed_calls(trial: Trial) -> int:
+    """How many calls of a trial, its judges' among them, had been made before."""
+    own = trial.answer is not None and trial.answer.source != "live"
+    return own + sum(one.calls.calls - one.calls.live for one in trial.verdicts if one.calls)
 
 
 def usd_of(trial: Trial) -> float:

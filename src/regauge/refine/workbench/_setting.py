@@ -45,7 +45,7 @@ class RunOptions:
     Attributes:
         proposers: Who is asked for edits, the cheapest first.
         model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
-        calls: The most trials; None is three times the least one repair takes.
+        calls: The most calls of all models; None is three times the least one repair takes.
         seed: Another one draws other trials.
         strategies: Only edits thought of in these ways; all when empty.
         localise: Calls that may tell which sentence carries which check.
@@ -92,8 +92,18 @@ class RunOptions:
         return cls(**given)
 
 
-def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]) -> Setting:
+def setting_of(
+    subject: Subject,
+    options: RunOptions,
+    *,
+    critics: frozenset[str],
+    judging: Mapping[str, float] | None = None,
+) -> Setting:
     """The setting of a run.
+
+    Args:
+        critics: Proposers that call a model.
+        judging: The checks of LLM judges, with the calls that one verdict takes on average.
 
     Raises:
         UsageError: There is no case that proposers may learn of.
@@ -147,6 +157,7 @@ def setting_of(subject: Subject, options: RunOptions, *, critics: frozenset[str]
         releases=(*subject.releases, *_without_errors(subject)),
         errors_in=lambda text: _errors_in(subject, text),
         heard=heard_in_words(subject.heard) if critics else "",
+        judging=judging or {},
     )
     if options.calls is None:
         calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting)) + options.localise

@@ -13,7 +13,13 @@ from regauge.refine.edits import EditError, apply
 from regauge.refine.loop import Critiqued, Interrupted, Looked, Proposed, Spent, TrialsDone
 from regauge.refine.proposers import Looks, criticised, looked, problem_of, proposed
 from regauge.refine.proposers._asking import NoCallsLeftError, ProposerCalls
-from regauge.refine.workbench._outcomes import outcome_of, usd_of
+from regauge.refine.workbench._outcomes import (
+    deciding_judges,
+    judge_calls_of,
+    outcome_of,
+    replayed_calls,
+    usd_of,
+)
 from regauge.refine.workbench._people import hints_for
 from regauge.refine.workbench._suite import verify_by_gate
 from regauge.runner import Draw, PlannedCase, Question
@@ -64,6 +70,9 @@ class SuiteBench:
         trials: Makes trials; every answer is in the local store the moment it lands.
         proposers: By name.
         policy: What the project holds its gate to.
+
+    Attributes:
+        replayed: How many of the calls of this sitting had been made before.
     """
 
     def __init__(
@@ -82,11 +91,14 @@ class SuiteBench:
         self._options = options
         self._trials = trials
         self._policy = policy
-        self._planned: dict[tuple[str, str], PlannedCase] = {}
+        self._planned: dict[tuple[str, str, str | None], PlannedCase] = {}
+        self.replayed = 0
 
     async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
         """Draw and judge trials; what could not be measured is missing from the answer."""
-        wanted = [(one.text, case, number) for one in draws for case, number in one.trials]
+        wanted = [
+            (one.text, case, number, one.check) for one in draws for case, number in one.trials
+        ]
         try:
             made = await asyncio.gather(*(self._make(*want) for want in wanted))
         except PromptError as error:
@@ -97,11 +109,16 @@ class SuiteBench:
             return _interrupted(failed[0], text)
         outcomes = [
             outcome_of(text.digest, case, number, trial)
-            for (text, case, number), trial in zip(wanted, made, strict=True)
+            for (text, case, number, _), trial in zip(wanted, made, strict=True)
             if trial.error is None
         ]
-        usd = sum(usd_of(trial) for trial in made)
-        return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(made), usd=usd))
+        self.replayed += sum(map(replayed_calls, made))
+        spent = Spent(
+            calls=len(made),
+            judge_calls=sum(map(judge_calls_of, made)),
+            usd=sum(map(usd_of, made)),
+        )
+        return TrialsDone(outcomes=tuple(outcomes), spent=spent)
 
     async def look(self, action: Look) -> Looked | Interrupted:
         """See whether the model that proposes can be read."""
@@ -160,31 +177,30 @@ class SuiteBench:
         except _CannotGoOnError as error:
             return error.told
 
-    async def _make(self, text: PromptText, case: str, number: int) -> Trial:
-        planned = self._planned.get((text.digest, case))
+    async def _make(self, text: PromptText, case: str, number: int, check: str | None) -> Trial:
+        planned = self._planned.get((text.digest, case, check))
         if planned is None:
-            planned = self._plan(text, case)
+            planned = self._plan(text, case, check)
         return await self._trials.make(Draw(planned, number))
 
-    def _plan(self, text: PromptText, wanted: str) -> PlannedCase:
-        """The cases under a text; its file is spliced and read back once."""
+    def _plan(self, text: PromptText, wanted: str, check: str | None) -> PlannedCase:
+        """The cases under a text; its file is spliced and read back once.
+
+        Judges that are advisory, or LLM judges of other checks, would call models for nothing.
+        """
         prompt = self._subject.prompt
         if text.digest != self._setting.base.digest:
             prompt = self._subject.prompt_with(text)
-        # Judges that only inform would ask their models for nothing.
         suites = {
             id(member.suite): replace(
-                member.suite,
-                prompt=prompt,
-                judges=tuple(
-                    judge for judge in member.suite.judges if member.suite.standing(judge).gates
-                ),
+                member.suite, prompt=prompt, judges=deciding_judges(member.suite, check)
             )
             for member in self._subject.members.values()
         }
         for name, member in self._subject.members.items():
-            self._planned[text.digest, name] = PlannedCase(suites[id(member.suite)], member.case)
-        return self._planned[text.digest, wanted]
+            planned = PlannedCase(suites[id(member.suite)], member.case)
+            self._planned[text.digest, name, check] = planned
+        return self._planned[text.digest, wanted, check]
 
     def _problem(self, state: State, action: AskCritique | AskProposals) -> Problem:
         return problem_of(
@@ -206,7 +222,9 @@ class SuiteBench:
 
     async def _ask(self, request: CompletionRequest) -> Completion:
         """The reply of the model that criticises and proposes; the local store keeps it."""
-        return (await self._trials.answer(self._question(request))).completion
+        answer = await self._trials.answer(self._question(request))
+        self.replayed += answer.source != "live"
+        return answer.completion
 
     def _forget(self, request: CompletionRequest) -> None:
         self._trials.forget(self._question(request))
@@ -262,7 +280,7 @@ class _Drawer:
 
 def _interrupted(error: Exception, text: str) -> Interrupted:
     if isinstance(error, BudgetError):
-        return Interrupted(reason="usd", text=text)
+        return Interrupted(reason="calls" if error.limit == "calls" else "usd", text=text)
     if isinstance(error, ProviderError) and error.kind == "authentication":
         return Interrupted(reason="no-key", text=text)
     return Interrupted(reason="provider-outage", text=text)

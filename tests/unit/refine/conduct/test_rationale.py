@@ -35,7 +35,17 @@ NOTHING: dict[str, Any] = {
     "questions": [],
     "models": ["sim:clerk-1"],
     "simulated": True,
-    "spent": {"calls": 9, "calls_max": 60, "model_calls": 0, "usd": 0.0, "tested": 1, "cycles": 2},
+    "spent": {
+        "calls": 9,
+        "calls_max": 60,
+        "replayed": 0,
+        "completions": 9,
+        "judge_calls": 0,
+        "model_calls": 0,
+        "usd": 0.0,
+        "tested": 1,
+        "cycles": 2,
+    },
 }
 
 
@@ -52,12 +62,12 @@ def test_an_edit_that_could_not_be_tested_is_named():
     waiting = {"said": "restore: json passed 6 of 6, before 0 of 9", "added": "Use JSON."}
     left: dict[str, Any] = {
         "calls": 40,
-        "command": "regauge refine resume r --max-calls 40",
+        "command": "regauge refine resume r --budget-calls 40",
         "edits": [],
     }
     said = markdown_of({**NOTHING, "unverified": {**left, "screened": [waiting]}})
     assert "## Not verified\n\n- restore: json passed 6 of 6, before 0 of 9 (`Use JSON.`)" in said
-    assert "go on where it stopped: `regauge refine resume r --max-calls 40`" in said
+    assert "go on where it stopped: `regauge refine resume r --budget-calls 40`" in said
 
 
 def test_only_what_was_touched_is_named_as_changed():
