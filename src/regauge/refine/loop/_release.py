@@ -55,7 +55,10 @@ def release(setting: Setting, state: State) -> RunTrials:
     cases = _cases(setting, state)
     each, more = divmod(max(len(cases), setting.policy.test.screen_trials), len(cases))
     trials = {case: each + (n < more) for n, case in enumerate(cases)}
-    return RunTrials(draws=(draws(setting, state, text, cases, trials),))
+    # Rules always judge; an LLM judge only where its check is among those that fail.
+    judged = sorted({one.check for one in state.open if one.check in setting.judging})
+    check = None if len(judged) > 1 else (judged or [state.open[0].check])[0]
+    return RunTrials(draws=(draws(setting, state, text, cases, trials, check=check),))
 
 
 def after_release(setting: Setting, state: State, told: TrialsDone) -> State:
