@@ -7,9 +7,10 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.providers._endpoint import OPENAI_URL, Endpoint
+from regauge.providers._client import open_client
+from regauge.providers._endpoint import Endpoint
 from regauge.providers._failure import AttemptError, retry_after_s
-from regauge.providers._network import cannot_connect, cannot_open
+from regauge.providers._network import cannot_connect
 from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIEmbedder"]
 
 _TIMEOUT_S: Final = 60.0
+_CONNECTIONS: Final = 100
 _KINDS: Final = {
     401: "authentication",
     403: "permission",
@@ -145,31 +147,10 @@ class OpenAIEmbedder:
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
-            try:
-                self._opened = self._open()
-            except (OSError, ValueError) as error:
-                raise cannot_open(error, where=str(self._endpoint)) from error
+            self._opened = open_client(
+                self._endpoint,
+                timeout_s=self._timeout_s,
+                connections=_CONNECTIONS,
+                transport=self._transport,
+            )
         return self._opened
-
-    def _open(self) -> AsyncOpenAI:
-        import httpx2
-        import openai
-
-        options: dict[str, Any] = {
-            "timeout": httpx2.Timeout(2 * self._timeout_s),
-            "follow_redirects": False,
-        }
-        if self._transport is not None:
-            options["transport"] = self._transport
-        client = openai.AsyncOpenAI(
-            api_key=self._endpoint.key(),
-            base_url=self._endpoint.url,
-            default_headers=self._endpoint.headers(),
-            max_retries=0,
-            timeout=2 * self._timeout_s,
-            http_client=openai.DefaultAsyncHttpxClient(**options),
-        )
-        if self._endpoint.url != OPENAI_URL:
-            # The SDK reads these from the environment; they are for OpenAI only.
-            client.organization = client.project = None
-        return client

@@ -7,13 +7,14 @@ import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.providers._breaker import Breaker
+from regauge.providers._client import open_client
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import OPENAI_URL, Endpoint
 from regauge.providers._failure import AttemptError, refused
-from regauge.providers._network import cannot_connect, cannot_open
+from regauge.providers._network import cannot_connect
 from regauge.providers._quota import quotas_in
 from regauge.providers._rate import AdaptiveLimit, window_for
 from regauge.providers._retry import Ledger, retried
@@ -274,36 +275,11 @@ class OpenAIProvider:
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
-            try:
-                self._opened = self._open()
-            except (OSError, ValueError) as error:
-                raise cannot_open(error, where=self._where) from error
+            # A pool smaller than the window would make requests wait unseen, inside their timeout.
+            self._opened = open_client(
+                self._endpoint,
+                timeout_s=self._timeout_s,
+                connections=self._limit.window.ceiling + 1,
+                transport=self._transport,
+            )
         return self._opened
-
-    def _open(self) -> AsyncOpenAI:
-        import httpx2
-        import openai
-
-        # A pool smaller than the window would make requests wait unseen, inside their timeout.
-        most = self._limit.window.ceiling
-        options: dict[str, Any] = {
-            "limits": httpx2.Limits(max_connections=most + 1, max_keepalive_connections=most + 1),
-            # Time is kept by the attempt; what ends sooner is a connection that failed.
-            "timeout": httpx2.Timeout(2 * self._timeout_s),
-            "follow_redirects": False,
-        }
-        if self._transport is not None:
-            options["transport"] = self._transport
-        client = openai.AsyncOpenAI(
-            api_key=self._endpoint.key(),
-            base_url=self._endpoint.url,
-            default_headers=self._endpoint.headers(),
-            max_retries=0,
-            timeout=2 * self._timeout_s,
-            # A third less work per call than over the SDK's default transport.
-            http_client=openai.DefaultAioHttpClient(**options),
-        )
-        if self._endpoint.url != OPENAI_URL:
-            # The SDK takes these from the environment; they are nobody else's business.
-            client.organization = client.project = None
-        return client
