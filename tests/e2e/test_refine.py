@@ -122,7 +122,7 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     with (latest(repo) / "trail.jsonl").open() as trail:
         began = json.loads(trail.readline())["body"]
     assert began["criteria"]["test"]["alpha"] == 0.05
-    assert " edits of 1 run\n" in repo.regauge("refine", "stats")
+    assert "1 edit of 1 run\n" in repo.regauge("refine", "stats")
 
     said = repo.regauge("refine", "apply", "latest", "--json")
     assert json.loads(said[said.index("{") : said.index("}") + 1])["wrote"][0] == PROMPT

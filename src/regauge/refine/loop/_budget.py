@@ -37,7 +37,7 @@ _REDRAWS = 20
 _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
-_BEFORE_A_LOOK = frozenset({"critique", "propose", "simplify", "holdout", "suite"})
+_BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "simplify", "holdout", "suite"})
 _BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
 
 

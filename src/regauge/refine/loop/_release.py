@@ -92,15 +92,15 @@ def _after_whole(setting: Setting, state: State) -> State:
     if not helped:
         state = tried(state, text, f"{known.name} does no better", "screened-out")
         return _go_on(setting, state)
-    others = tuple(cluster for cluster in state.open if cluster not in helped)
+    # One edit for one check: what else the release repairs is the next cycle's edit.
+    others = tuple(cluster for cluster in state.open if cluster is not helped[0])
     units = tuple(range(unit_count(state.text, known.text)))
     state = replace(
         state,
-        open=(*helped, *others),
+        open=(helped[0], *others),
         way_back=f"{known.name} passes more often: {known.command}",
         kept_units=units,
         leaving_out=(0, (len(units) + 1) // 2),
-        helped=len(helped),
     )
     return _next_part(setting, state)
 
@@ -124,6 +124,10 @@ def _tested(setting: Setting, state: State) -> State:
     """Test what is left of the release as any other edit."""
     known = _release(setting, state)
     text = with_units(state.text, known.text, state.kept_units or ())
+    refused = state.memory.refuses(state.cluster.key, state.text, text)
+    if refused:
+        note = Note(event="guarded", subject=text.digest, text=f"{RESTORE}: {refused}")
+        return _go_on(setting, state.noting(note))
     try:
         ops = ops_between(state.text, text)
     except EditError:
@@ -176,7 +180,7 @@ def _text(setting: Setting, state: State) -> PromptText:
 
 
 def _cases(setting: Setting, state: State) -> tuple[str, ...]:
-    clusters = state.open[: state.helped] if state.kept_units is not None else state.open
+    clusters = state.open[:1] if state.kept_units is not None else state.open
     return tuple(dict.fromkeys(case for one in clusters for case in screen_cases(setting, one)))
 
 
@@ -201,11 +205,8 @@ def _is_as_good(setting: Setting, state: State, text: PromptText) -> bool:
     whole = _release(setting, state).text
     if len(setting.errors_in(text)) > len(setting.errors_in(whole)):
         return False
-    return all(
-        _counts(setting, state, text, cluster)[1].rate
-        >= _counts(setting, state, whole, cluster)[1].rate - _AS_GOOD
-        for cluster in state.open[: state.helped]
-    )
+    part, best = (_counts(setting, state, one, state.cluster)[1].rate for one in (text, whole))
+    return part >= best - _AS_GOOD
 
 
 def unit_count(text: PromptText, known: PromptText) -> int:

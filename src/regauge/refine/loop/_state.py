@@ -124,7 +124,7 @@ class State:
         release: Which release is tried, and `restored_from` the texts that all were tried on.
         kept_units: The parts of what differs from it that are still needed; None at first.
         leaving_out: Which of them are left out next: the first, and how many.
-        parts_tried: How often parts were left out, and `helped` how many clusters are about it.
+        parts_tried: How often parts were left out.
         way_back: What a person can do by hand; empty where no release does better.
         ending: Why no further edit is sought; what is accepted is verified all the same.
         read: Whether any reply of a model was read as edits.
@@ -169,7 +169,6 @@ class State:
     kept_units: tuple[int, ...] | None = None
     leaving_out: tuple[int, int] = (0, 0)
     parts_tried: int = 0
-    helped: int = 0
     way_back: str = ""
     ending: StopReason | None = None
     read: bool = False
