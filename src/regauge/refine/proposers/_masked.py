@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-__all__ = ["Masked", "masked"]
+__all__ = ["Masked", "is_public", "masked"]
 
 _KEPT_CHARS = 1  # of a single character nobody learns an answer
 _STRETCH_WORDS = 5
+_LABEL_WORDS = 4
 _WORD = re.compile(r"\w[\w'/:.-]*\w|\w")
 
 
@@ -40,28 +41,50 @@ class Masked:
         return said
 
 
-def masked(expected: JSON) -> Masked:
+def masked(expected: JSON, *, public: str = "") -> Masked:
     """An expected value, hidden.
+
+    Args:
+        public: Texts that everybody sees, such as the prompt. Texts of the value that are words
+            of it, such as a label, stay as they are.
 
     >>> it = masked({"severity": "critical", "minutes": 16})
     >>> it.shape
     {'severity': '<severity: text>', 'minutes': '<minutes: number>'}
     >>> it.text("severity is 'info', 'critical' wanted")
     "severity is 'info', '<severity: text>' wanted"
+    >>> masked({"severity": "critical"}, public="critical, warning or info").shape
+    {'severity': 'critical'}
     """
-    hidden = {secret: mark for secret, mark in _leaves(expected, "") if len(secret) > _KEPT_CHARS}
+    hidden = {
+        secret: mark
+        for secret, mark in _leaves(expected, "")
+        if len(secret) > _KEPT_CHARS and not is_public(secret, public)
+    }
     ranked = sorted(hidden.items(), key=lambda pair: (-len(pair[0]), pair[0]))
-    return Masked(_shape(expected, ""), tuple(ranked))
+    return Masked(_shape(expected, "", public), tuple(ranked))
 
 
-def _shape(value: JSON, name: str) -> JSON:
+def is_public(value: JSON, public: str) -> bool:
+    """Whether a short text is among public words; a number may stand there by chance."""
+    return (
+        isinstance(value, str)
+        and any(character.isalpha() for character in value)
+        and len(value.split()) <= _LABEL_WORDS
+        and re.search(_bounded(value), public) is not None
+    )
+
+
+def _shape(value: JSON, name: str, public: str) -> JSON:
     match value:
         case Mapping():
-            return {key: _shape(part, key) for key, part in value.items()}
+            return {key: _shape(part, key, public) for key, part in value.items()}
         case list():
-            return [_shape(part, name) for part in value[:1]]
+            return [_shape(part, name, public) for part in value[:1]]
         case None:
             return None
+        case str() if is_public(value, public):
+            return value
         case _:
             return _mark(value, name)
 

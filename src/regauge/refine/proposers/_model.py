@@ -268,6 +268,9 @@ def _check(problem: Problem) -> str:
         f"it failed {cluster.failures} of {cluster.trials} times"
         + (f", mostly as {cluster.code}" if cluster.code else ""),
     ]
+    confusions = "; ".join(f"{what} ({count} times)" for what, count in problem.confusions)
+    if confusions:
+        lines.append(f"expected value -> value in the answer, in failing trials: {confusions}")
     lines += [f"without this sentence it passes more often: {text}" for text in problem.hindering]
     return "\n".join(line for line in lines if line)
 

@@ -81,8 +81,10 @@ class Problem:
     Attributes:
         text: The prompt as it is.
         check: The check that fails.
-        failing: Some cases that fail it.
-        passing: Some that pass it.
+        failing: Some cases that fail it, each of another kind where there are several.
+        passing: Some that pass it, those most like the failing ones.
+        confusions: In failing trials, how often which value was expected and which came, by field:
+            allowed values only, which the prompt or its schema lists.
         lessons: What was tried for it, and what became of that.
         released: Texts of earlier versions, the newest first.
         examples: The pool that examples may be taken from.
@@ -103,6 +105,7 @@ class Problem:
     checks: Mapping[str, Check]
     failing: tuple[Shown, ...] = ()
     passing: tuple[Shown, ...] = ()
+    confusions: tuple[tuple[str, int], ...] = ()
     lessons: tuple[Tried, ...] = ()
     critique: Critique | None = None
     released: tuple[str, ...] = ()

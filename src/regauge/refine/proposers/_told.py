@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from contextlib import suppress
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from regauge.judges.model._reply import ReplyFault
+from regauge.prompts import input_text
 from regauge.refine.loop import Draws, calls_max, floor_calls, trials_for
-from regauge.refine.proposers._masked import masked
+from regauge.refine.proposers._masked import is_public, masked
 from regauge.refine.proposers._problem import Problem, Shown
+from regauge.refine.proposers._replies import object_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,6 +37,7 @@ __all__ = ["problem_of"]
 _FAILING_SHOWN = 3
 _PASSING_SHOWN = 2
 _LABELS_SHOWN = 4
+_CONFUSIONS_SHOWN = 12
 # Trials that a search draws have numbers of their own: they choose, so they prove nothing.
 _SEARCH_FROM = 500
 _SEARCHED_MAX = 12
@@ -48,6 +55,7 @@ def problem_of(
     examples: Sequence[Example] = (),
     people: Sequence[Evidence] = (),
     show_goldens: bool = False,
+    schema: str = "",
     draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]] | None = None,
 ) -> Problem:
     """What a proposer is told when a state asks for edits.
@@ -61,6 +69,7 @@ def problem_of(
         examples: The pool.
         people: What people said, as far as proposers may know of it.
         show_goldens: Show what is expected as it is.
+        schema: Of the prompt's answers: like the prompt's own words, its values are no secret.
         draw: Draws trials, for proposers that search with some of their own.
     """
     from regauge.refine.evidence import Check
@@ -74,8 +83,16 @@ def problem_of(
         if case in setting.train and case in cases and case not in failing
     ]
 
+    public = f"{state.text.whole}\n{schema}"
+    confused = {
+        case: _confusions(state, cluster.check, case, cases[case], public) for case in failing
+    }
+    failing = _representatives(failing, confused, state.cycle)
+    passing = _neighbours(passing, failing[:_FAILING_SHOWN], cases)
+
     def shown(case: str) -> Shown:
-        return _shown(state, cluster.check, case, cases[case], show_goldens=show_goldens)
+        golden = cases[case]
+        return _shown(state, cluster.check, case, golden, show_goldens=show_goldens, public=public)
 
     left_calls = calls_max(setting, state) - state.spent.total
     left = setting.policy.limits.model_calls - state.spent.model_calls
@@ -97,6 +114,7 @@ def problem_of(
         checks=setting.checks,
         failing=tuple(shown(case) for case in failing[:_FAILING_SHOWN]),
         passing=tuple(shown(case) for case in passing[:_PASSING_SHOWN]),
+        confusions=tuple(sum(confused.values(), Counter()).most_common(_CONFUSIONS_SHOWN)),
         lessons=state.memory.lessons(cluster.key),
         critique=action.critique if isinstance(action, AskProposals) else None,
         released=tuple(released),
@@ -123,20 +141,69 @@ def _bearing_on(cluster: Cluster, people: Sequence[Evidence]) -> tuple[Evidence,
     return (*nearest, *(one for one in people if one.kind != "label"))
 
 
-def _shown(state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool) -> Shown:
-    from regauge.prompts import input_text
+def _confusions(state: State, check: str, name: str, case: GoldenCase, public: str) -> Counter[str]:
+    """Of one case, how often which allowed value came where which was expected."""
+    expected = case.expected if isinstance(case.expected, dict) else {"": case.expected}
+    fields = {key: value for key, value in expected.items() if is_public(value, public)}
+    # A check of one field names it; others are about all of them.
+    named = {key: value for key, value in fields.items() if key and key in check} or fields
+    found: Counter[str] = Counter()
+    for outcome in state.tally.failures(state.text.digest, name, check):
+        with suppress(ReplyFault):
+            answer = object_in(outcome.answer, *named) if "" not in named else {"": outcome.answer}
+            for key, value in named.items():
+                got = str(answer.get(key, "(missing)")).strip()
+                if got != value:
+                    got = got if got == "(missing)" or is_public(got, public) else "another value"
+                    found[f"{key}: {value} -> {got}".removeprefix(": ")] += 1
+    return found
 
+
+def _representatives(
+    failing: Sequence[str], confused: Mapping[str, Counter[str]], cycle: int
+) -> list[str]:
+    """Failing cases, one of each kind of failure in turn; every cycle begins with others."""
+    kinds: dict[str, list[str]] = {}
+    for case in failing:
+        kinds.setdefault(next(iter(confused[case]), ""), []).append(case)
+    ranked = sorted(kinds.values(), key=len, reverse=True)
+    dealt = [case for row in zip_longest(*ranked) for case in row if case is not None]
+    start = (cycle - 1) * _FAILING_SHOWN % max(1, len(dealt))
+    return [*dealt[start:], *dealt[:start]]
+
+
+def _neighbours(
+    passing: Sequence[str], failing: Sequence[str], cases: Mapping[str, GoldenCase]
+) -> list[str]:
+    """Passing cases, those first that share most words with a failing one."""
+
+    def words(case: str) -> frozenset[str]:
+        values = cases[case].inputs.values()
+        return frozenset(re.findall(r"\w+", " ".join(map(input_text, values)).casefold()))
+
+    fails = [words(case) for case in failing]
+
+    def likeness(case: str) -> float:
+        own = words(case)
+        return max((len(own & one) / len(own | one) for one in fails if own | one), default=0.0)
+
+    return sorted(passing, key=likeness, reverse=True)
+
+
+def _shown(
+    state: State, check: str, name: str, case: GoldenCase, *, show_goldens: bool, public: str
+) -> Shown:
     failures = state.tally.failures(state.text.digest, name, check)
     outcomes = failures or state.tally.since(state.text.digest, name, 0)
     answer = outcomes[0].answer if outcomes else ""
     reasons = [said.reason for o in failures[:1] for said in o.checks if said.check == check]
-    hide = masked(case.golden)
+    hide = masked(case.golden, public=public)
     if show_goldens:
         hide = masked(None)
     return Shown(
         inputs={key: _cut(input_text(value), _INPUT_CHARS) for key, value in case.inputs.items()},
         answer=_cut(hide.text(answer), _ANSWER_CHARS),
-        expected=case.expected if show_goldens else masked(case.expected).shape,
+        expected=case.expected if show_goldens else masked(case.expected, public=public).shape,
         reason=hide.text("; ".join(reasons)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -212,6 +213,7 @@ class SuiteBench:
             examples=self._subject.examples,
             people=self._hints if action.proposer in self._setting.critics else (),
             show_goldens=self._options.show_goldens,
+            schema=json.dumps(self._subject.prompt.response_format, ensure_ascii=False),
             draw=self.draw,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from regauge.refine.proposers import criticised, proposed
 from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._model import TEMPERATURES, ModelProposer
 from regauge.refine.proposers._replies import critique_in, edit_in
+from regauge.refine.proposers._told import _representatives
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,
@@ -103,10 +105,33 @@ def test_what_is_expected_is_hidden_unless_it_may_be_shown(show_goldens: bool) -
     for case in ("one", "two", "three"):
         expected: Any = CASES[case].expected
         assert (expected["owner"] in ask.said) is show_goldens
-        assert (str(expected["minutes"]) in ask.said) is show_goldens
-    assert ("<severity: text>" in ask.said) is not show_goldens
-    # What a check says of the expected value is hidden, what the model said is not.
-    assert ("where 'warning' was wanted" in ask.said) is show_goldens
+        minutes = re.search(rf"\b{expected['minutes']}\b", ask.said)
+        assert (minutes is not None) is show_goldens
+    assert ("<owner: text>" in ask.said) is not show_goldens
+    # Labels that the prompt itself lists are no secret.
+    assert '"severity": "warning"' in ask.said
+    assert "where 'warning' was wanted" in ask.said
+
+
+def test_the_model_is_shown_which_value_came_for_which() -> None:
+    _, ask = proposals(json.dumps(ADD), check=SEVERITY)
+    assert "in failing trials: severity: warning -> critical (1 times)" in ask.said
+    # Without the labels in the prompt they would give cases away.
+    _, ask = proposals(
+        json.dumps(ADD), check=SEVERITY, system="You rate alerts.\n- severity: a word."
+    )
+    assert "warning" not in ask.said
+    assert "<severity: text>" in ask.said
+
+
+def test_another_cycle_shows_other_failing_cases_one_of_each_kind_first() -> None:
+    confused = {
+        "a": Counter({"x -> y": 3}), "b": Counter({"x -> y": 2}), "c": Counter({"x -> y": 2}),
+        "d": Counter({"x -> z": 1}), "e": Counter({"y -> z": 1}),
+    }  # fmt: skip
+    first = _representatives([*"abcde"], confused, 1)
+    assert set(first[:3]) == {"a", "d", "e"}
+    assert {*_representatives([*"abcde"], confused, 2)[:2]} == {"b", "c"}
 
 
 @settings(max_examples=100, deadline=None)
