@@ -158,6 +158,8 @@ def explain_os_error(error: OSError) -> tuple[str, str]:
     if has_no_descriptor(error):
         fix = "raise the limit, as with ulimit -n 1024, or lower --concurrency"
         return "too many files and connections are open", fix
+    if error.errno == errno.ENAMETOOLONG:
+        return "the name is too long for a file", "choose a shorter name"
     return error.strerror or str(error), ""
 
 

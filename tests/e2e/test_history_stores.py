@@ -328,9 +328,12 @@ history in postgres://me@db/evals: the driver of PostgreSQL is not installed: ps
 
 
 @pytest.mark.parametrize("url", ["mysql://me:secret@db/evals", "history.sqlite3", "sqlite:///"])
-def test_other_databases_are_refused(url: str, tmp_path: Path):
-    (tmp_path / "pyproject.toml").write_text(f'[tool.regauge]\nstore = "{url}"\n')
-    with pytest.raises(Exception, match=r"^\[tool.regauge\] store is no store") as refused:
-        History(Project(root=tmp_path), {})
+@pytest.mark.parametrize("variable", [False, True])
+def test_other_databases_are_refused(url: str, tmp_path: Path, *, variable: bool):
+    setting = "" if variable else f'store = "{url}"'
+    (tmp_path / "pyproject.toml").write_text(f"[tool.regauge]\n{setting}\n")
+    named = r"^REGAUGE_STORE is" if variable else r"pyproject.toml:2: tool.regauge.store:"
+    with pytest.raises(Exception, match=f"{named} not a store that regauge can use") as refused:
+        History(Project(root=tmp_path), {"REGAUGE_STORE": url} if variable else {})
     assert "secret" not in str(refused.value)
     assert "fix: postgresql://USER@HOST/DATABASE" in str(refused.value)

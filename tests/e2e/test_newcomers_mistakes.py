@@ -151,3 +151,35 @@ def test_lint_tells_a_fault_of_a_prompt_once_and_a_fault_of_evals_without_pytest
     said = project.command("lint").stdout
     assert "evals/test_triage.py:\nE     File" in said
     assert "site-packages" not in said
+
+
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["show", "log", "bump", "refine", "trend", "calibrate", "power", "new eval", "baseline show"],
+)
+def test_a_name_that_is_too_long_is_refused_in_few_words(project: EvalProject, command: str):
+    done = project.command(*command.split(), LONG)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "\n  fix: " in done.stderr
+    assert "move it away" not in done.stderr
+    assert len(done.stderr) < 1500
+
+
+@pytest.mark.parametrize("command", ["lint", "record", "gate HEAD", "baseline update"])
+def test_settings_in_a_pipe_are_refused_and_not_waited_for(project: EvalProject, command: str):
+    settings = project.root / "pyproject.toml"
+    settings.unlink(missing_ok=True)
+    os.mkfifo(settings)
+    done = project.command(*command.split())
+    assert done.returncode == 2
+    assert "pyproject.toml: cannot be read: it is a named pipe, not a file" in done.stderr
+
+
+def test_a_branch_without_git_is_refused_with_the_fix(project: EvalProject):
+    done = project.command("refine", "triage", "--branch", "better")
+    assert done.returncode == 2
+    assert "is not in a git repository\n  fix: git init" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from contextlib import suppress
@@ -62,6 +63,10 @@ Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmea
 """
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells have it: 128 and the signal's number."""
+
+
+# No path or name of a project has as many characters.
+_LONG_WORD = re.compile(r"\S{1000,}")
 
 
 class _LazyGroup(Group):
@@ -124,8 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end_with(error: RegaugeError) -> NoReturn:
+    # A long value is repeated in several lines.
+    words = _LONG_WORD.sub(lambda word: f"{word[0][:100]}...{word[0][-100:]}", str(error))
     # Paths as people write them: from where the command was called.
-    words = str(error)
     with suppress(OSError):
         words = words.replace(f"{Path.cwd()}/", "")
     click.echo(printable(f"error: {words}"), err=True)

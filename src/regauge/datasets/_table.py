@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import decimal
 import io
+import json
 import math
 from typing import cast
 
@@ -18,6 +19,7 @@ __all__ = ["read_csv", "read_parquet"]
 
 # A cell may hold a whole document; the csv module stops at 128 KiB unless told otherwise.
 _CELL_CHARS_MAX = 64 * 1024 * 1024
+_SHOWN_CHARS = 60
 _ONE_COLUMN_EACH = "one column `inputs.<name>` for each input, `expected.<key>` for each key"
 
 
@@ -66,14 +68,14 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             )
         elif any(row):
             cells = {
-                name: _text_cell(name, cell)
+                name: _text_cell(source, line, name, cell)
                 for name, cell in zip(columns, row, strict=True)
                 if cell or name.startswith("inputs.")
             }
             records.append(_from_cells(cells, line))
 
 
-def _text_cell(column: str, cell: str) -> object:
+def _text_cell(source: Source, line: int, column: str, cell: str) -> object:
     """The value of a CSV cell: inputs are text as they stand, `expected` may be JSON."""
     if column == "tags":
         return [tag for tag in (part.strip() for part in cell.split(";")) if tag]
@@ -82,11 +84,24 @@ def _text_cell(column: str, cell: str) -> object:
         or column.partition(".")[0] == "expected"
         or (column.startswith("inputs.") and cell.lstrip().startswith('{"file"'))
     ):
-        try:
-            return parse_json(cell)
-        except ValueError:
-            return cell
+        return _json_or_text(source, line, column, cell)
     return cell
+
+
+def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
+    """The value of a cell that is JSON or plain text; a fault where it starts as JSON does."""
+    try:
+        return parse_json(cell)
+    except ValueError as error:
+        if cell.lstrip().startswith(("{", "[")):
+            text = json.dumps(cell, ensure_ascii=False)
+            shown = text if len(text) <= _SHOWN_CHARS else 'a JSON string, such as "[1] first"'
+            source.fault(
+                line,
+                f"{column}: {error}",
+                f"correct the JSON; if it is text, write {shown}",
+            )
+        return cell
 
 
 def read_parquet(source: Source) -> list[Record]:
@@ -136,12 +151,9 @@ def _fits_in_memory(source: Source, data: io.BytesIO) -> bool:
 
 def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:
     if column in {"expected", "checks"} and isinstance(cell, str):
-        try:
-            return parse_json(cell)
-        except ValueError:
-            return cell
+        return _json_or_text(source, row, column, cell)
     if column == "tags" and isinstance(cell, str):
-        return _text_cell(column, cell)
+        return _text_cell(source, row, column, cell)
     return _json_value(source, row, column, cell)
 
 

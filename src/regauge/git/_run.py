@@ -89,7 +89,9 @@ def run_git(
     """
     top = work_tree(directory)
     if top is None:
-        raise GitError(f"{directory} is not in a git repository")
+        raise GitError(
+            f"{directory} is not in a git repository\n  fix: git init, then commit the project"
+        )
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
     # Reading settings starts no program, so it can go first.

@@ -14,7 +14,7 @@ from regauge.project._settings import (
     RefineSettings,
     Settings,
 )
-from regauge.project._urls import has_credentials, shown_url
+from regauge.project._urls import has_credentials, is_store, shown_store, shown_url
 
 __all__ = [
     "ENDPOINT_IDENTITY",
@@ -28,5 +28,7 @@ __all__ = [
     "RefineSettings",
     "Settings",
     "has_credentials",
+    "is_store",
+    "shown_store",
     "shown_url",
 ]

@@ -17,7 +17,9 @@ from pydantic import (
 )
 
 from regauge.criteria import CRITERIA, Criterion
-from regauge.project._urls import has_credentials, shown_url
+from regauge.errors import UsageError
+from regauge.model_id import parse_model_id
+from regauge.project._urls import has_credentials, is_store, shown_store, shown_url
 from regauge.wording import did_you_mean
 
 __all__ = [
@@ -74,6 +76,23 @@ def _usable_url(url: str | None) -> str | None:
     return url
 
 
+def _model_id(text: str) -> str:
+    try:
+        parse_model_id(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def _store(url: str) -> str:
+    if not is_store(url):
+        raise ValueError(
+            f"not a store that regauge can use: {shown_store(url)!r}\n"
+            "  fix: postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
+        )
+    return url
+
+
 def _criterion(word: object) -> object:
     if isinstance(word, str) and word not in CRITERIA:
         hint = did_you_mean(word, CRITERIA) or f"there are {', '.join(CRITERIA)}"
@@ -112,6 +131,9 @@ def _anchor(text: str) -> str:
             '  fix: write a released version, such as anchor = "2.0.0"'
         )
     return text
+
+
+_ModelName = Annotated[str, AfterValidator(_model_id)]
 
 
 class _Table(BaseModel):
@@ -261,7 +283,7 @@ class RefineSettings(_Table):
             `anyone` lets all in.
     """
 
-    model: str | None = None
+    model: _ModelName | None = None
     proposers: list[str] = ["rules", "model"]
     max_cycles: int = Field(default=5, ge=1)
     budget_calls: int | None = Field(default=None, ge=1)
@@ -299,8 +321,8 @@ class Settings(_Table):
         refine: What `regauge refine` may do.
     """
 
-    model: str | None = None
-    judge_model: str | None = None
+    model: _ModelName | None = None
+    judge_model: _ModelName | None = None
     trials: int = Field(default=1, ge=1)
     concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
     record: RecordMode | None = None
@@ -309,7 +331,7 @@ class Settings(_Table):
     redact: list[Annotated[str, AfterValidator(_compilable)]] = []
     holdout: float = Field(default=0.3, ge=0, le=1)
     split_salt: str = ""
-    store: str | None = None
+    store: Annotated[str, AfterValidator(_store)] | None = None
     providers: dict[str, EndpointSettings] = {}
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)

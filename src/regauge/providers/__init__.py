@@ -7,6 +7,7 @@ the rate that a server grants, `_quota.py` reads what it states, and `_rate.py` 
 back.
 """
 
+from regauge.model_id import ModelId, parse_model_id
 from regauge.providers._cost import (
     Estimate,
     approximate_tokens,
@@ -14,7 +15,6 @@ from regauge.providers._cost import (
     estimate_requests,
     price_of,
 )
-from regauge.providers._model_id import ModelId, parse_model_id
 from regauge.providers._rate import AdaptiveLimit, Permit, Window, window_for
 from regauge.providers._types import (
     Completion,

@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import decimal
 import io
+import json
 import os
 import subprocess
 import sys
@@ -58,11 +59,22 @@ def test_columns_of_a_csv_become_inputs_and_expected(load, fixtures_dir):
 
 
 def test_an_expected_cell_is_json_where_it_parses_and_text_elsewhere(load):
-    cells = ["warning", '"5"', "5", "null", '{"a": [1]}', "{broken", "NaN"]
+    cells = ["warning", '"5"', "5", "null", '{"a": [1]}', '"{text"', "NaN"]
     rows = io.StringIO()
     csv.writer(rows).writerows([["id", "expected"], *([f"c{n}", c] for n, c in enumerate(cells))])
     found = [case.expected for case in load(rows.getvalue(), "demo.csv")]
-    assert found == ["warning", "5", 5, None, {"a": [1]}, "{broken", "NaN"]
+    assert found == ["warning", "5", 5, None, {"a": [1]}, "{text", "NaN"]
+
+
+@pytest.mark.parametrize("cell", ['{"a": 1', "[1, 2", " {a: 1}", "{'a': 1}", "[draft] text"])
+@pytest.mark.parametrize("column", ["expected", "expected.x", "checks"])
+def test_a_cell_that_starts_as_json_and_is_none_is_refused(load, column: str, cell: str):
+    rows = io.StringIO()
+    csv.writer(rows).writerows([["id", column], ["a", cell]])
+    with pytest.raises(DatasetError) as refused:
+        load(rows.getvalue(), "demo.csv")
+    assert f"demo.csv:2: {column}: not JSON: " in str(refused.value)
+    assert f"if it is text, write {json.dumps(cell)}" in str(refused.value)
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))

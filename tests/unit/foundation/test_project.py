@@ -171,6 +171,19 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
             "[tool.regauge.providers.a]\nbase_url = 'localhost:8000/v1'\n",
             ":2: tool.regauge.providers.a.base_url: no URL of an HTTP endpoint: localhost:8000/v1",
         ),
+        (
+            "[tool.regauge]\njudge_model = 'gpt-5'\n",
+            ":2: tool.regauge.judge_model: 'gpt-5' does not say who serves the model",
+        ),
+        ("[tool.regauge]\nmodel = ''\n", ":2: tool.regauge.model: '' does not say"),
+        (
+            "[tool.regauge.refine]\nmodel = 'gpt-5'\n",
+            ":2: tool.regauge.refine.model: 'gpt-5' does not say",
+        ),
+        (
+            "[tool.regauge]\nstore = 'mysql://me:p@ss@db/evals'\n",
+            ":2: tool.regauge.store: not a store that regauge can use: 'mysql://me:***@db/evals'",
+        ),
     ],
 )
 def test_each_setting_of_a_wrong_kind_is_one_fault_with_its_line_and_fix(

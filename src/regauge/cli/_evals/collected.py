@@ -162,6 +162,7 @@ def with_evals(
             f"there is no file or directory {str(project.relative(path))!r}\n"
             "  fix: regauge init writes a first eval; --evals says where others are"
         )
+    _ = project.settings  # an error in them is reported before plugins read the same file
     driver = _Driver(act, prompts, draw=draw)
     arguments = [
         str(path),

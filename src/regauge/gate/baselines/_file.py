@@ -67,8 +67,7 @@ def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        raise BaselineError([Fault(path=shown, line=None, message=message)]) from error
+        raise BaselineError([Fault.unreadable(shown, error)]) from error
     return parse_baseline(data, shown=shown)
 
 

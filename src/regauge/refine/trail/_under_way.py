@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import RegaugeError, UsageError, explain_os_error
 from regauge.refine.trail._runs import list_refinements
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
     try:
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
+        what, fix = explain_os_error(error)
         raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}\n"
-            f"  fix: move it away: mv {path} {path}.moved"
+            f"{path} cannot be written: {what}\n"
+            f"  fix: {fix or f'move it away: mv {path} {path}.moved'}"
         ) from error
     with file:
         if not _locked(file):
