@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["READING", "Answer", "Expected", "expected", "normalise", "normalise_value"]
 
-READING = 2
-"""Version of `normalise`, in the digest of every rule."""
+READING = 3
+"""Version of how outputs are read (`normalise`, JSON), in the digest of every rule."""
 
 
 def normalise(text: str) -> str:

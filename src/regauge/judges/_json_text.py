@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from regauge.strict_json import no_constant
+from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
-__all__ = ["JsonFault", "find_json", "kind_of", "parse_json", "same"]
+__all__ = ["JsonFault", "find_json", "kind_of", "parse_integer", "parse_json", "same"]
 
 # How many characters of failed attempts are read before what is left counts as prose.
 _FAILED_CHARS_MAX = 1_000_000
@@ -32,13 +32,24 @@ class JsonFault:
         self.message = message
 
 
-_decoder = json.JSONDecoder(parse_constant=no_constant)
+def parse_integer(digits: str) -> float:
+    """An integer; one of more digits than Python reads is beyond the range of a float, too."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+_decoder = json.JSONDecoder(
+    parse_constant=no_constant, parse_int=parse_integer, object_pairs_hook=unique
+)
 
 
 def parse_json(text: str) -> JSON | JsonFault:
     """Parse a text that must be one JSON value and nothing else.
 
-    `NaN`, infinities, comments, a byte order mark and a second value are faults.
+    `NaN`, infinities, comments, a byte order mark, a second value and a key that is given twice are
+    errors.
 
     >>> parse_json('{"a": 1}')
     {'a': 1}

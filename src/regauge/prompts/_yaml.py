@@ -14,7 +14,16 @@ from regauge.regular_file import read_regular
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["BYTES_MAX", "DEPTH_MAX", "compose", "is_scalar", "line_of", "read_text", "scalar_tag"]
+__all__ = [
+    "BYTES_MAX",
+    "DEPTH_MAX",
+    "compose",
+    "is_scalar",
+    "line_of",
+    "read_text",
+    "scalar_resolvers",
+    "scalar_tag",
+]
 
 BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 100
@@ -37,7 +46,8 @@ _SCALARS = {
 }
 
 
-def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+def scalar_resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """The scalars of YAML 1.2, by their first character: what a PyYAML loader resolves."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for tag, (pattern, first) in _SCALARS.items():
         entry = (_STANDARD + tag, re.compile(rf"(?:{pattern})\Z"))
@@ -49,7 +59,7 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 class _Loader(yaml.SafeLoader):
     """PyYAML with the scalars of YAML 1.2: `no` and `on` are texts, and so are 12:30 and dates."""
 
-    yaml_implicit_resolvers = _resolvers()
+    yaml_implicit_resolvers = scalar_resolvers()
 
 
 def read_text(path: Path) -> str:

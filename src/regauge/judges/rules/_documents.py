@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import io
 import re
 import warnings
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import listed
+from regauge.judges._json_text import parse_integer
 from regauge.judges._path import Missing, parse_path, value_at
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import rule
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["csv_parses", "in_fence", "python_parses", "yaml_documents", "yaml_parses"]
 
-# The parser reads about 100,000 characters a second; answers of this length are no YAML to check.
+# Longer outputs are no YAML to check.
 _YAML_CHARS_MAX = 100_000
 _YAML_DEPTH_MAX = 200
-_BRACKET = re.compile(r"[\[\]{}]")
 _FENCE = re.compile(
     r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
     r"(?P<body>.*?)(?:^[ ]{0,3}(?P=mark)[`~]*[ \t]*$|\Z)",
@@ -36,25 +37,73 @@ _FENCE = re.compile(
 )
 
 
-def _depth(text: str) -> int:
-    """How deep brackets nest in a text, quoted ones among them."""
+@functools.cache
+def _yaml_loader() -> Any:
+    """A loader of YAML 1.2 that refuses double keys and leaves tags such as `!Ref` out."""
+    import yaml
+
+    from regauge.prompts._yaml import scalar_resolvers
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]
+        yaml_implicit_resolvers = scalar_resolvers()
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as PyYAML calls it
+            seen: set[tuple[str, str]] = set()
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                    problem = f"the key {key.value!r} is given twice"
+                    raise yaml.constructor.ConstructorError(
+                        problem=problem, problem_mark=key.start_mark
+                    )
+                seen.add((key.tag, str(key.value)))
+            made: Any = super().construct_mapping(node, deep=deep)  # pyright: ignore[reportUnknownMemberType]
+            return made
+
+        def tagged(self, _suffix: str, node: Any) -> Any:
+            if isinstance(node, yaml.ScalarNode):
+                return node.value
+            is_list = isinstance(node, yaml.SequenceNode)
+            return (self.construct_sequence if is_list else self.construct_mapping)(node, deep=True)
+
+        def integer(self, node: Any) -> float:
+            digits = str(node.value)
+            base = {"0o": 8, "0x": 16}.get(digits[:2], 10)
+            return parse_integer(digits) if base == 10 else int(digits, base)  # noqa: PLR2004
+
+    Loader.add_multi_constructor("!", Loader.tagged)
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.integer)
+    return Loader
+
+
+def _yaml_depth(text: str, loader: Any) -> int:
+    """How deep a text nests: the compiled loader would exhaust the stack first."""
+    import yaml
+
     depth = deepest = 0
-    for bracket in _BRACKET.finditer(text):
-        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
-        deepest = max(deepest, depth)
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _YAML_DEPTH_MAX:
+            break
     return deepest
 
 
 def yaml_documents(text: str) -> list[Any] | str:
-    """The documents of a YAML text, or why it is none."""
+    """The documents of a YAML 1.2 text, or why it is none."""
     import yaml
 
-    if _depth(text) > _YAML_DEPTH_MAX:
-        return "nested too deeply"
     if len(text) > _YAML_CHARS_MAX:
         return f"longer than {_YAML_CHARS_MAX} characters"
+    loader = _yaml_loader()
     try:
-        return list(yaml.safe_load_all(text))
+        if _yaml_depth(text, loader) > _YAML_DEPTH_MAX:
+            return "nested too deeply"
+        return list(yaml.load_all(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -72,24 +121,27 @@ def _container(document: object) -> str:
     return "array" if isinstance(document, list) else "scalar"
 
 
-@rule(codes=("yaml_invalid", "wrong_type", "missing_field"))
+@rule(codes=("yaml_invalid", "wrong_type", "missing_field"), version=2)
 def yaml_parses(
     *,
     kind: Literal["object", "array", "any"] = "object",
     keys: Sequence[str] = (),
     field: str | None = None,
 ) -> Check:
-    r"""The whole answer is YAML; of several documents, each is.
+    r"""The whole output is YAML 1.2; of several documents, each is.
+
+    A key that is given twice is an error. `on`, `yes` and dates are texts, and a value with a tag
+    of its own, such as `!Ref`, counts without the tag.
 
     Args:
         kind: What each document must be. Any prose is YAML for a text, so `any` says little.
         keys: Paths that each document must have, such as `metadata.name`.
         field: Judge this part of a JSON answer instead of the whole.
 
-    >>> print(yaml_parses(keys=["on"]).check_text("name: ci\n'on': push"))
+    >>> print(yaml_parses(keys=["on"]).check_text("name: ci\non: push"))
     pass: YAML, 1 document
     >>> print(yaml_parses().check_text("name: [ci"))
-    fail: not YAML: expected ',' or ']', but got '<stream end>' at line 1, column 10
+    fail: not YAML: did not find expected ',' or ']' at line 2, column 1
     """
     wanted = [(key, parse_path(key)) for key in keys]
 
@@ -111,7 +163,7 @@ def yaml_parses(
     return on_text(field, check)
 
 
-@rule(codes=("csv_invalid", "missing_column", "too_few"))
+@rule(codes=("csv_invalid", "missing_column", "too_few"), version=2)
 def csv_parses(
     *,
     columns: Sequence[str] = (),
@@ -137,7 +189,8 @@ def csv_parses(
 
     def check(text: str) -> Verdict:
         try:
-            reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+            plain = text.removeprefix("\ufeff")
+            reader = csv.reader(io.StringIO(plain, newline=""), delimiter=delimiter, strict=True)
             rows = [row for row in reader if row]
         except csv.Error as error:
             return failed(f"not CSV: {error}", code="csv_invalid")

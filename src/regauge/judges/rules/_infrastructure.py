@@ -106,7 +106,13 @@ _TEMPLATES = {
         ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"),
         ("spec", "template"),
     ),
+    "PodTemplate": ("template",),
 }
+# What the level "baseline" of the Pod Security Standards of Kubernetes allows.
+_CAPABILITIES = frozenset({
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
+    "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+})  # fmt: skip
 
 
 def _dig(value: Any, *keys: str) -> Any:
@@ -121,7 +127,7 @@ def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
     if steps is None:
         return
     spec = _dig(manifest, *steps, "spec")
-    for key in ("initContainers", "containers"):
+    for key in ("initContainers", "containers", "ephemeralContainers"):
         for place, container in enumerate(_items(_dig(spec, key))):
             yield f"{key}[{place}]", _mapping(container)
 
@@ -136,6 +142,53 @@ def _tagged(image: Any) -> bool:
     return tag not in {"", "latest"}
 
 
+def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
+    """The manifests of documents, those inside lists among them."""
+    for document in documents:
+        items = _dig(document, "items")
+        if str(_dig(document, "kind")).endswith("List") and isinstance(items, list):
+            yield from _manifests(cast("list[Any]", items))
+        elif document is not None:
+            yield document
+
+
+def _pod_privileges(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The privileges that a pod takes from its node."""
+    yield from (key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key) is True)
+    for volume in _items(spec.get("volumes")):
+        if _mapping(volume).get("hostPath") is not None:
+            yield f"volume {_mapping(volume).get('name')!r} is a hostPath"
+    if _dig(spec, "securityContext", "windowsOptions", "hostProcess") is True:
+        yield "hostProcess"
+
+
+def _all_privileges(manifest: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+    """The privileges of a manifest, as faults."""
+    steps = _TEMPLATES.get(str(manifest.get("kind")))
+    if steps is None:
+        return
+    for privilege in _pod_privileges(_mapping(_dig(manifest, *steps, "spec"))):
+        yield "privileged", f"{name}: {privilege}"
+    for place, container in _containers(manifest):
+        for privilege in _privileges(container):
+            yield "privileged", f"{name} {place}: {privilege}"
+
+
+def _privileges(container: Mapping[str, Any]) -> Iterator[str]:
+    """The privileges of a container."""
+    context = _mapping(container.get("securityContext"))
+    yield from (
+        key for key in ("privileged", "allowPrivilegeEscalation") if context.get(key) is True
+    )
+    for name in _items(_dig(context, "capabilities", "add")):
+        if str(name).upper().removeprefix("CAP_") not in _CAPABILITIES:
+            yield f"capability {name}"
+    if context.get("procMount") not in {None, "Default"}:
+        yield f"procMount {context.get('procMount')}"
+    if _dig(context, "windowsOptions", "hostProcess") is True:
+        yield "hostProcess"
+
+
 def _faults(
     manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
 ) -> Iterator[tuple[str, str]]:
@@ -144,12 +197,16 @@ def _faults(
         yield "manifest_invalid", "a document is no mapping"
         return
     document = _mapping(cast("object", manifest))
-    for path in (("apiVersion",), ("kind",), ("metadata", "name")):
-        if not isinstance(_dig(document, *path), str):
-            yield "missing_field", f"no {'.'.join(path)}"
-    name = f"{document.get('kind')}/{_dig(document, 'metadata', 'name')}"
+    title = _dig(document, "metadata", "name") or _dig(document, "metadata", "generateName")
+    needed = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind")}
+    for path, value in {**needed, "metadata.name": title}.items():
+        if not isinstance(value, str):
+            yield "missing_field", f"no {path}"
+    name = f"{document.get('kind')}/{title}"
     if document.get("kind") in _TEMPLATES and not list(_containers(document)):
         yield "missing_field", f"{name}: no containers"
+    if unprivileged:
+        yield from _all_privileges(document, name)
     for place, container in _containers(document):
         at = f"{name} {place}"
         if pinned and not _tagged(container.get("image")):
@@ -159,8 +216,6 @@ def _faults(
         ]
         if limits and missing:
             yield "no_limits", f"{at}: no limit of {' and '.join(missing)}"
-        if unprivileged and _dig(container, "securityContext", "privileged") is True:
-            yield "privileged", f"{at}: privileged"
 
 
 @rule(
@@ -172,7 +227,8 @@ def _faults(
         "image_not_pinned",
         "no_limits",
         "privileged",
-    )
+    ),
+    version=2,
 )
 def kubernetes_manifests(
     *,
@@ -184,14 +240,16 @@ def kubernetes_manifests(
 ) -> Check:
     r"""The whole answer is YAML of Kubernetes manifests that are fit to run.
 
-    Each has `apiVersion`, `kind` and `metadata.name`; workloads have containers. Schemas of the
-    kinds are not checked.
+    Each has `apiVersion`, `kind` and `metadata.name` or `generateName`; workloads have containers.
+    A `List` stands for its items. Schemas of the kinds are not checked.
 
     Args:
         kinds: Kinds that must be there, such as `Deployment`.
         limits: Every container limits `cpu` and `memory`.
         pinned: Every image has a tag other than `latest`, or a digest.
-        unprivileged: No container is privileged.
+        unprivileged: No pod or container has privileges: none of what the level "baseline" of the
+            Pod Security Standards forbids (`privileged`, `hostPID`, `hostNetwork`, `hostIPC`,
+            `hostPath`, capabilities such as `SYS_ADMIN`), and no `allowPrivilegeEscalation: true`.
         field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(kubernetes_manifests().check_text(
@@ -204,7 +262,7 @@ def kubernetes_manifests(
         documents = yaml_documents(text)
         if isinstance(documents, str):
             return failed(f"not YAML: {documents}", code="yaml_invalid")
-        manifests = [document for document in documents if document is not None]
+        manifests = [*_manifests(documents)]
         if not manifests:
             return failed("no manifest", code="manifest_invalid")
         faults = [

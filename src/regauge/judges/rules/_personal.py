@@ -19,13 +19,15 @@ __all__ = ["no_personal_data"]
 PersonalKind = Literal["email", "phone", "iban", "card", "ssn"]
 
 _EMAIL = re.compile(
-    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
-    r"(?![\w-])"
+    r"(?<![\w.+-])[\w.+-]{1,64}@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)+"
+    r"(?:[^\W\d_]{2,24}|xn--[a-z0-9-]{2,59})(?![\w-])"
 )
 _PHONE = re.compile(
-    r"(?<![\w.,:/-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){1,4}"
-    r"|\(\d{2,4}\)[ .-]?\d{3,4}[ .-]?\d{3,4}|\d{3}[ -]\d{3}[ -]\d{4}|0\d{2,4}[ /-]\d{5,8})"
-    r"(?![\w/:-]|[.,]\d)"
+    r"(?<![A-Za-z0-9_.,:/-])(?:(?:\+|(?<!\d[ ])00(?=[1-9]))\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?"
+    r"\d{1,4}(?:[ .-]?\d{2,4}){1,4}"
+    r"|\(\d{2,4}\)[ .-]?\d{3,4}[ .-]?\d{3,4}|\d{3}[ -]\d{3}[ -]\d{4}|0\d{2,4}[ /-]\d{5,8}"
+    r"|0[1-9]\d{0,2}-\d{2,4}-\d{4}|0[1-9](?:[ .]\d{2}){4})"
+    r"(?![A-Za-z0-9_/:-]|[.,]\d)"
 )
 _IBAN = re.compile(
     r"(?<![A-Z0-9])[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,3})?(?!\w)"
@@ -36,6 +38,7 @@ _EXAMPLE_HOSTS = ("example.com", "example.org", "example.net")
 _EXAMPLE_ENDS = (".example", ".invalid", ".test", ".localhost")
 _IBAN_LENGTHS = range(15, 35)
 _PHONE_DIGITS = range(8, 16)
+_MASTERCARD = range(2221, 2721)
 
 
 def luhn(digits: str) -> bool:
@@ -77,7 +80,11 @@ def _emails(text: str) -> Iterator[str]:
 def _cards(text: str) -> Iterator[str]:
     for found in _CARD.findall(text):
         digits = _digits(found)
-        if digits[0] in "3456" and len(set(digits)) > 1 and luhn(digits):
+        if (
+            (digits[0] in "3456" or int(digits[:4]) in _MASTERCARD)
+            and len(set(digits)) > 1
+            and luhn(digits)
+        ):
             yield found
 
 
@@ -113,7 +120,7 @@ def _masked(text: str) -> str:
     return text[:2] + "…"
 
 
-@rule(codes=("personal_data",))
+@rule(codes=("personal_data",), version=2)
 def no_personal_data(
     *kinds: PersonalKind, allow: Sequence[str] = (), field: str | None = None
 ) -> Check:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
+import socket
+import unicodedata
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import listed
@@ -18,18 +21,53 @@ if TYPE_CHECKING:
 
 __all__ = ["no_urls_of", "urls_only_of"]
 
-_URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"'`\])}]+", re.IGNORECASE)
+# With a scheme, where slashes may be escaped or turned; without one; a bare host with a path.
+_URL = re.compile(
+    r"(?<![a-z0-9])(?P<scheme>[a-z][a-z0-9+.-]{1,20}):(?:\\?[/\\]){2,}(?P<rest>[^\s<>\"'`\])}]+)"
+    r"|(?<![\w:/\\.-])(?:\\?/){2}(?P<relative>[\w%-]+(?:[.\u3002\uff0e\uff61][\w%-]+)+[^\s<>\"'`\])}]*)"
+    r"|(?<![\w@/\\.-])(?P<www>www\d?[.\u3002\uff0e][^\s<>\"'`\])}]+)"
+    r"|(?<![\w@/\\.:-])(?P<bare>(?:[\w-]+\.)+"
+    r"(?:com|org|net|io|dev|app|co|ai|ly|me|info|biz|xyz|gg|gl|to|us|uk|de|fr|eu|ru|cn|jp)"
+    r"(?::\d+)?/[^\s<>\"'`\])}]*)",
+    re.IGNORECASE,
+)
+_HIDDEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
+
+
+def host_name(host: str) -> str:
+    """A host as it is looked up: lower case, punycode, no dot at the end, IPv4 as four numbers.
+
+    >>> host_name("Bücher.de."), host_name("0x7f.1")
+    ('xn--bcher-kva.de', '127.0.0.1')
+    """
+    host = _HIDDEN.sub("", unquote(host)).strip().rstrip(".").lower()
+    if re.fullmatch(r"[\da-fx.]+", host):
+        try:
+            return socket.inet_ntoa(socket.inet_aton(host))
+        except OSError:
+            return host
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode("ascii").rstrip(".")
+    except UnicodeError:
+        return unicodedata.normalize("NFKC", host)
 
 
 def _hosts(text: str) -> Iterator[tuple[str, str]]:
-    """The URLs of a text with their hosts in lower case."""
+    """The URLs of a text with their hosts."""
+    if "&" in text:
+        text = html.unescape(text)
     for found in _URL.finditer(text):
-        url: str = found[0].rstrip(".,;:!?*_")
+        url = found[0].rstrip(".,;:!?*_\\")
+        rest = next(filter(None, (found[name] for name in ("rest", "relative", "www", "bare"))), "")
+        authority = re.split(r"[/\\?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+        authority = authority.rstrip(".,;:!?*_")
         try:
-            host: str | None = urlsplit(url).hostname
-            yield url, (host or "").lower()
+            host = urlsplit(f"//{authority}").hostname
         except ValueError:
-            yield url, ""
+            host = ""
+        yield url, host_name(host or "")
 
 
 def _of(host: str, hosts: Sequence[str]) -> bool:
@@ -37,12 +75,16 @@ def _of(host: str, hosts: Sequence[str]) -> bool:
 
 
 def _cleaned(hosts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(host.lower().removeprefix("*.").strip("./ ") for host in hosts)
+    return tuple(host_name(host.removeprefix("*.").strip("./ ")) for host in hosts)
 
 
-@rule(codes=("url_not_allowed",))
+@rule(codes=("url_not_allowed",), version=2)
 def urls_only_of(*hosts: str, field: str | None = None) -> Check:
-    """Every URL in the answer belongs to one of these hosts; without hosts, there is no URL.
+    r"""Every URL in the answer belongs to one of these hosts; without hosts, there is no URL.
+
+    URLs of any scheme count, with escaped slashes (`https:\/\/`) or without a scheme
+    (`//host`, `www.host`, `host.com/path`), and hosts in punycode, in percent-encoding or as a
+    number.
 
     Args:
         hosts: Hosts, with the hosts below them: `corp.io` allows `wiki.corp.io`.
@@ -67,7 +109,7 @@ def urls_only_of(*hosts: str, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("url_forbidden",))
+@rule(codes=("url_forbidden",), version=2)
 def no_urls_of(*hosts: str, field: str | None = None) -> Check:
     """No URL in the answer belongs to one of these hosts.
 
