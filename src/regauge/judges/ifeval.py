@@ -18,13 +18,13 @@ __all__ = ["detected_language", "punkt_sentence_count"]
 
 
 @rule(codes=("wrong_language",))
-def detected_language(code: str, *, field: str | None = None) -> Check:
+def detected_language(language: str, *, field: str | None = None) -> Check:
     """The language that langdetect finds most likely, however short the text is.
 
     A text without any telling letters passes.
 
     Args:
-        code: The language by langdetect's code, such as `en` or `zh-cn`.
+        language: The language by langdetect's code, such as `en` or `zh-cn`.
         field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(detected_language("en").check_text("The disk is full."))
@@ -33,10 +33,12 @@ def detected_language(code: str, *, field: str | None = None) -> Check:
 
     def check(text: str) -> Verdict:
         chances = language_chances(text)
-        found = max(chances, key=lambda name: chances[name], default=code)
-        if found == code:
+        found = max(chances, key=lambda name: chances[name], default=language)
+        if found == language:
             return passed(f"most likely {found!r}")
-        return failed(f"most likely {found!r}, not {code!r}", code="wrong_language", actual=found)
+        return failed(
+            f"most likely {found!r}, not {language!r}", code="wrong_language", actual=found
+        )
 
     return on_text(field, check)
 

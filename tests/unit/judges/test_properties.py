@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import unicodedata
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -223,3 +224,15 @@ def test_a_number_is_read_as_it_is_formatted(number: Decimal, mark: str):
     german = english.translate(str.maketrans(".,", ",."))
     for text in (english, german, f"It is {english}.", f"{german} ms"):
         assert number_near(float(number)).check_text(text).outcome == "pass", text
+
+
+@pytest.mark.parametrize("rule", RULES, ids=named)
+def test_line_ends_and_accents_are_read_alike(rule: Rule):
+    for text in (
+        "# Café\n\nThe disk is full.\n\n- a\n- b\n",
+        '{"severity": "info",\n "reason": "é"}',
+        "é,b\n1,2\n",
+    ):
+        given = verdict_of(rule, text)
+        assert verdict_of(rule, text.replace("\n", "\r\n")) == given
+        assert verdict_of(rule, unicodedata.normalize("NFD", text)) == given
