@@ -87,7 +87,9 @@ def as_expected(probe: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "probe", [*read_probes("known"), *read_probes("seen")], ids=lambda probe: probe["id"]
+    "probe",
+    [probe for name in ("known", "seen", "unseen") for probe in read_probes(name)],
+    ids=lambda probe: probe["id"],
 )
 def test_a_probe_is_judged_as_a_user_expects(probe: dict[str, Any]):
     assert as_expected(probe) is ("differs" not in probe), probe["why"]
