@@ -45,14 +45,16 @@ def test_a_reflection_model_that_always_repairs_leads_back_to_full_quality(task)
     [(MANIFESTS, 11), (COMMITS, 20)],
     ids=["a clause of a paragraph", "an entry of a list"],
 )
-def test_what_speaks_against_a_check_is_replaced_and_the_rest_of_its_line_stays(task, index):
+def test_what_speaks_against_a_check_goes_once_trials_show_it_and_the_rest_of_its_line_stays(
+    task, index
+):
     with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, label):
         was = trial.prompt
     row, _ = run_one(task, SCENARIOS["single"], "rules", index)
     assert label.startswith("contradict/")
     assert row.repaired
-    assert len(row.prompt.splitlines()) == len(was.splitlines())
-    assert row.diff_lines == 2
+    assert not row.lost
+    assert len(row.prompt.splitlines()) - len(was.splitlines()) in {0, 1}
 
 
 @pytest.mark.parametrize("name", WRITTEN)

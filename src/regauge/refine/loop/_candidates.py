@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from regauge.refine.edits import (
     Edit,
@@ -124,6 +124,9 @@ def _pooled(
     return pool, refused
 
 
+_Made: TypeAlias = "tuple[Edit, PromptText]"
+
+
 @dataclass
 class _Pool:
     """Candidates by what they make of the prompt.
@@ -132,7 +135,7 @@ class _Pool:
         agreement: How many proposals lead there; none of what was only moved to another section.
     """
 
-    made: dict[str, tuple[Edit, PromptText]] = field(default_factory=dict)
+    made: dict[str, _Made] = field(default_factory=dict[str, _Made])
     agreement: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, edit: Edit, after: PromptText) -> None:
@@ -242,10 +245,6 @@ def _elsewhere(
         if (home.message, home.heading) != (index, tree.heading(change.now)):
             there = with_rule(text, home, tree.of(change.now))
             yield edit_between(replace(edit, strategy="add-rule"), text, there), there
-
-
-def _named(edit: Edit, strategy: str) -> Edit:
-    return Edit(ops=edit.ops, strategy=strategy, proposer=edit.proposer, rationale=edit.rationale)
 
 
 def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:
