@@ -76,9 +76,12 @@ class RuleFactory(Generic[P]):
             )
         except TypeError as error:
             raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
-        for key, value in bound.arguments.items():
-            bound.arguments[key] = _with_rules(value)
-        examine = self._built(bound)
+        try:
+            for key, value in bound.arguments.items():
+                bound.arguments[key] = _with_rules(value)
+            examine = self._built(bound)
+        except RecursionError:
+            raise UsageError(f"{self.kind}: a parameter is nested too deeply") from None
         name = name_of(self.kind, bound)
         bound.apply_defaults()
         params: dict[str, JSON] = {
