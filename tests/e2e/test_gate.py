@@ -106,6 +106,8 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     repo.edit(PROMPT, text, f"{text}    accepted:\n{reasons}")
     said = repo.regauge("gate", "main", code=None)
     assert f"({len(broken)} of {len(verdicts)} cases accepted by the author's word)" in said
+    assert f" main ({repo.git('rev-parse', 'main')[:9]}): {len(broken)} broken of " in said
+    assert f", without {len(broken)} accepted cases; " in said
     assert "accepted by the changelog: Fine." in said
     assert not any(case["blocks"] for case in repo.decision()["cases"])
     assert "cases broke" not in said

@@ -140,7 +140,7 @@ def _balance(document: DecisionDocument) -> str:
         parts[-1] += f" of {plural(sum(summed.values()), 'case')}"
     rest = _counts(summed, only={"undecided", "unmeasured"})
     counts = ", ".join([*parts, *([rest] if rest else [])])
-    if change is None or not parts:
+    if change is None or not parts or accepted_cases(document):
         return counts
     return f"{100 * change:+.1f} points: {counts}"
 
@@ -167,8 +167,12 @@ def _allowed(document: DecisionDocument) -> str:
     return f" ({'; '.join(parts)})"
 
 
-def difference_words(difference: DifferenceDocument) -> str:
+def difference_words(difference: DifferenceDocument, *, left_out: int = 0) -> str:
     """Points up or down, with the interval.
+
+    Args:
+        difference: Over the compared cases.
+        left_out: Broken cases that the changelog accepts: they are not compared.
 
     >>> from regauge.reports._decision import DifferenceDocument
     >>> difference_words(DifferenceDocument(main=0.9, candidate=0.82, low=-0.12, high=-0.04))
@@ -176,7 +180,17 @@ def difference_words(difference: DifferenceDocument) -> str:
     """
     value = difference.candidate - difference.main
     points = (f"{100 * each:+.1f}" for each in (value, difference.low, difference.high))
-    return "{} points, {} to {}".format(*points)
+    words = "{} points, {} to {}".format(*points)
+    return f"{words}, without {plural(left_out, 'accepted case')}" if left_out else words
+
+
+def accepted_cases(document: DecisionDocument, prompt: str | None = None) -> int:
+    """Broken cases, of one prompt or all, that the changelog accepts."""
+    return sum(
+        case.verdict == "broken" and bool(case.accepted)
+        for case in document.cases
+        if prompt in {None, case.prompt}
+    )
 
 
 def verdict_words(verdict: str) -> str:
@@ -213,7 +227,7 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
             yield Line(printable(f"  fix of {one.path}: {one.fix}"))
     for prompt in document.prompts:
         nothing = "not run" if document.not_run else "nothing to compare"
-        yield from _prompt_lines(prompt, nothing)
+        yield from _prompt_lines(document, prompt, nothing)
         yield from _prompt_diff(prompt, document.ref)
     yield from _cases(document)
     for note in document.notes:
@@ -226,10 +240,13 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
         yield Line(printable(f"go on: {document.go_on}"))
 
 
-def _prompt_lines(prompt: PromptDocument, nothing: str) -> Iterator[Line]:
+def _prompt_lines(
+    document: DecisionDocument, prompt: PromptDocument, nothing: str
+) -> Iterator[Line]:
     counts = _counts(prompt.counts) or nothing
     if prompt.test is not None and prompt.test.difference is not None:
-        counts = f"{difference_words(prompt.test.difference)}; {counts}"
+        left_out = accepted_cases(document, prompt.prompt)
+        counts = f"{difference_words(prompt.test.difference, left_out=left_out)}; {counts}"
     yield Line(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
     if prompt.anchor is not None:
         yield Line(printable(f"  {prompt.anchor.message}"))

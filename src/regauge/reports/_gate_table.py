@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.reports._console import duration, money
-from regauge.reports._gate_console import VERDICTS, difference_words, version_step
+from regauge.reports._gate_console import VERDICTS, accepted_cases, difference_words, version_step
 from regauge.reports._verbatim import shown_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
     """Main's and the candidate's, with the 95 % interval of their difference."""
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
         rates = f"{difference.main:.0%} → {difference.candidate:.0%}"
-        return f"{rates} ({difference_words(difference)})"
+        left_out = accepted_cases(document, prompt.prompt)
+        return f"{rates} ({difference_words(difference, left_out=left_out)})"
     arms = [
         (
             case.candidate,
