@@ -105,8 +105,8 @@ class PytestEnd:
         if not interrupted:
             self._look_for_unmeasured(session)
         decision = self.gate.document if self.gate is not None else None
-        if self.gate is not None and not self.gate.accepts:
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if self.gate is not None and not self.gate.accepts and _is_quiet(session):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.writer.empty and decision is None:
             with suppress(OSError):
                 self.writer.directory.rmdir()  # workers make it before their first row
@@ -195,8 +195,7 @@ class PytestEnd:
         """Have a run fail that leaves something out."""
         if commanded_key in self.config.stash:
             return  # it runs no item
-        quiet = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
-        self._unmeasured = [*self._without_result(all_had_turns=quiet)]
+        self._unmeasured = [*self._without_result(all_had_turns=_is_quiet(session))]
         if self._unmeasured:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
@@ -309,3 +308,8 @@ def _typed() -> list[str]:
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem
     return ["regauge" if name == "regauge" else "pytest", *sys.argv[1:]]
+
+
+def _is_quiet(session: pytest.Session) -> bool:
+    """Whether pytest itself has found nothing wrong."""
+    return session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}

@@ -333,6 +333,36 @@ def test_a_full_disk_ends_in_one_sentence_and_the_same_command_continues(
     assert len(endpoint.twice) <= 32
 
 
+@pytest.mark.parametrize(
+    "command", [["record"], ["baseline", "update", "triage"], ["gate", "HEAD"]], ids=" ".join
+)
+def test_a_full_disk_ends_a_command_and_the_same_command_continues(
+    live: EvalProject, endpoint: Endpoint, command: list[str]
+):
+    live.golden(live.case(number) for number in range(60))
+    endpoint.answer = _long_answer
+    if command[0] == "gate":
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
+        live.prompt(system="Answer in JSON.", version="1.0.1")
+        assert live.command("bump", "triage").returncode == 0
+    limited = _at_most(150_000).replace("pytest.main", "regauge.cli.main")
+    program = limited.replace("pytest\n", "regauge.cli\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode in {2, 3}, printed
+    assert "Traceback" not in printed
+    assert "INTERNALERROR" not in printed
+    assert "Error: [Errno" not in printed
+    assert "fix: make room" in printed, printed
+    continued = live.command(*command)
+    assert "fix: make room" not in continued.stdout + continued.stderr
+    if command == ["record"]:
+        assert len(endpoint.twice) <= 32
+
+
 def test_a_record_that_the_disk_does_not_take_leaves_the_table_and_whole_lines(
     live: EvalProject, endpoint: Endpoint
 ):

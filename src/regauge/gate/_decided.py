@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from regauge.errors import BudgetError, MissingRecordingError, ProviderError
+from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -152,5 +152,8 @@ def cause_of_case(decided: Decided, prompt: str, case: str) -> str:
     for error in decided.errors(prompt, case):
         if isinstance(error, ProviderError) and error.status is not None:
             return f"HTTP {error.status}"
-        return str(error).splitlines()[0]
+        what, *more = str(error).splitlines()
+        if isinstance(error.__cause__, RecordingError):  # a full disk: every other case has it too
+            what = "; ".join([what, *(line.strip() for line in more)])
+        return what
     return ""

@@ -331,3 +331,19 @@ def test_without_scripts_the_decision_and_the_numbers_are_there(rejected: Reject
     assert "Rejected against main" in shown
     assert "The tables of cases need JavaScript." in shown
     assert f"Change of {PROMPT}" in shown
+
+
+def test_a_missing_eval_and_its_fix_are_below_the_decision(tmp_path: Path, opened: Open):
+    repo = GateRepo(tmp_path)
+    repo.branch("gone")
+    repo.git("mv", "evals/test_alert_severity.py", "evals/alert_severity.py")
+    repo.commit("Rename the eval")
+    printed = repo.gate(code=3)
+    repo.pytest("--gate=main", code=1)
+    (unmeasured,) = repo.decision()["unmeasured"]
+    assert unmeasured["fix"] in printed
+    repo.regauge("report", "--format", "html", "-o", "report.html")
+    seen = opened(tmp_path / "report.html")
+    shown = seen.text(".decision")
+    assert unmeasured["message"] in shown
+    assert f"Fix of {unmeasured['path']}: {unmeasured['fix']}" in shown
