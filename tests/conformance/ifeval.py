@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge import judges
 from regauge.errors import RegaugeError
-from regauge.judges import Rule, all_of, match_count, matches, not_
-from regauge.judges.ifeval import detected_language, punkt_sentence_count
+from regauge.judges import Rule, all_of, ifeval, match_count, matches, not_
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def pattern(word: str) -> str:
 
 def english(case: Rule) -> Rule:
     """An answer in one case, in English; a text without any letters to tell passes as English."""
-    return all_of(case, detected_language("en"))
+    return all_of(case, ifeval.detected_language("en"))
 
 
 RULES: dict[str, Callable[..., Rule]] = {
@@ -62,12 +61,12 @@ RULES: dict[str, Callable[..., Rule]] = {
     "keywords:forbidden_words": lambda forbidden_words: all_of(
         *(not_(matches(rf"\b{pattern(word)}\b", ignore_case=True)) for word in forbidden_words)
     ),
-    "keywords:letter_frequency": lambda letter, let_frequency, let_relation: judges.letter_count(
+    "keywords:letter_frequency": lambda letter, let_frequency, let_relation: ifeval.letter_count(
         letter, **limits(let_relation, let_frequency)
     ),
-    "language:response_language": detected_language,
-    "length_constraints:number_sentences": lambda num_sentences, relation: punkt_sentence_count(
-        **limits(relation, num_sentences)
+    "language:response_language": ifeval.detected_language,
+    "length_constraints:number_sentences": lambda num_sentences, relation: (
+        ifeval.punkt_sentence_count(**limits(relation, num_sentences))
     ),
     "length_constraints:number_paragraphs": lambda num_paragraphs: judges.paragraph_count(
         exactly=num_paragraphs, separator="***"
@@ -78,30 +77,30 @@ RULES: dict[str, Callable[..., Rule]] = {
     "length_constraints:nth_paragraph_first_word": (
         lambda first_word, num_paragraphs, nth_paragraph: all_of(
             judges.paragraph_count(exactly=num_paragraphs, separator="\n\n"),
-            judges.paragraph_starts_with(first_word, nth=nth_paragraph, separator="\n\n"),
+            ifeval.paragraph_starts_with(first_word, nth=nth_paragraph, separator="\n\n"),
         )
     ),
-    "detectable_content:number_placeholders": lambda num_placeholders: judges.placeholder_count(
+    "detectable_content:number_placeholders": lambda num_placeholders: ifeval.bracket_count(
         at_least=num_placeholders
     ),
-    "detectable_content:postscript": lambda postscript_marker: judges.has_postscript(
+    "detectable_content:postscript": lambda postscript_marker: ifeval.has_postscript(
         marker=postscript_marker
     ),
-    "detectable_format:number_bullet_lists": lambda num_bullets: judges.bullet_count(
+    "detectable_format:number_bullet_lists": lambda num_bullets: ifeval.line_bullet_count(
         exactly=num_bullets
     ),
     "detectable_format:constrained_response": lambda: judges.one_of(OPTIONS, anywhere=True),
     "detectable_format:number_highlighted_sections": (
-        lambda num_highlights: judges.highlight_count(at_least=num_highlights)
+        lambda num_highlights: ifeval.asterisk_part_count(at_least=num_highlights)
     ),
     "detectable_format:multiple_sections": (
-        lambda section_spliter, num_sections: judges.numbered_part_count(
+        lambda section_spliter, num_sections: ifeval.numbered_part_count(
             section_spliter, at_least=num_sections
         )
     ),
     "detectable_format:json_format": lambda: judges.json_parses(fenced=True),
-    "detectable_format:title": judges.has_title,
-    "combination:two_responses": lambda: judges.response_count(2),
+    "detectable_format:title": ifeval.has_title,
+    "combination:two_responses": lambda: ifeval.response_count(2),
     "combination:repeat_prompt": lambda prompt_to_repeat: judges.starts_with(
         prompt_to_repeat.strip(), ignore_case=True, strip=True
     ),
@@ -110,7 +109,7 @@ RULES: dict[str, Callable[..., Rule]] = {
     ),
     "startend:quotation": judges.is_quoted,
     "change_case:capital_word_frequency": (
-        lambda capital_frequency, capital_relation: judges.capital_word_count(
+        lambda capital_frequency, capital_relation: ifeval.capital_word_count(
             **limits(capital_relation, capital_frequency)
         )
     ),

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         sentence_count,
         word_count,
     )
-    from regauge.judges.rules._documents import csv_parses, in_fence, python_parses, yaml_parses
+    from regauge.judges.rules._documents import csv_parses, python_parses, yaml_parses
     from regauge.judges.rules._edges import ends_with, starts_with
     from regauge.judges.rules._facts import (
         finish_reason_is,
@@ -75,8 +75,6 @@ if TYPE_CHECKING:
     )
     from regauge.judges.rules._fields import field, field_equals, field_in, has_keys
     from regauge.judges.rules._form import (
-        has_postscript,
-        has_title,
         is_lower_case,
         is_quoted,
         is_upper_case,
@@ -90,23 +88,20 @@ if TYPE_CHECKING:
     from regauge.judges.rules._language import is_language
     from regauge.judges.rules._leak import no_prompt_leak
     from regauge.judges.rules._likeness import edit_distance, similarity
-    from regauge.judges.rules._marks import (
+    from regauge.judges.rules._markdown import (
         bullet_count,
-        capital_word_count,
         highlight_count,
-        numbered_part_count,
+        in_fence,
         placeholder_count,
     )
     from regauge.judges.rules._markup import contains_html, contains_xml, html_parses, xml_parses
     from regauge.judges.rules._meaning import near_in_meaning
     from regauge.judges.rules._meteor import meteor
     from regauge.judges.rules._numbers import number_near
-    from regauge.judges.rules._occurrences import letter_count, match_count, text_count
+    from regauge.judges.rules._occurrences import match_count, text_count
     from regauge.judges.rules._overlap import bleu, chrf, gleu, rouge_l, rouge_n
     from regauge.judges.rules._paragraphs import (
         paragraph_count,
-        paragraph_starts_with,
-        response_count,
     )
     from regauge.judges.rules._patterns import matches
     from regauge.judges.rules._personal import no_personal_data
@@ -153,16 +148,14 @@ else:
             "rules._counts": (
                 "line_count max_chars max_words min_chars min_words sentence_count word_count"
             ),
-            "rules._documents": "csv_parses in_fence python_parses yaml_parses",
+            "rules._documents": "csv_parses python_parses yaml_parses",
             "rules._edges": "ends_with starts_with",
             "rules._facts": (
                 "finish_reason_is max_cost_usd max_latency_s max_tokens never_calls "
                 "perplexity tool_call_count tool_calls_match tools_called"
             ),
             "rules._fields": "field field_equals field_in has_keys",
-            "rules._form": (
-                "has_postscript has_title is_lower_case is_quoted is_upper_case no_comma one_of"
-            ),
+            "rules._form": ("is_lower_case is_quoted is_upper_case no_comma one_of"),
             "rules._infrastructure": "kubernetes_manifests terraform_parses",
             "rules._invention": "no_new_names no_new_numbers no_new_times",
             "rules._json_like": "json_like",
@@ -170,17 +163,14 @@ else:
             "rules._language": "is_language",
             "rules._leak": "no_prompt_leak",
             "rules._likeness": "edit_distance similarity",
-            "rules._marks": (
-                "bullet_count capital_word_count highlight_count numbered_part_count "
-                "placeholder_count"
-            ),
+            "rules._markdown": "bullet_count highlight_count in_fence placeholder_count",
             "rules._markup": "contains_html contains_xml html_parses xml_parses",
             "rules._meaning": "near_in_meaning",
             "rules._meteor": "meteor",
             "rules._numbers": "number_near",
-            "rules._occurrences": "letter_count match_count text_count",
+            "rules._occurrences": "match_count text_count",
             "rules._overlap": "bleu chrf gleu rouge_l rouge_n",
-            "rules._paragraphs": "paragraph_count paragraph_starts_with response_count",
+            "rules._paragraphs": "paragraph_count",
             "rules._patterns": "matches",
             "rules._personal": "no_personal_data",
             "rules._refusal": "is_refusal",
@@ -228,7 +218,6 @@ __all__ = [
     "calls",
     "calls_exactly",
     "calls_in_order",
-    "capital_word_count",
     "cases_from_test_data",
     "choice_is",
     "chrf",
@@ -254,9 +243,7 @@ __all__ = [
     "gleu",
     "graded",
     "has_keys",
-    "has_postscript",
     "has_sections",
-    "has_title",
     "highlight_count",
     "html_parses",
     "in_fence",
@@ -273,7 +260,6 @@ __all__ = [
     "judge_of_checks",
     "judges_from_evaluators",
     "kubernetes_manifests",
-    "letter_count",
     "line_count",
     "match_count",
     "matches",
@@ -299,20 +285,17 @@ __all__ = [
     "not_",
     "not_contains",
     "number_near",
-    "numbered_part_count",
     "on_answer",
     "on_text",
     "one_of",
     "pairwise",
     "panel",
     "paragraph_count",
-    "paragraph_starts_with",
     "passed",
     "perplexity",
     "placeholder_count",
     "python_parses",
     "reference_page",
-    "response_count",
     "rouge_l",
     "rouge_n",
     "rubric",

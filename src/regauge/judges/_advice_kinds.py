@@ -85,6 +85,19 @@ _SHAPE: Mapping[str, tuple[str, str]] = {
         "Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
         "Use {unbounded} placeholders in square brackets{inside}.",
     ),
+    "line_bullet_count": ("Write {bounds} bullets{inside}.", "Write {unbounded} bullets{inside}."),
+    "asterisk_part_count": (
+        "Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
+        "Highlight {unbounded} parts{inside} between asterisks.",
+    ),
+    "bracket_count": (
+        "Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
+        "Use {unbounded} placeholders in square brackets{inside}.",
+    ),
+    "punkt_sentence_count": (
+        "Write {bounds} sentences{inside}.",
+        "Write {unbounded} sentences{inside}.",
+    ),
     # What form.
     "json_parses": (
         "{fill} one JSON {kind:json} only: no prose around it, no Markdown, no code fence.",
@@ -213,6 +226,10 @@ _SHAPE: Mapping[str, tuple[str, str]] = {
     "is_language": (
         "Write {it} in the language with the code {code:code}.",
         "Do not write {it} in the language with the code {code:code}.",
+    ),
+    "detected_language": (
+        "Write {it} in the language with the code {language:code}.",
+        "Do not write {it} in the language with the code {language:code}.",
     ),
     # How it came about; no instruction moves cost, time or why a model stopped.
     "finish_reason_is": ("", ""),

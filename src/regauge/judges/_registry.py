@@ -29,8 +29,9 @@ ENTRY_POINTS = "regauge.judges"
 @functools.cache
 def _own() -> Mapping[str, RuleFactory[...]]:
     import regauge.judges
+    from regauge.judges import ifeval
 
-    made = [getattr(regauge.judges, name) for name in regauge.judges.__all__]
+    made = [getattr(module, name) for module in (regauge.judges, ifeval) for name in module.__all__]
     return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
 
 

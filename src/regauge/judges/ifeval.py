@@ -1,20 +1,71 @@
-"""Rules as IFEval defines them, where its definition is not what most people mean."""
+"""Rules as IFEval defines them, where its definition is not what most people mean.
+
+They have names in YAML and `regauge judges` as other rules have; in Python, import them from here.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from regauge.errors import UsageError
+from regauge.judges._evidence import around, quote
 from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
-from regauge.judges._words import sentences_in
-from regauge.judges.rules._counts import counted
+from regauge.judges._words import capital_words, sentences_in
+from regauge.judges.rules._counts import bounds, counted
 from regauge.judges.rules._language import language_chances
+from regauge.judges.rules._paragraphs import filled_parts, splitter
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.judges._rule import Check
 
-__all__ = ["detected_language", "punkt_sentence_count"]
+__all__ = [
+    "asterisk_part_count",
+    "bracket_count",
+    "capital_word_count",
+    "detected_language",
+    "has_postscript",
+    "has_title",
+    "letter_count",
+    "line_bullet_count",
+    "numbered_part_count",
+    "paragraph_starts_with",
+    "punkt_sentence_count",
+    "response_count",
+]
+
+_STAR_BULLET = re.compile(r"^[^\S\n]*\*[^\*].*$", re.MULTILINE)
+_DASH_BULLET = re.compile(r"^[^\S\n]*-.*$", re.MULTILINE)
+_EMPHASIS = re.compile(r"\*[^\n*]*\*")
+_STRONG = re.compile(r"\*\*[^\n*]*\*\*")
+
+
+def _count_brackets(text: str) -> int:
+    """How often `[...]` stands on one line; a pattern would read to the end for every bracket."""
+    count, at = 0, text.find("[")
+    while at >= 0:
+        close = text.find("]", at)
+        if close < 0:
+            break
+        line_end = text.rfind("\n", at, close)
+        if line_end < 0:
+            count += 1
+            at = text.find("[", close)
+        else:
+            at = text.find("[", line_end)
+    return count
+
+
+def _count_asterisk_parts(text: str) -> int:
+    parts = (*_EMPHASIS.findall(text), *_STRONG.findall(text))
+    return sum(1 for part in parts if part.strip("*").strip())
+
+
+_TITLE = re.compile(r"<<[^\n]+>>")
+_EDGE_MARKS = frozenset(".,?!'\"")
 
 
 @rule(codes=("wrong_language",))
@@ -69,6 +120,336 @@ def punkt_sentence_count(
         "punkt_sentence_count",
         lambda text: len(sentences_in(text)),
         "sentence",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def line_bullet_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    r"""The answer has so many lines that begin with `*` or `-`, in code and rules as well.
+
+    A line that begins with `**` is bold text and none.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(line_bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
+    pass: 2 bullets, at most 3 wanted
+    """
+    return counted(
+        "line_bullet_count",
+        lambda text: len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text)),
+        "bullet",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def asterisk_part_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    """The answer has so many parts between asterisks on one line: `*one*` or `**two**`.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(asterisk_part_count(at_least=2).check_text("It is *full*, **now**."))
+    pass: 2 highlights, at least 2 wanted
+    """
+    return counted(
+        "asterisk_part_count",
+        _count_asterisk_parts,
+        "highlight",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def bracket_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    """The answer has so many parts in square brackets, such as `[name]`, links among them.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(bracket_count(exactly=0).check_text("Dear [name],"))
+    fail: 1 placeholder, exactly 0 wanted
+    """
+    return counted(
+        "bracket_count",
+        _count_brackets,
+        "placeholder",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def capital_word_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    """The answer has so many words all in capitals; `I` is one, `API-DOCS` is one.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(capital_word_count(at_most=1).check_text("DO NOT restart it."))
+    fail (0.50): 2 words in capitals, at most 1 wanted
+    """
+    return counted(
+        "capital_word_count",
+        lambda text: len(capital_words(text)),
+        "word in capitals",
+        "words in capitals",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("no_postscript",))
+def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
+    """The answer has a postscript that begins with a marker, in lower or upper case.
+
+    Between the letters of `P.S.` and `P.P.S` there may be a space.
+
+    Args:
+        marker: How the postscript begins.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(has_postscript().check_text("Fixed. P. S. Look at the logs too."))
+    pass: a postscript: 'Fixed. P. S. Look at the logs to…'
+    """
+    bare = marker.strip().lower()
+    if not bare:
+        raise UsageError("has_postscript: the marker cannot be empty")
+    match bare:
+        case "p.p.s" | "p.p.s.":
+            pattern = re.compile(r"p\.\s?p\.\s?s")
+        case "p.s.":
+            pattern = re.compile(r"p\.\s?s\.")
+        case _:
+            pattern = re.compile(re.escape(bare))
+
+    def check(text: str) -> Verdict:
+        found = pattern.search(text.lower())
+        if found is None:
+            return failed(f"no postscript {quote(marker)}", code="no_postscript", expected=marker)
+        return passed(f"a postscript: {around(text, *found.span())}")
+
+    return on_text(field, check)
+
+
+@rule(codes=("no_title",))
+def has_title(*, field: str | None = None) -> Check:
+    """The answer has a title in double angular brackets: `<<title>>`, on one line.
+
+    Args:
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(has_title().check_text("<<Disk full>> It was full."))
+    pass: a title: '<<Disk full>>'
+    """
+
+    def check(text: str) -> Verdict:
+        for title in _TITLE.findall(text):
+            if title.lstrip("<").rstrip(">").strip():
+                return passed(f"a title: {quote(title)}")
+        return failed("no title in << >>", code="no_title")
+
+    return on_text(field, check)
+
+
+@rule(codes=("too_few", "too_many", "empty_response", "same_response"))
+def response_count(n: int = 2, *, separator: str = "******", field: str | None = None) -> Check:
+    """The answer holds `n` different responses with a separator between them.
+
+    Args:
+        n: How many.
+        separator: What stands between them.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(response_count(2).check_text("Restart it. ****** Roll it back."))
+    pass: 2 different responses
+    """
+    bounds("response_count", at_least=None, at_most=None, exactly=n)
+    if not separator:
+        raise UsageError("response_count: a separator cannot be empty")
+
+    def check(text: str) -> Verdict:
+        parts = text.split(separator)
+        count, gap = filled_parts(parts)
+        if gap:
+            return failed(f"nothing stands between two {quote(separator)}", code="empty_response")
+        if count != n:
+            return failed(
+                f"{plural(count, 'response')}, {n} wanted",
+                code="too_few" if count < n else "too_many",
+                score=min(count, n) / max(count, n),
+                actual=count,
+            )
+        if len({part.strip() for part in parts if part.strip()}) != n:
+            return failed("two responses are the same", code="same_response")
+        return passed(f"{n} different responses")
+
+    return on_text(field, check)
+
+
+@rule(codes=("too_few", "wrong_start"))
+def paragraph_starts_with(
+    word: str, *, nth: int = 1, separator: str | None = None, field: str | None = None
+) -> Check:
+    r"""A paragraph starts with a certain word, without regard to case, quotes and punctuation.
+
+    Args:
+        word: The word.
+        nth: Which paragraph, from 1.
+        separator: What stands between paragraphs, such as `***`; blank lines by default.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(paragraph_starts_with("then", nth=2).check_text("First.\n\nThen, stop."))
+    pass: paragraph 2 starts with 'then'
+    """
+    if nth < 1:
+        raise UsageError(f"paragraph_starts_with: paragraphs count from 1, not {nth}")
+    if not word.strip():
+        raise UsageError("paragraph_starts_with: the word cannot be empty")
+    split = splitter(separator, "paragraph_starts_with")
+    wanted = word.lower()
+
+    def check(text: str) -> Verdict:
+        parts = split(text)
+        count = sum(1 for part in parts if part.strip())
+        if nth > count:
+            return failed(f"{plural(count, 'paragraph')}, so none is number {nth}", code="too_few")
+        chosen = parts[nth - 1].split()
+        if not chosen:
+            return failed(f"paragraph {nth} is empty", code="too_few")
+        found = ""
+        for char in chosen[0].lstrip("'").lstrip('"'):
+            if char in _EDGE_MARKS:
+                break
+            found += char.lower()
+        if found == wanted:
+            return passed(f"paragraph {nth} starts with {quote(word)}")
+        return failed(
+            f"paragraph {nth} starts with {quote(found)}, not with {quote(word)}",
+            code="wrong_start",
+            expected=word,
+            actual=found,
+        )
+
+    return on_text(field, check)
+
+
+@rule(codes=("too_few", "too_many"))
+def letter_count(
+    letter: str,
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    """A character occurs so often, in lower or upper case.
+
+    Args:
+        letter: One character: a letter, a digit or a sign.
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(letter_count("s", at_most=2).check_text("Sees"))
+    pass: 2 times 's', at most 2 wanted
+    """
+    if len(letter) != 1:
+        raise UsageError(f"letter_count: one character is wanted, not {letter!r}")
+    wanted = letter.lower()
+    return counted(
+        "letter_count",
+        lambda text: text.lower().count(wanted),
+        f"time {quote(letter)}",
+        f"times {quote(letter)}",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def numbered_part_count(
+    word: str,
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    field: str | None = None,
+) -> Check:
+    """The answer has so many parts marked by a word and a number, such as `SECTION 1`.
+
+    Args:
+        word: The word before the number, in this case.
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(numbered_part_count("Step", at_least=2).check_text("Step 1: look. Step 2: act."))
+    pass: 2 parts 'Step N', at least 2 wanted
+    """
+    if not word.strip():
+        raise UsageError("numbered_part_count: the word cannot be empty")
+    pattern = re.compile(rf"{re.escape(word)}\s?\d+")
+    return counted(
+        "numbered_part_count",
+        lambda text: len(pattern.findall(text)),
+        f"part '{word} N'",
+        f"parts '{word} N'",
         at_least=at_least,
         at_most=at_most,
         exactly=exactly,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from regauge import judges
 from regauge.datasets import GoldenCase
+from regauge.judges import ifeval
 from regauge.providers import Completion, TokenLogprob, ToolCall, Usage
 
 CASE = GoldenCase(
@@ -48,7 +49,7 @@ RULES: list[judges.Rule] = [
     judges.calls("search", {"severity": "info"}),
     judges.calls_exactly(["search", "fetch"]),
     judges.calls_in_order("search", {"name": "fetch", "args": {"n": 1}}),
-    judges.capital_word_count(at_least=1),
+    ifeval.capital_word_count(at_least=1),
     judges.choice_is("B"),
     judges.chrf(["The disk is full.", "Full disk."]),
     judges.contains(),
@@ -72,10 +73,15 @@ RULES: list[judges.Rule] = [
     judges.finish_reason_is("stop"),
     judges.gleu(),
     judges.has_keys("a", "b"),
-    judges.has_postscript(),
+    ifeval.asterisk_part_count(at_most=2),
+    ifeval.bracket_count(at_most=2),
+    ifeval.detected_language("en"),
+    ifeval.line_bullet_count(at_most=2),
+    ifeval.punkt_sentence_count(at_most=2),
+    ifeval.has_postscript(),
     judges.has_sections("Meaning", "Impact", ordered=True),
     judges.has_sections("Meaning", bold=True, level=2),
-    judges.has_title(),
+    ifeval.has_title(),
     judges.highlight_count(at_least=1),
     judges.in_fence(judges.json_parses()),
     judges.in_fence(judges.contains("a"), languages=["yaml"], required=False),
@@ -91,7 +97,7 @@ RULES: list[judges.Rule] = [
     judges.json_parses(),
     judges.json_parses(kind="object", fenced=True),
     judges.kubernetes_manifests(),
-    judges.letter_count("e", at_most=4),
+    ifeval.letter_count("e", at_most=4),
     judges.line_count(at_most=3),
     judges.match_count(r"\w+", at_least=2),
     judges.matches(r"^\s*\S+"),
@@ -116,15 +122,15 @@ RULES: list[judges.Rule] = [
     judges.not_contains("a"),
     judges.number_near(3),
     judges.number_near(3, within=1, unit="s", which="any"),
-    judges.numbered_part_count("Step", at_least=1),
+    ifeval.numbered_part_count("Step", at_least=1),
     judges.one_of(["yes", "no"], anywhere=True),
     judges.paragraph_count(at_most=2),
     judges.paragraph_count(exactly=2, separator="***"),
-    judges.paragraph_starts_with("the"),
+    ifeval.paragraph_starts_with("the"),
     judges.perplexity(1.5),
     judges.placeholder_count(exactly=0),
     judges.python_parses(),
-    judges.response_count(2),
+    ifeval.response_count(2),
     judges.rouge_l(),
     judges.rouge_n(n=2),
     judges.sentence_count(at_most=2),

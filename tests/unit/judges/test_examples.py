@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 import regauge.judges
-from regauge.judges import RuleFactory
+from regauge.judges import RuleFactory, ifeval
 
 MODULES = [
     module.name
@@ -18,8 +18,9 @@ MODULES = [
 ]
 FACTORIES = [
     made
-    for name in regauge.judges.__all__
-    if isinstance(made := getattr(regauge.judges, name), RuleFactory)
+    for module in (regauge.judges, ifeval)
+    for name in module.__all__
+    if isinstance(made := getattr(module, name), RuleFactory)
 ]
 
 
@@ -30,7 +31,11 @@ def test_examples_of_the_module_run(name: str):
 
 @pytest.mark.parametrize("factory", FACTORIES, ids=lambda factory: factory.kind)
 def test_every_judge_has_an_example_that_runs(factory: RuleFactory[...]):
-    names = {name: getattr(regauge.judges, name) for name in regauge.judges.__all__}
+    names = {
+        name: getattr(module, name)
+        for module in (regauge.judges, ifeval)
+        for name in module.__all__
+    }
     test = doctest.DocTestParser().get_doctest(
         factory.build.__doc__ or "", names, factory.kind, None, None
     )

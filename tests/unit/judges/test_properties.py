@@ -19,6 +19,7 @@ from regauge.judges import (
     Verdict,
     all_of,
     any_of,
+    ifeval,
     json_like,
     not_,
     number_near,
@@ -34,8 +35,9 @@ NEGATABLE = [rule for rule in RULES if not rule.opposite]
 SHARED = {"json_invalid", "missing_field", "null_field", "no_text", "refused", "ok"}
 FACTORIES = {
     made.kind: made
-    for name in regauge.judges.__all__
-    if isinstance(made := getattr(regauge.judges, name), RuleFactory)
+    for module in (regauge.judges, ifeval)
+    for name in module.__all__
+    if isinstance(made := getattr(module, name), RuleFactory)
 }
 relaxed = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=30)
 texts = st.one_of(

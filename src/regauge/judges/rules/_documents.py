@@ -1,4 +1,4 @@
-"""Answers that are YAML, CSV, Python, or stand in a code fence."""
+"""Outputs that are YAML, CSV or Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import csv
 import functools
 import io
-import re
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +13,7 @@ from regauge.errors import UsageError
 from regauge.judges._evidence import listed
 from regauge.judges._json_text import parse_integer
 from regauge.judges._path import Missing, parse_path, value_at
-from regauge.judges._rule import Check, Rule, on_answer, on_text
+from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.wording import plural
@@ -22,19 +21,12 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.judges._answer import Answer
 
-
-__all__ = ["csv_parses", "in_fence", "python_parses", "yaml_documents", "yaml_parses"]
+__all__ = ["csv_parses", "python_parses", "yaml_documents", "yaml_parses"]
 
 # Longer outputs are no YAML to check.
 _YAML_CHARS_MAX = 100_000
 _YAML_DEPTH_MAX = 200
-_FENCE = re.compile(
-    r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
-    r"(?P<body>.*?)(?:^[ ]{0,3}(?P=mark)[`~]*[ \t]*$|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
 
 
 @functools.cache
@@ -246,56 +238,3 @@ def python_parses(*, functions: Sequence[str] = (), field: str | None = None) ->
         return passed("Python that parses")
 
     return on_text(field, check)
-
-
-@rule(codes=("no_fence",))
-def in_fence(
-    judge: Rule,
-    *,
-    languages: Sequence[str] = (),
-    nth: int = 1,
-    required: bool = True,
-    field: str | None = None,
-) -> Check:
-    r"""Apply any rule to what stands in a code fence of the answer.
-
-    Args:
-        judge: The rule.
-        languages: Only fences of these languages count, such as `yaml`; any by default.
-        nth: Which of them, from 1.
-        required: Without such a fence the answer fails; otherwise it is judged as a whole.
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> from regauge.judges import json_parses
-    >>> print(in_fence(json_parses()).check_text("Here:\n```json\n[1]\n```"))
-    pass: in the code fence: an array of JSON
-    """
-    if nth < 1:
-        raise UsageError(f"in_fence: fences count from 1, not {nth}")
-    wanted = frozenset(language.lower() for language in languages)
-    examine = judge.examine
-
-    def check(answer: Answer) -> Verdict:
-        bodies = [
-            fence["body"]
-            for fence in _FENCE.finditer(answer.text or "")
-            if not wanted or fence["language"].lower() in wanted
-        ]
-        if len(bodies) < nth:
-            if not required:
-                return examine(answer)
-            kinds = f" of {listed(sorted(wanted))}" if wanted else ""
-            return failed(
-                f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
-            )
-        verdict = examine(answer.part(bodies[nth - 1]))
-        return Verdict(
-            outcome=verdict.outcome,
-            score=verdict.score,
-            reason=f"in the code fence: {verdict.reason}",
-            expected=verdict.expected,
-            actual=verdict.actual,
-            details=verdict.details,
-        )
-
-    return on_answer(field, check)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "has_postscript",
-    "has_title",
     "is_lower_case",
     "is_quoted",
     "is_upper_case",
@@ -27,7 +25,6 @@ __all__ = [
 
 # Fullwidth, ideographic, small, small ideographic, Arabic.
 _COMMA = re.compile("[,\uff0c\u3001\ufe50\ufe51\u060c]")
-_TITLE = re.compile(r"<<[^\n]+>>")
 _QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'", "‘": "’"}  # noqa: RUF001 - quotation marks are the point
 
 
@@ -98,39 +95,6 @@ def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("no_postscript",))
-def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
-    """The answer has a postscript that begins with a marker, in lower or upper case.
-
-    Between the letters of `P.S.` and `P.P.S` there may be a space.
-
-    Args:
-        marker: How the postscript begins.
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> print(has_postscript().check_text("Fixed. P. S. Look at the logs too."))
-    pass: a postscript: 'Fixed. P. S. Look at the logs to…'
-    """
-    bare = marker.strip().lower()
-    if not bare:
-        raise UsageError("has_postscript: the marker cannot be empty")
-    match bare:
-        case "p.p.s" | "p.p.s.":
-            pattern = re.compile(r"p\.\s?p\.\s?s")
-        case "p.s.":
-            pattern = re.compile(r"p\.\s?s\.")
-        case _:
-            pattern = re.compile(re.escape(bare))
-
-    def check(text: str) -> Verdict:
-        found = pattern.search(text.lower())
-        if found is None:
-            return failed(f"no postscript {quote(marker)}", code="no_postscript", expected=marker)
-        return passed(f"a postscript: {around(text, *found.span())}")
-
-    return on_text(field, check)
-
-
 @rule(codes=("not_quoted",))
 def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     """The whole answer stands between double quotation marks.
@@ -149,26 +113,6 @@ def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
         if len(bare) > 1 and bare[-1] == marks.get(bare[0]):
             return passed("stands in quotation marks")
         return failed(f"is not in quotation marks: {quote(bare, 40)}", code="not_quoted")
-
-    return on_text(field, check)
-
-
-@rule(codes=("no_title",))
-def has_title(*, field: str | None = None) -> Check:
-    """The answer has a title in double angular brackets: `<<title>>`, on one line.
-
-    Args:
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> print(has_title().check_text("<<Disk full>> It was full."))
-    pass: a title: '<<Disk full>>'
-    """
-
-    def check(text: str) -> Verdict:
-        for title in _TITLE.findall(text):
-            if title.lstrip("<").rstrip(">").strip():
-                return passed(f"a title: {quote(title)}")
-        return failed("no title in << >>", code="no_title")
 
     return on_text(field, check)
 

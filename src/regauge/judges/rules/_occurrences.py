@@ -14,7 +14,7 @@ from regauge.judges.rules._text import occurrences
 if TYPE_CHECKING:
     from regauge.judges._rule import Check
 
-__all__ = ["letter_count", "match_count", "text_count"]
+__all__ = ["match_count", "text_count"]
 
 
 @rule(codes=("too_few", "too_many"))
@@ -104,42 +104,6 @@ def match_count(
         count,
         f"match of {quote(pattern)}",
         f"matches of {quote(pattern)}",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
-
-
-@rule(codes=("too_few", "too_many"))
-def letter_count(
-    letter: str,
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
-    """A character occurs so often, in lower or upper case.
-
-    Args:
-        letter: One character: a letter, a digit or a sign.
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
-
-    >>> print(letter_count("s", at_most=2).check_text("Sees"))
-    pass: 2 times 's', at most 2 wanted
-    """
-    if len(letter) != 1:
-        raise UsageError(f"letter_count: one character is wanted, not {letter!r}")
-    wanted = letter.lower()
-    return counted(
-        "letter_count",
-        lambda text: text.lower().count(wanted),
-        f"time {quote(letter)}",
-        f"times {quote(letter)}",
         at_least=at_least,
         at_most=at_most,
         exactly=exactly,
