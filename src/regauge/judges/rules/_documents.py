@@ -7,7 +7,7 @@ import csv
 import functools
 import io
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import listed
@@ -50,8 +50,7 @@ def _yaml_loader() -> Any:
                         problem=problem, problem_mark=key.start_mark
                     )
                 seen.add((key.tag, str(key.value)))
-            made: Any = super().construct_mapping(node, deep=deep)  # pyright: ignore[reportUnknownMemberType]
-            return made
+            return cast("Any", super()).construct_mapping(node, deep=deep)
 
         def tagged(self, _suffix: str, node: Any) -> Any:
             if isinstance(node, yaml.ScalarNode):

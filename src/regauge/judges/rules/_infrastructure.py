@@ -145,9 +145,9 @@ def _tagged(image: Any) -> bool:
 def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
     """The manifests of documents, those inside lists among them."""
     for document in documents:
-        items = _dig(document, "items")
+        items: object = _dig(document, "items")
         if str(_dig(document, "kind")).endswith("List") and isinstance(items, list):
-            yield from _manifests(cast("list[Any]", items))
+            yield from _manifests(cast("Any", items))
         elif document is not None:
             yield document
 
