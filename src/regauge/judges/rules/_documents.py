@@ -7,7 +7,7 @@ import csv
 import functools
 import io
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.errors import UsageError
 from regauge.judges._evidence import listed
@@ -50,7 +50,8 @@ def _yaml_loader() -> Any:
                         problem=problem, problem_mark=key.start_mark
                     )
                 seen.add((key.tag, str(key.value)))
-            return cast("Any", super()).construct_mapping(node, deep=deep)
+            parent: Any = super()
+            return parent.construct_mapping(node, deep=deep)
 
         def tagged(self, _suffix: str, node: Any) -> Any:
             if isinstance(node, yaml.ScalarNode):
