@@ -121,7 +121,7 @@ RULES: list[judges.Rule] = [
     judges.no_urls_of("evil.io"),
     judges.not_contains("a"),
     judges.number_near(3),
-    judges.number_near(3, within=1, unit="s", which="any"),
+    judges.number_near(3, absolute=1, unit="s", which="any"),
     ifeval.numbered_part_count("Step", at_least=1),
     judges.one_of(["yes", "no"], anywhere=True),
     judges.paragraph_count(at_most=2),

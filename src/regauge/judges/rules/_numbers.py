@@ -161,7 +161,7 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
 def number_near(
     to: float | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
-    within: float = 0.0,
+    absolute: float = 0.0,
     relative: float = 0.0,
     unit: str | None = None,
     which: Which = "last",
@@ -175,7 +175,7 @@ def number_near(
 
     Args:
         to: The number to compare with; by default the case's `expected`.
-        within: The largest difference that passes.
+        absolute: The largest difference that passes.
         relative: The largest difference that passes, as a share of the number to compare with;
             0.05 is 5 %.
         unit: The unit of the number, such as `ms`, `GB`, `km`, `%` or `€`. A number in another
@@ -191,7 +191,7 @@ def number_near(
     >>> print(number_near(1500, unit="ms").check_text("It took 1.6 s."))
     fail (0.97): 1.6 s is not near 1500 ms
     """
-    check_tolerance("number_near", "within", within)
+    check_tolerance("number_near", "absolute", absolute)
     check_tolerance("number_near", "relative", relative)
     if which not in {"first", "last", "only", "any"}:
         raise UsageError(f"number_near: which is first, last, only or any, not {which!r}")
@@ -217,7 +217,7 @@ def number_near(
                 code="several_numbers",
                 expected=given,
             )
-        return _nearest(chosen, target, name, unit, within=within, relative=relative)
+        return _nearest(chosen, target, name, unit, within=absolute, relative=relative)
 
     return on_answer(field, check)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from regauge.judges._evidence import number, quote, shown
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, graded
-from regauge.judges._words import tokens
 from regauge.judges.rules._likeness import share
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["References", "bleu", "chrf", "gleu", "overlap", "rouge_l", "rouge_n"
 
 References = str | Sequence[str] | Expected
 Words = Sequence[str]
+_ROUGE_WORD = re.compile(r"[^\W_]+")
 _TINY = 1e-7
 # Longer texts than this make the longest common subsequence cost more than it tells.
 _LCS_WORDS_MAX = 4_000
@@ -82,7 +83,7 @@ def _f1(common: float, total: int, wanted: int) -> float:
 
 
 def _lower_tokens(text: str) -> list[str]:
-    return [token.lower() for token in tokens(text)]
+    return _ROUGE_WORD.findall(text.lower())
 
 
 def _spaced(text: str) -> list[str]:
@@ -94,7 +95,7 @@ def unended(text: str) -> list[str]:
     return [word.rstrip(".") for word in text.lower().split()]
 
 
-@rule(codes=("not_similar",))
+@rule(codes=("not_similar",), version=2)
 def rouge_n(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -105,8 +106,8 @@ def rouge_n(
     """ROUGE-N: the F1 of the n-grams that answer and reference share.
 
     F1 is 2 c / (a + b): c n-grams shared, each as often as in the text that has it less often,
-    and a and b n-grams in all. Words are in lower case, punctuation stands apart. Of several
-    references the best counts.
+    and a and b n-grams in all. Words are runs of letters and digits in lower case,
+    as in the package rouge-score. Of several references the best counts.
 
     Args:
         to: The reference or references; by default the case's `expected`.
@@ -131,7 +132,7 @@ def rouge_n(
     return overlap("rouge_n", to, at_least, score, field)
 
 
-@rule(codes=("not_similar",))
+@rule(codes=("not_similar",), version=2)
 def rouge_l(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -140,8 +141,8 @@ def rouge_l(
 ) -> Check:
     """ROUGE-L: the F1 of the longest sequence of words that answer and reference share in order.
 
-    Words are in lower case, punctuation stands apart; the first 4,000 words of each count. Of
-    several references the best counts.
+    Words are runs of letters and digits in lower case, as in the package rouge-score; the
+    first 4,000 words of each count. Of several references the best counts.
 
     Args:
         to: The reference or references; by default the case's `expected`.
