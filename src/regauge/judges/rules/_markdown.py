@@ -40,7 +40,8 @@ def _parser() -> Any:
 
 def _blocks(text: str) -> Sequence[Any]:
     """The block tokens of a text, without front matter."""
-    return _parser().parse(_FRONT_MATTER.sub("", text, count=1))
+    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1))
+    return tokens
 
 
 def _inline(text: str, marks: str) -> Iterator[list[Any]]:
