@@ -87,6 +87,7 @@ def problem_of(
     confused = {
         case: _confusions(state, cluster.check, case, cases[case], public) for case in failing
     }
+    confusions = sum(confused.values(), Counter[str]())
     failing = _representatives(failing, confused, state.cycle)
     passing = _neighbours(passing, failing[:_FAILING_SHOWN], cases)
 
@@ -114,7 +115,7 @@ def problem_of(
         checks=setting.checks,
         failing=tuple(shown(case) for case in failing[:_FAILING_SHOWN]),
         passing=tuple(shown(case) for case in passing[:_PASSING_SHOWN]),
-        confusions=tuple(sum(confused.values(), Counter()).most_common(_CONFUSIONS_SHOWN)),
+        confusions=tuple(confusions.most_common(_CONFUSIONS_SHOWN)),
         lessons=state.memory.lessons(cluster.key),
         critique=action.critique if isinstance(action, AskProposals) else None,
         released=tuple(released),
