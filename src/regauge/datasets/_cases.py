@@ -185,12 +185,12 @@ def _checks(record: Record, source: Source) -> tuple[JSON, ...]:
     value = record.values.get("checks")
     if value is None:
         return ()
-    checks = cast("list[object]", value) if isinstance(value, list) else []
+    checks: list[object] = cast("list[object]", value) if isinstance(value, list) else []
     if checks and all(isinstance(check, str | dict) for check in checks):
         return tuple(cast("list[JSON]", checks))
     source.fault(
         record.line_of("checks"),
-        f"checks is {_shown(value)}",
+        f"checks is {_shown(record.values['checks'])}",
         'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]',
     )
     return ()
