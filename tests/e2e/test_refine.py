@@ -122,7 +122,9 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     with (latest(repo) / "trail.jsonl").open() as trail:
         began = json.loads(trail.readline())["body"]
     assert began["criteria"]["test"]["alpha"] == 0.05
-    assert "1 edit of 1 run\n" in repo.regauge("refine", "stats")
+    stats = repo.regauge("refine", "stats")
+    assert "6 edits of 1 run\n" in stats
+    assert re.search(r"^restore +1$", stats, re.MULTILINE)
 
     said = repo.regauge("refine", "apply", "latest", "--json")
     assert json.loads(said[said.index("{") : said.index("}") + 1])["wrote"][0] == PROMPT
@@ -228,6 +230,11 @@ def test_what_can_never_come_to_anything_is_refused_before_anybody_is_asked(
 
 def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     repo.regauge("refine", NAME, "--forget")
+    looks = result(repo)["holdout_looks"]
+    assert looks["after"] <= looks["before"] + 1
+    # The same trials of the same revision are no further look.
+    repo.regauge("refine", NAME, "--forget")
+    assert result(repo)["holdout_looks"] == {**looks, "before": looks["after"]}
     ledger = repo.root / f".regauge/refine/{NAME}.looks.json"
     known = ledger.read_text()
     worn = {key: [f"text-{n}" for n in range(10)] for key in json.loads(known)}
@@ -425,7 +432,7 @@ BAD_PROPOSALS = {
     ),
     "input": (edit("insert_after", ANSWER_LINE, "{{solution}}"), "could not hold it"),
     "essay": (
-        edit("insert_after", ANSWER_LINE, "\n".join(f"- word {n} of many" for n in range(99))),
+        edit("insert_after", ANSWER_LINE, f"- Mind {' '.join(f'w{n}' for n in range(99))}."),
         "words, more than",
     ),
 }
@@ -444,6 +451,20 @@ def test_a_bad_proposal_reaches_no_prompt(repo: GateRepo, refiner: Endpoint, bad
     assert found["spent"]["model_calls"] > 0
     # Nothing of it was worth a trial.
     assert found["spent"]["tested"] == 0
+
+
+def test_of_a_proposal_of_many_rules_single_ones_are_tried(repo: GateRepo, refiner: Endpoint):
+    rules = "\n".join(f"- word {n} of many" for n in range(99))
+    reply = edit("insert_after", ANSWER_LINE, rules)
+    repo.regauge("refine", *by_refiner(repo, refiner, reply), "--apply")
+    assert repo.read(PROMPT) == repo.git("show", f"broken:{PROMPT}")
+    assert result(repo)["revision"] is None
+    trail = (latest(repo) / "trail.jsonl").read_text()
+    assert "it makes 99 changes, more than 3" in trail
+    # One screen of at most as many candidates as a cycle has, not of all 99.
+    screened = {entry["added"] for entry in result(repo)["rejected"]} - {""}
+    assert "word 0 of many" in screened
+    assert "word 98 of many" not in screened
 
 
 def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
