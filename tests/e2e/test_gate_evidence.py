@@ -218,6 +218,27 @@ def test_kept_trials_of_one_endpoint_are_not_those_of_another(
     ]
 
 
+def test_a_provider_that_falls_between_two_versions_is_not_blamed_on_the_second(
+    live: EvalProject, endpoint: Endpoint, model: Model
+):
+    repo = Repository(live, endpoint, model)
+    model.reworded = 0.85
+    repo.gate()
+    model.passes = model.reworded = 0.7
+    repo.reword("{{text}}  (reworded)")
+    endpoint.forget()
+    second = repo.gate()
+    assert second["decision"] != "reject", second["printed"]
+    calls = second["calls"]
+    assert calls["main"] >= CASES
+    assert calls["live"] == endpoint.total == calls["first"] + calls["again"] + calls["main"]
+    repo.commit("an empty commit")
+    endpoint.forget()
+    again = repo.gate(code=second["returncode"])
+    assert again["cases"] == second["cases"]
+    assert endpoint.total == 0
+
+
 def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
     live: EvalProject, endpoint: Endpoint, model: Model
 ):

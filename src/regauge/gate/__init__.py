@@ -31,6 +31,7 @@ from regauge.gate._numbers import (
     EVALS_FIRST,
     GATE_TRIALS,
     REVISION_FIRST,
+    stored_number,
 )
 from regauge.gate._outcome import (
     CaseReport,
@@ -51,7 +52,6 @@ from regauge.gate._record import (
 from regauge.gate._replay import ReplayEvidence
 from regauge.gate._run import GateProgress
 from regauge.gate._settings import PolicyOptions, policy_of
-from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._suite_messages import (
     control_note,
     critical_note,
@@ -122,7 +122,6 @@ __all__ = [
     "Rate",
     "Reason",
     "ReplayEvidence",
-    "StoredNumbers",
     "SuiteBase",
     "SuiteReport",
     "Target",
@@ -154,6 +153,7 @@ __all__ = [
     "policy_to_json",
     "reason_message",
     "recorded_outcomes",
+    "stored_number",
     "suite_message",
     "tier_held",
     "today_is_worse",

@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import digest_of
-from regauge.gate._numbers import CANDIDATE_FIRST, EVALS_FIRST
+from regauge.gate._numbers import CANDIDATE_FIRST, EVALS_FIRST, stored_number
 from regauge.gate._record import facts_of_trial
-from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._types import Count
 from regauge.recordings import RecordingKey
 from regauge.runner import Draw
@@ -183,7 +182,7 @@ def audit_by_steps(
     """Repeat few of the recorded trials, and more where these leave a doubt.
 
     Args:
-        session: Calls models; what was made less than a day ago is used again.
+        session: Calls models; finds again what the partner of the cases has.
         recorded: At least one trial, all of one suite.
         cases: What is asked, by the id of each case.
         checks: The judges that must pass.
@@ -201,7 +200,6 @@ async def _by_steps(
     *,
     seed: str,
 ) -> AuditReport:
-    numbers = StoredNumbers(session)
     count: Counter[str] = Counter()
     pairs: dict[AuditedTrial, bool | None] = {}
     report: AuditReport | None = None
@@ -215,8 +213,7 @@ async def _by_steps(
             ]
             draws: list[Draw] = []
             for one in wanted:
-                planned = cases[one.case]
-                draws.append(Draw(planned, numbers.of_main(planned, count[one.case])))
+                draws.append(Draw(cases[one.case], stored_number("main", count[one.case])))
                 count[one.case] += 1
             made = await asyncio.gather(*(making.make(draw) for draw in draws))
             for one, trial in zip(wanted, made, strict=True):
@@ -253,8 +250,7 @@ def fresh_counts(
 async def _fresh_counts(
     session: EvalSession, cases: Sequence[PlannedCase], checks: Sequence[str], nth: int
 ) -> dict[str, Count]:
-    numbers = StoredNumbers(session)
-    draws = [Draw(planned, numbers.of_main(planned, nth)) for planned in cases]
+    draws = [Draw(planned, stored_number("main", nth)) for planned in cases]
     async with session.making() as making:
         made = await asyncio.gather(*(making.make(draw) for draw in draws))
     counts: dict[str, Count] = {}

@@ -54,7 +54,8 @@ class Compared:
         candidate: What the candidate is asked; None for a case that is gone.
         again: The same, judged by those judges alone that decide: informing ones have had their
             say of the first trials, and may cost more than the answer.
-        main: What main is asked, so judged as well; None where main has no such case.
+        main: What main is asked, so judged as well; None where main has no such case. Its trials
+            belong to the candidate's request: those of another version may be older.
         graded: The checks whose scores are compared, beside whether they pass.
     """
 
@@ -98,7 +99,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[Compared]:
                     case=replace(case, prompt=one.name),
                     candidate=candidate,
                     again=PlannedCase(again, candidate.case) if candidate is not None else None,
-                    main=PlannedCase(main, candidate.case)
+                    main=PlannedCase(main, candidate.case, partner=candidate.digest)
                     if main is not None and candidate is not None and case.state == "changed"
                     else None,
                     graded=graded,

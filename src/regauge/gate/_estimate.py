@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.gate._bill import Bill, bill_draws
 from regauge.gate._compared import compared_cases
+from regauge.gate._numbers import stored_number
 from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate.engine import Gate
 from regauge.gate.power import unchanged_calls
@@ -143,6 +144,9 @@ def _first_wave(
         if planned is None or planned.error is not None:
             continue
         for number in wanted.trials:
-            planned.digest = planned.digest or planned.request(number).digest
-            stored = numbers.of_main if wanted.arm == "main" else numbers.of_candidate
-            yield Draw(planned, stored(planned, number))
+            planned.plan()
+            of_main = wanted.arm == "main"
+            yield Draw(
+                planned,
+                stored_number("main", number) if of_main else numbers.of_candidate(planned, number),
+            )

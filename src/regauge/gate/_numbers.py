@@ -15,7 +15,6 @@ from regauge.runner import IndependentTrials
 __all__ = [
     "CANDIDATE_FIRST",
     "CONTROL_FIRST",
-    "CONTROL_HOURS",
     "EVALS_COPIES",
     "EVALS_FIRST",
     "GATE_TRIALS",
@@ -39,9 +38,6 @@ REVISION_FIRST: Final = 2000
 
 CANDIDATE_FIRST: Final = 3000
 """The gate's candidate counts from here."""
-
-CONTROL_HOURS: Final = 24
-"""Trials of main count as drawn next to the candidate's when they are less than so long apart."""
 
 GATE_TRIALS: Final = IndependentTrials(
     first=CONTROL_FIRST,

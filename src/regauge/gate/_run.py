@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError
-from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST
+from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST, stored_number
 from regauge.gate._record import facts_of_trial
 from regauge.gate._stored_numbers import StoredNumbers
 from regauge.gate._types import Count, TrialFacts
@@ -20,7 +20,6 @@ from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
     from regauge.gate._compared import Compared
     from regauge.gate._outcome import GateOutcome
@@ -96,7 +95,6 @@ class GateRun:
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Arm], list[Trial]] = defaultdict(list)
         self._numbers = StoredNumbers(session)
-        self._last_made: dict[tuple[str, str], datetime | None] = {}
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Arm], Sequence[Trial]]:
@@ -138,7 +136,7 @@ class GateRun:
             for one, planned, before in known:
                 made = self._trials[(*one.case.key, "main")]
                 numbers = range(len(made), len(made) + self.gate.first_draws(one.case.prompt))
-                draws = [Draw(planned, self._numbers.of_main(planned, nth)) for nth in numbers]
+                draws = [Draw(planned, stored_number("main", nth)) for nth in numbers]
                 drawn = await asyncio.gather(*(self._make(making, draw) for draw in draws))
                 made.extend(drawn)
                 facts = [self._facts(*one.case.key, trial) for trial in drawn]
@@ -165,26 +163,17 @@ class GateRun:
     async def _wave(self, trials: Trials, wanted: Sequence[tuple[str, str, Arm, int]]) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
         self._progress.start_wave(len(wanted))
-        draws = self._draws(wanted)
+        draws = [self._draw(*one) for one in wanted]
         made = await asyncio.gather(*(self._make(trials, draw) for draw in draws))
         for (prompt, case, arm, number), trial in zip(wanted, made, strict=True):
             self._trials[prompt, case, arm].append(trial)
             self.gate.observe(prompt, case, arm, number, self._facts(prompt, case, trial))
 
-    def _draws(self, wanted: Sequence[tuple[str, str, Arm, int]]) -> list[Draw]:
-        """The stored trials of one wave; those of main were made when the candidate's were."""
-        for prompt, case, arm, number in wanted:
-            if arm == "candidate":
-                planned = self._planned(prompt, case, arm, number)
-                self._last_made[prompt, case] = self._numbers.made_at(planned, number)
-        return [self._draw(*one) for one in wanted]
-
     def _draw(self, prompt: str, case: str, arm: Arm, number: int) -> Draw:
         planned = self._planned(prompt, case, arm, number)
         if arm == "candidate":
             return Draw(planned, self._numbers.of_candidate(planned, number))
-        near = self._last_made.get((prompt, case))
-        return Draw(planned, self._numbers.of_main(planned, number, near=near))
+        return Draw(planned, stored_number("main", number))
 
     def _planned(self, prompt: str, case: str, arm: Arm, number: int) -> PlannedCase:
         compared = self._by_key[prompt, case]

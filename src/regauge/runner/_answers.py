@@ -187,14 +187,6 @@ class Answers:
             completion=recording.completion, source="live" if ours else "store"
         )
 
-    def recorded_at(self, planned: PlannedCase, key: RecordingKey) -> str | None:
-        """When the answer that `find` would find was given, in UTC; None without one."""
-        provider = planned.suite.model.provider
-        recording = self._recorded(planned.suite.prompt.name, key, key.trial, provider)
-        if recording is None and self._stored_may_serve:
-            recording = self._stored(key, key.trial, provider)
-        return recording.recorded_at if recording is not None else None
-
     def copy(
         self,
         file: str,

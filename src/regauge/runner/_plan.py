@@ -26,12 +26,30 @@ class PlannedCase:
     Attributes:
         digest: The digest of the case's request, once planned; every trial shares it.
         error: Why the case cannot be asked at all, such as an input it lacks.
+        partner: What alone its trials are compared with, such as a request of another version;
+            trials that are stored for another partner are not its own.
     """
 
     suite: Suite
     case: GoldenCase
     digest: str = ""
     error: RegaugeError | None = None
+    partner: str = ""
+
+    def plan(self) -> str:
+        """The digest of the request, worked out once.
+
+        Raises:
+            RegaugeError: The case cannot be asked.
+        """
+        if self.error is not None:
+            raise self.error
+        self.digest = self.digest or self.request(0).digest
+        return self.digest
+
+    def key_of(self, digest: str, trial: int) -> RecordingKey:
+        """What an answer to a request that belongs to one of its trials is stored under."""
+        return RecordingKey(digest_of([digest, self.partner]) if self.partner else digest, trial)
 
     def request(self, trial: int) -> CompletionRequest:
         """What the model is asked for one trial."""
@@ -53,7 +71,7 @@ class Draw:
     @property
     def key(self) -> RecordingKey:
         """What its answer is recorded under."""
-        return RecordingKey(self.planned.digest, self.trial)
+        return self.planned.key_of(self.planned.digest, self.trial)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

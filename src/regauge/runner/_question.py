@@ -71,7 +71,7 @@ class Question:
         prompt = draw.planned.suite.prompt
         return cls(
             request=request,
-            key=RecordingKey.of(request),
+            key=draw.planned.key_of(request.digest, request.trial),
             file=judges_file(prompt.name),
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,

@@ -225,12 +225,8 @@ class Trials:
         return self._judging.used(prompt)
 
     def _found(self, draw: Draw) -> SourcedCompletion | None:
-        planned = draw.planned
-        if planned.error is not None:
-            raise planned.error
-        if not planned.digest:  # one that was never planned
-            planned.digest = planned.request(draw.trial).digest
-        suite = planned.suite
+        draw.planned.plan()
+        suite = draw.planned.suite
         return self._answers.find(suite.prompt.name, draw.key, provider=suite.model.provider)
 
     def _find(self, question: Question) -> SourcedCompletion | None:

@@ -76,12 +76,14 @@ def root(tmp_path: Path) -> Path:
 def evaluated(result: Any) -> None: ...
 
 
-def made(root: Path, numbers: list[int], *, record: Any) -> tuple[list[Trial], EvalSession]:
+def made(
+    root: Path, numbers: list[int], *, record: Any, partner: str = ""
+) -> tuple[list[Trial], EvalSession]:
     session = EvalSession(Project(root=root), RunOptions(record=record), environ={})
     spec = spec_of(evaluated)
     assert spec is not None
     suite = session.bind(spec, evaluated)
-    planned = PlannedCase(suite, suite.dataset.cases[0])
+    planned = PlannedCase(suite, suite.dataset.cases[0], partner=partner)
 
     async def make() -> list[Trial]:
         async with session.making() as trials:
@@ -108,6 +110,22 @@ def test_trials_of_any_number_are_made_recorded_and_replayed(root: Path):
         assert after.answer.completion.text == before.answer.completion.text
         assert [one.verdict for one in after.verdicts] == [one.verdict for one in before.verdicts]
     assert [one.gates for one in replayed[0].verdicts] == [True, False]
+
+
+def test_stored_trials_and_what_judges_said_of_them_belong_to_one_partner(root: Path):
+    def sources(partner: str) -> list[tuple[str, int]]:
+        trials, session = made(root, [1000, 1001], record="missing", partner=partner)
+        session.close()
+        return [
+            (trial.answer.source, judged.calls.live)
+            for trial in trials
+            for judged in trial.verdicts
+            if trial.answer and judged.calls
+        ]
+
+    assert sources("first version") == [("live", 1)] * 2
+    assert sources("second version") == [("live", 1)] * 2
+    assert sources("first version") == [("store", 0)] * 2
 
 
 def test_what_is_not_recorded_is_an_unmeasured_trial(root: Path):

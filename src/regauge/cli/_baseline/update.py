@@ -14,13 +14,13 @@ from regauge.cli._terminal.text import echo
 from regauge.digests import digest_of
 from regauge.errors import RegaugeError
 from regauge.gate import (
-    StoredNumbers,
     audit_by_steps,
     audit_fresh,
     bill_draws,
     fresh_counts,
     policy_of,
     recorded_outcomes,
+    stored_number,
     today_is_worse,
 )
 from regauge.gate.baselines import (
@@ -47,7 +47,7 @@ from regauge.runner import Draw, PlannedCase
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from regauge.cli._baseline.anchor import AskedAnchor
     from regauge.gate import Bill
@@ -112,10 +112,9 @@ class BaselineUpdate:
             BaselineError: A baseline cannot be read or written.
         """
         prompts = self._plan(evals)
-        numbers = StoredNumbers(evals)
         for prompt in prompts:
             for asked in prompt.suites:
-                self._estimate(evals, prompt, asked, numbers)
+                self._estimate(evals, prompt, asked)
         for note in uncommitted_notes(
             self._project, [one.suite.prompt for prompt in prompts for one in prompt.suites]
         ):
@@ -174,7 +173,7 @@ class BaselineUpdate:
                     prompts=len(complete),
                 ),
                 checks=one.asked.asked.history.key.judges,
-                cases=one.asked.cases,
+                cases=self._today(one.asked.cases),
             )
             for one in complete
         ]
@@ -226,7 +225,8 @@ class BaselineUpdate:
             }
             report = audit_fresh(recorded, fresh)
         elif one.asked.asked.complete:
-            report = audit_by_steps(evals, recorded, cases, checks, seed=self._commit())
+            again = {planned.case.id: planned for planned in self._today(one.asked.cases)}
+            report = audit_by_steps(evals, recorded, again, checks, seed=self._commit())
         else:
             return
         one.audited = state
@@ -259,11 +259,16 @@ class BaselineUpdate:
             return False
         today = fresh_counts(
             evals,
-            [planned for planned, _ in known.values()],
+            self._today(planned for planned, _ in known.values()),
             sorted(history.key.judges),
             nth=_AUDITED_NUMBERS,
         )
         return today_is_worse([count for _, count in known.values()], [today[id_] for id_ in known])
+
+    def _today(self, cases: Iterable[PlannedCase]) -> tuple[PlannedCase, ...]:
+        """Cases whose fresh trials are those of this day, in UTC, and of no day before."""
+        day = self._now.date().isoformat()
+        return tuple(replace(planned, partner=day) for planned in cases)
 
     def _commit(self) -> str:
         """The commit that is checked out; empty outside git."""
@@ -318,17 +323,15 @@ class BaselineUpdate:
             anew=anew,
         )
 
-    def _estimate(
-        self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval, numbers: StoredNumbers
-    ) -> None:
+    def _estimate(self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval) -> None:
         """Say what this session draws, before the first call."""
         suite, one = asked.suite, asked.asked
         again = self._due(asked)
         draws = (
             [
-                Draw(planned, numbers.of_main(planned, nth))
+                Draw(planned, stored_number("main", nth))
                 for nth in range(self._redraw)
-                for planned in one.cases
+                for planned in self._today(one.cases)
             ]
             if again
             else draws_of(one)

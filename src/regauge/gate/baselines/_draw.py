@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import BudgetError, MissingRecordingError
+from regauge.gate._numbers import stored_number
 from regauge.gate._record import facts_of_trial
-from regauge.gate._stored_numbers import StoredNumbers
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
 
@@ -135,20 +135,18 @@ def redraw_trials(
 ) -> list[LandedSuite]:
     """Have fresh trials made until each asked history is held against enough of them.
 
-    They have the numbers of main's trials of today: what was drawn for a history, or on another
-    day, is not drawn again but passed over.
+    They have the numbers of a gate's trials of main: none of them was drawn for a history.
 
     Args:
         asked: What is asked for; it takes in what its trials show.
         session: Finds answers, asks models and keeps what they say.
         waiting: Called now and then while models answer.
     """
-    numbers = StoredNumbers(session)
 
     async def redraw_all() -> list[LandedSuite]:
         _expect(session, 0)
         async with _ticking(session, waiting), session.making() as trials:
-            return [await _redraw_suite(one, numbers, session, trials) for one in asked]
+            return [await _redraw_suite(one, session, trials) for one in asked]
 
     return run_stoppable(redraw_all())
 
@@ -162,14 +160,12 @@ async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
     return landed
 
 
-async def _redraw_suite(
-    asked: AskedRedraw, numbers: StoredNumbers, session: EvalSession, trials: Trials
-) -> LandedSuite:
+async def _redraw_suite(asked: AskedRedraw, session: EvalSession, trials: Trials) -> LandedSuite:
     planned = {one.case.id: one for one in asked.cases}
     landed = LandedSuite()
     for wave in asked.redraw.waves():
         session.progress.total += len(wave)
-        draws = [Draw(planned[case], numbers.of_main(planned[case], nth)) for case, nth in wave]
+        draws = [Draw(planned[case], stored_number("main", nth)) for case, nth in wave]
         made = await asyncio.gather(*(trials.make(draw) for draw in draws))
         for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
             asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))
