@@ -280,7 +280,16 @@ main()
 """
 
 
-@pytest.mark.parametrize("command", [("record",), ("baseline", "update", "triage"), ("gate",)])
+# How many calls each makes in all.
+_CALLS: dict[tuple[str, ...], int] = {
+    ("record",): 60,
+    ("baseline", "update", "triage"): 240,
+    ("gate", "HEAD"): 300,
+    ("refine", "triage", "--proposers=rules"): 86,
+}
+
+
+@pytest.mark.parametrize("command", _CALLS, ids=lambda command: command[0])
 @pytest.mark.parametrize(
     "signals",
     [(signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)],
@@ -294,12 +303,12 @@ def test_a_signal_ends_a_command_with_one_sentence(
     signals: tuple[signal.Signals, ...],
 ):
     live.golden(live.case(number) for number in range(60))
-    if command == ("gate",):
+    calls = _CALLS[command]
+    if command[0] == "gate":
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
             subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
         live.prompt(system="Answer in JSON.", version="1.0.1")
         assert live.command("bump", "triage").returncode == 0
-        command = ("gate", "HEAD")
     endpoint.latency_s = 0.1
     process = subprocess.Popen(
         [sys.executable, "-c", _COMMAND, *command, "--concurrency=4"],
@@ -315,7 +324,17 @@ def test_a_signal_ends_a_command_with_one_sentence(
     said, _ = process.communicate(timeout=30)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert said.rstrip().splitlines()[-1].startswith("interrupted: "), said
+    last = said.rstrip().splitlines()[-1]
+    assert last.startswith("interrupted: "), said
+    asked = endpoint.total
+    endpoint.latency_s = 0.0
+    if command[0] == "refine":
+        assert "no change proposed" not in said
+        command = ("refine", "resume", last.split()[-1])
+    done = live.command(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Only what was on its way when the command was stopped is called again.
+    assert asked < calls <= endpoint.total <= calls + 4
 
 
 def test_ctrl_c_on_a_terminal_leaves_one_line_and_what_was_answered(

@@ -161,7 +161,7 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
     last = "        - the error budget burns for 2 or 15 minutes\n"
     repo.write(PROMPT, repo.git("show", f"main:{PROMPT}").replace(last, CERTIFICATE_LINE + last))
     for words, function, how in (
-        ((NAME,), "Refinement.finish", "what was decided is kept; go on: regauge refine resume"),
+        ((NAME,), "Refinement.finish", "progress saved; continue: regauge refine resume"),
         (
             ("resume", "latest"),
             "end.shown_run",

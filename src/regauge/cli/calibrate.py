@@ -33,6 +33,7 @@ from regauge.judges.calibration import (
     shortfall,
 )
 from regauge.project import Project
+from regauge.providers import parse_model_id
 from regauge.reports import progress_line
 from regauge.runner import resolve_options
 from regauge.runner.calibrating import LabelRun
@@ -59,7 +60,12 @@ Exit codes: 0 the judge may gate, 1 it agrees too little, 2 wrong use, 3 it coul
 
 @click.command(name="calibrate", epilog=_EPILOG)
 @click.argument("judge", required=False)
-@click.option("--model", metavar="ID", help="Ask provider:model; the project's judge model else.")
+@click.option(
+    "--model",
+    metavar="ID",
+    callback=lambda _context, _option, value: value and str(parse_model_id(value, at="--model")),
+    help="Ask provider:model; the project's judge model else.",
+)
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),

@@ -11,7 +11,7 @@ and takes it. `_policy.py` is what they all keep to.
 
 from __future__ import annotations
 
-from regauge.refine.conduct import Estimate, Refinement
+from regauge.refine.conduct import BY_SIGNAL, Estimate, Refinement
 from regauge.refine.evidence import Variance, shown, variance_of
 from regauge.refine.loop import Note, State
 from regauge.refine.memory import FATES, FateTable, Grouping
@@ -58,6 +58,7 @@ from regauge.refine.trail import (
 from regauge.refine.workbench import RunOptions, declared_goals, goal_faults, outcomes_of
 
 __all__ = [
+    "BY_SIGNAL",
     "CUT_OFF",
     "FATES",
     "Branch",

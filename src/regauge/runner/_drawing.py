@@ -81,8 +81,13 @@ class Drawing:
             task = asyncio.ensure_future(self._ask(question))
             self._under_way[question.key] = task
             task.add_done_callback(lambda done: self._landed(question.key, done))
-        # A call that is paid for goes on when whoever asked has stopped waiting for it.
-        return await asyncio.shield(task)
+        # A call that is paid for continues when its caller has stopped waiting for it.
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._store_error is not None and task.cancelled():
+                raise RecordingError(self._store_error.faults) from None
+            raise
 
     async def aclose(self) -> None:
         """End what is under way, and give back connections."""
@@ -146,11 +151,15 @@ class Drawing:
         return completion
 
     async def _stored(self, write: Callable[[], Written]) -> Written:
-        """Write to the local store; once it fails, nothing more is paid for that cannot be kept."""
+        """Write to the local store; once it fails, all calls end: no completion could be kept."""
         try:
             return await self._writes.do(write)
         except RecordingError as error:
-            self._store_error = error
+            if self._store_error is None:
+                self._store_error = error
+                for task in self._under_way.values():
+                    if task is not asyncio.current_task():
+                        task.cancel()
             raise
 
     def _expected_usd(self, request: CompletionRequest, usage: Usage) -> float:

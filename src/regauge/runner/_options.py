@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
+from regauge.model_id import parse_model_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,8 +83,10 @@ def resolve_options(
             spent ahead of them.
 
     Raises:
-        UsageError: A number is out of range.
+        UsageError: A number is out of range, or `judge_model` names no provider.
     """
+    if judge_model is not None:
+        parse_model_id(judge_model, at="--judge-model")
     if trials is not None and trials < 1:
         raise UsageError(f"--trials must be at least 1, not {trials}")
     if budget_usd is not None and not 0 <= budget_usd < math.inf:

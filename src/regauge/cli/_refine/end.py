@@ -12,7 +12,7 @@ from regauge.cli._evals.collected import end_interrupted
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
-from regauge.refine import CUT_OFF, find_refinement, headline, remember_status
+from regauge.refine import BY_SIGNAL, CUT_OFF, find_refinement, headline, remember_status
 from regauge.reports import money
 from regauge.stop_signals import hold_to_the_end
 
@@ -47,7 +47,8 @@ def conducted(
     def listen(note: Note) -> None:
         nonlocal told
         line = f"  {note.event}: {note.text}"
-        if as_json or line == told:  # what trials for goals left as it was is no news
+        # Trials for goals may repeat a line, and the end of the command reports a signal.
+        if as_json or line == told or BY_SIGNAL in note.text:
             return
         told = line
         with meter.aside():
@@ -68,11 +69,11 @@ def conducted(
 
 
 def left_at(run: Run | None) -> str:
-    """How to go on after Ctrl-C."""
+    """The command that continues after Ctrl-C or another signal."""
     if run is None or not run.trail.is_file():
         return "nothing was decided yet, the same command begins again"
     if run.facts()["status"] in {"running", "interrupted", "not-verified"}:
-        return f"what was decided is kept; go on: regauge refine resume {run.id}"
+        return f"progress saved; continue: regauge refine resume {run.id}"
     return f"the run is over; what came of it: regauge refine show {run.id}"
 
 
@@ -96,6 +97,8 @@ def ended(
     """Show what came of a run, unless somebody was shown it, and do what was asked for."""
     run = find_refinement(project, str(result["run"]))
     done: dict[str, JSON] = {}
+    if BY_SIGNAL in result["stop"]["text"] and not as_json:
+        end_interrupted(left_at(run))
     try:
         if not shown or result["revision"] is None:
             shown_run(project, result, as_json=as_json)

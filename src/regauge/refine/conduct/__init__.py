@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regauge.refine.conduct._conduct import Refinement
+from regauge.refine.conduct._conduct import BY_SIGNAL, Refinement
 from regauge.refine.conduct._estimate import Estimate
 
-__all__ = ["Estimate", "Refinement"]
+__all__ = ["BY_SIGNAL", "Estimate", "Refinement"]

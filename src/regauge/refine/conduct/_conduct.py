@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from regauge.refine.workbench import Subject
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["Refinement"]
+__all__ = ["BY_SIGNAL", "Refinement"]
+
+BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
 
 
 class Refinement:
@@ -304,7 +306,7 @@ class Refinement:
         except KeyboardInterrupt:
             if trail.state.stop is not None:  # it was over already
                 return trail.state
-            told = Interrupted(reason="interrupted", text="stopped by Ctrl-C")
+            told = Interrupted(reason="interrupted", text=BY_SIGNAL)
             with held():
                 trail.add(told, advance(self.setting, trail.state, told))
             return trail.state

@@ -8,7 +8,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from regauge.errors import BudgetError, PromptError, ProviderError, RegaugeError, UnmeasuredError
+from regauge.errors import (
+    BudgetError,
+    PromptError,
+    ProviderError,
+    RecordingError,
+    RegaugeError,
+    UnmeasuredError,
+)
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
 from regauge.refine.loop import Critiqued, Interrupted, Looked, Proposed, Spent, TrialsDone
@@ -105,6 +112,9 @@ class SuiteBench:
         except PromptError as error:
             return Interrupted(reason="interrupted", text=str(error))
         failed = [trial.error for trial in made if trial.error is not None]
+        for cause in (each.__cause__ for each in failed):
+            if isinstance(cause, RecordingError):  # no further completion can be kept
+                raise cause
         if failed and len(failed) > max(1, _UNMEASURED_MAX * len(made)):
             text = f"{len(failed)} of {len(made)} trials could not be measured: {failed[0]}"
             return _interrupted(failed[0], text)
