@@ -269,7 +269,7 @@ class SuiteBench:
                 refused.append(f"{edit.strategy}: the file could not hold it: {error}")
             else:
                 kept.append(edit)
-        return Proposed(edits=tuple(kept), spent=proposed.spent, refused=tuple(refused))
+        return replace(proposed, edits=tuple(kept), refused=tuple(refused))
 
 
 class _Drawer:
