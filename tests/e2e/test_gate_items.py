@@ -226,6 +226,37 @@ def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
     assert json.loads(again.stdout)["cases"] == decision["cases"]
 
 
+def test_a_removed_case_is_counted_among_those_that_were_not_run(gated: EvalProject):
+    path = gated.root / "fixtures/golden/triage.jsonl"
+    first, *others = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(others), encoding="utf-8")
+    gated.prompt(system="Tell how severe it is. Answer with JSON: severity and reason.")
+    gated.command("bump", "triage", "minor", "-m", "Say less")
+    done = gated.command("gate", "main")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert json.loads(first)["id"] in done.stdout
+    assert "1 of 3 cases is gone without a word in the changelog" in done.stdout
+    assert "2 cases not run: the change is rejected without a trial" in done.stdout
+    assert gated.records()[-1]["decision"]["not_run"] == 2
+
+
+def test_a_gate_names_the_recordings_that_cannot_be_read(gated: EvalProject):
+    gated.prompt(system="Tell how severe it is. Answer with JSON: severity and reason.")
+    gated.command("bump", "triage", "minor", "-m", "Say less")
+    gated.write("fixtures/recordings/triage.jsonl", '{"case": "disk-000"\n')
+    alone, within_pytest = gated.command("gate", "main"), gated.run("--gate=main")
+    assert alone.returncode == 3
+    assert within_pytest.ret == pytest.ExitCode.USAGE_ERROR
+    for output in (
+        alone.stdout + alone.stderr,
+        within_pytest.stdout.str() + within_pytest.stderr.str(),
+    ):
+        assert "INTERNALERROR" not in output
+        assert "Traceback" not in output
+        assert "fixtures/recordings/triage.jsonl:1: not a recording" in output
+        assert "fix: delete the line" in output
+
+
 PLAIN = "def test_plain():\n    pass\n"
 ACTION = Path(__file__).parents[2] / ".github" / "actions" / "regauge" / "run.sh"
 
