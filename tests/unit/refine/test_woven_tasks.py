@@ -79,7 +79,7 @@ def test_every_fault_of_a_written_family_costs_quality_and_can_be_undone(name):
 def test_as_many_statements_are_unwatched_as_watched_and_each_counts_when_it_is_lost(name):
     task = load_task(name)
     healthy = task.healthy_prompt()
-    cases = task.cases(2, 1, "va")
+    cases = task.cases(12, 1, "va")
     trial = Trial(prompt=healthy, train=cases, holdout=cases, seed=0, how=Proposals())
     one = measured(task, trial, healthy, 0, 0, 0.0)
     none = measured(task, trial, "", 0, 0, 0.0)
