@@ -63,7 +63,7 @@ def test_settings_that_cannot_be_read_fail_lint(project: EvalProject):
     project.write("pyproject.toml", "[tool.regauge\n")
     done = project.command("lint")
     assert done.returncode == 2
-    assert "pyproject.toml: not TOML" in done.stderr
+    assert "pyproject.toml:1: not TOML" in done.stderr
 
 
 @pytest.mark.parametrize("path", [".regauge", ".regauge/runs"])

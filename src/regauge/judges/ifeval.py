@@ -78,6 +78,7 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
         language: The language by langdetect's code, such as `en` or `zh-cn`.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import detected_language
     >>> print(detected_language("en").check_text("The disk is full."))
     pass: most likely 'en'
     """
@@ -113,6 +114,7 @@ def punkt_sentence_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import punkt_sentence_count
     >>> print(punkt_sentence_count(exactly=2).check_text("1. Look at the disk."))
     pass: 2 sentences, exactly 2 wanted
     """
@@ -145,6 +147,7 @@ def line_bullet_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import line_bullet_count
     >>> print(line_bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
     pass: 2 bullets, at most 3 wanted
     """
@@ -175,6 +178,7 @@ def asterisk_part_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import asterisk_part_count
     >>> print(asterisk_part_count(at_least=2).check_text("It is *full*, **now**."))
     pass: 2 highlights, at least 2 wanted
     """
@@ -205,6 +209,7 @@ def bracket_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import bracket_count
     >>> print(bracket_count(exactly=0).check_text("Dear [name],"))
     fail: 1 placeholder, exactly 0 wanted
     """
@@ -235,6 +240,7 @@ def capital_word_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import capital_word_count
     >>> print(capital_word_count(at_most=1).check_text("DO NOT restart it."))
     fail (0.50): 2 words in capitals, at most 1 wanted
     """
@@ -260,6 +266,7 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
         marker: How the postscript begins.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import has_postscript
     >>> print(has_postscript().check_text("Fixed. P. S. Look at the logs too."))
     pass: a postscript: 'Fixed. P. S. Look at the logs to…'
     """
@@ -290,6 +297,7 @@ def has_title(*, field: str | None = None) -> Check:
     Args:
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import has_title
     >>> print(has_title().check_text("<<Disk full>> It was full."))
     pass: a title: '<<Disk full>>'
     """
@@ -312,6 +320,7 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
         separator: What stands between them.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import response_count
     >>> print(response_count(2).check_text("Restart it. ****** Roll it back."))
     pass: 2 different responses
     """
@@ -350,6 +359,7 @@ def paragraph_starts_with(
         separator: What stands between paragraphs, such as `***`; blank lines by default.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import paragraph_starts_with
     >>> print(paragraph_starts_with("then", nth=2).check_text("First.\n\nThen, stop."))
     pass: paragraph 2 starts with 'then'
     """
@@ -403,6 +413,7 @@ def letter_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import letter_count
     >>> print(letter_count("s", at_most=2).check_text("Sees"))
     pass: 2 times 's', at most 2 wanted
     """
@@ -439,6 +450,7 @@ def numbered_part_count(
         exactly: The only count that passes.
         field: Judge this part of a JSON answer instead of the whole.
 
+    >>> from regauge.judges.ifeval import numbered_part_count
     >>> print(numbered_part_count("Step", at_least=2).check_text("Step 1: look. Step 2: act."))
     pass: 2 parts 'Step N', at least 2 wanted
     """
