@@ -189,7 +189,8 @@ def test_a_rule_says_the_same_twice_and_its_digest_names_it(rule: Rule):
         assert verdict_of(rule, text) == verdict_of(rule, text)
     others = [other.digest for other in RULES if other is not rule]
     assert rule.digest not in others
-    assert not_(rule).digest not in [rule.digest, *others]
+    if not rule.opposite:  # a rule that has an opposite has no negation
+        assert not_(rule).digest not in [rule.digest, *others]
     json.dumps(rule.params)
 
 
