@@ -58,12 +58,16 @@ Exit codes: 0 the judge may gate, 1 it agrees too little, 2 wrong use, 3 it coul
 """
 
 
+def _model_id(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    return str(parse_model_id(value, at="--model")) if value else None
+
+
 @click.command(name="calibrate", epilog=_EPILOG)
 @click.argument("judge", required=False)
 @click.option(
     "--model",
     metavar="ID",
-    callback=lambda _context, _option, value: value and str(parse_model_id(value, at="--model")),
+    callback=_model_id,
     help="Ask provider:model; the project's judge model else.",
 )
 @click.option(
