@@ -12,8 +12,7 @@ from regauge.errors import Fault, JudgeError, PromptError
 from regauge.judges._choices import BUILT_IN, built_in, llm_evaluator
 from regauge.judges._rule import Rule
 from regauge.judges.rules._combine import all_of
-from regauge.judges.rules._edges import ends_with, starts_with
-from regauge.judges.rules._text import contains, equals
+from regauge.judges.rules._text import contains, ends_with, equals, starts_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,14 +11,16 @@ from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._declared import Declared
 from regauge.judges._evidence import shown
 from regauge.judges._types import Verdict, failed
-from regauge.judges.rules._likeness import reference_text, similarity
-from regauge.judges.rules._meaning import (
+from regauge.judges.rules._similarity import (
     Distance,
+    chrf,
     nearness,
     nearness_limits,
     nearness_verdict,
+    reference_text,
+    rouge_l,
+    similarity,
 )
-from regauge.judges.rules._overlap import chrf, rouge_l
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:

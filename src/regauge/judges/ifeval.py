@@ -14,9 +14,8 @@ from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges._words import capital_words, sentences_in
-from regauge.judges.rules._counts import bounds, counted
-from regauge.judges.rules._language import language_chances
-from regauge.judges.rules._paragraphs import filled_parts, splitter
+from regauge.judges.rules._counts import bounds, counted, filled_parts, splitter
+from regauge.judges.rules._text import language_chances
 from regauge.wording import plural
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def test_a_judge_does_not_load_the_others(tmp_path: Path):
     )
     loaded = done.stdout.split()
     assert "regauge.judges.rules._counts" in loaded
-    assert not {name for name in loaded if ".model." in name or name.endswith("._sql")}
+    assert not {name for name in loaded if ".model." in name or name.endswith("._infrastructure")}
 
 
 def test_deepeval_is_the_judge_and_not_the_package_of_the_same_name():

@@ -1,4 +1,7 @@
-"""`deepeval(...)`: a metric of deepeval, as an eval declares it."""
+"""`deepeval(...)`: a metric of deepeval, as an eval declares it.
+
+`import regauge.judges` loads this module, so it loads others when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.judges._declared import Declared
-from regauge.judges.deepeval._fields import Fields
-from regauge.judges.deepeval._installed import NO_MODEL, metric_name
-from regauge.providers import parse_model_id
-from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeContext
+    from regauge.judges.deepeval._fields import Fields
     from regauge.judges.deepeval._judge import DeepevalJudge
 
 __all__ = ["DeepevalDeclaration", "deepeval"]
@@ -76,7 +76,9 @@ class DeepevalDeclaration(Declared):
         Raises:
             UsageError: deepeval is not installed, has no such metric, or no model is named.
         """
+        from regauge.judges.deepeval._installed import NO_MODEL, metric_name
         from regauge.judges.deepeval._judge import DeepevalJudge
+        from regauge.model_id import parse_model_id
 
         metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
         name = self.model or context.model
@@ -132,6 +134,8 @@ def deepeval(
     >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
     'Faithfulness'
     """
+    from regauge.judges.deepeval._fields import Fields
+
     for option in _OURS:
         if option in options:
             raise UsageError(f"deepeval: {option!r} is decided by the run; leave it out")
@@ -185,6 +189,8 @@ def _read(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
     dag = options.get("dag")
     if not isinstance(dag, (str, Path)):
         return dict(options)
+    from regauge.strict_json import read_json
+
     path = root / dag
     try:
         content = cast("JSON", read_json(path.read_text(encoding="utf-8")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -48,6 +47,8 @@ def installed_version() -> str:
     Raises:
         UsageError: deepeval is not installed.
     """
+    from importlib.metadata import PackageNotFoundError, version  # it takes 20 ms
+
     try:
         return version("deepeval")
     except PackageNotFoundError as error:

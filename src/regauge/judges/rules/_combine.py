@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
     from regauge.judges._answer import Answer
 
-__all__ = ["all_of", "any_of", "at_least", "not_", "weighted"]
+__all__ = [
+    "all_of",
+    "any_of",
+    "at_least",
+    "not_",
+    "weighted",
+]
 
 
 def not_(judge: Rule) -> Rule:

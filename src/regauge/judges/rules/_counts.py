@@ -1,29 +1,33 @@
-"""How long an answer is: words and characters."""
+"""How much text there is: words, sentences, lines, paragraphs, occurrences."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
-from regauge.errors import UsageError
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._evidence import quote
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._sentences import count_sentences
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges._words import count_words
+from regauge.judges.rules._text import compiled_pattern, occurrences
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "bounds",
-    "counted",
     "line_count",
+    "match_count",
     "max_chars",
     "max_words",
     "min_chars",
     "min_words",
+    "paragraph_count",
     "sentence_count",
+    "text_count",
     "word_count",
 ]
 
@@ -289,3 +293,161 @@ def line_count(
         exactly=exactly,
         field=field,
     )
+
+
+@rule(codes=("too_few", "too_many"))
+def text_count(
+    text: str,
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    ignore_case: bool = False,
+    whole_word: bool = False,
+    field: str | None = None,
+) -> Check:
+    """A text occurs so often; occurrences do not overlap.
+
+    Args:
+        text: What is counted.
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
+        whole_word: Only where no letter, digit or underscore stands next to it.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(text_count("disk", at_least=2, ignore_case=True).check_text("Disk? No disk."))
+    pass: 2 times 'disk', at least 2 wanted
+    """
+    if not text:
+        raise UsageError("text_count: the text to count cannot be empty")
+    return counted(
+        "text_count",
+        lambda whole: sum(
+            1 for _ in occurrences(whole, text, ignore_case=ignore_case, whole_word=whole_word)
+        ),
+        f"time {quote(text)}",
+        f"times {quote(text)}",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+@rule(codes=("too_few", "too_many"))
+def match_count(
+    pattern: str,
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    ignore_case: bool = False,
+    multiline: bool = False,
+    timeout_s: float = 1.0,
+    field: str | None = None,
+) -> Check:
+    r"""A regular expression matches so often; matches do not overlap.
+
+    Args:
+        pattern: The regular expression, as for `matches`.
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        ignore_case: Lower case and upper case are alike.
+        multiline: `^` and `$` match at every line.
+        timeout_s: How long the search may take, in seconds; then it is a JudgeError.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(match_count(r"\d+", exactly=2).check_text("3 pods of 12"))
+    pass: 2 matches of '\\d+', exactly 2 wanted
+    """
+    compiled = compiled_pattern(
+        pattern, ignore_case=ignore_case, multiline=multiline, kind="match_count"
+    )
+
+    def count(text: str) -> int:
+        try:
+            return sum(1 for _ in compiled.finditer(text, timeout=timeout_s))
+        except TimeoutError:
+            raise JudgeError(
+                f"match_count: the pattern {quote(pattern)} took more than {timeout_s} s on an "
+                f"answer of {len(text)} characters\n  write it without nested repetition",
+                judge=f"match_count({pattern})",
+            ) from None
+
+    return counted(
+        "match_count",
+        count,
+        f"match of {quote(pattern)}",
+        f"matches of {quote(pattern)}",
+        at_least=at_least,
+        at_most=at_most,
+        exactly=exactly,
+        field=field,
+    )
+
+
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+
+
+def splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
+    """How a text is split into paragraphs.
+
+    Raises:
+        UsageError: The separator is empty.
+    """
+    if separator is None:
+        return _BLANK_LINES.split
+    if not separator:
+        raise UsageError(f"{kind}: a separator cannot be empty")
+    return lambda text: text.split(separator)
+
+
+def filled_parts(parts: list[str]) -> tuple[int, bool]:
+    """How many parts hold text, and whether one between two others is blank."""
+    full = [bool(part.strip()) for part in parts]
+    return sum(full), not all(full[1:-1])
+
+
+@rule(codes=("too_few", "too_many", "empty_paragraph"))
+def paragraph_count(
+    *,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    exactly: int | None = None,
+    separator: str | None = None,
+    field: str | None = None,
+) -> Check:
+    r"""The answer has so many paragraphs.
+
+    Args:
+        at_least: The least that passes.
+        at_most: The most that passes.
+        exactly: The only count that passes.
+        separator: What stands between paragraphs, such as `***`; blank lines by default. Between
+            two marks there must be text; before the first and after the last may be none.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(paragraph_count(exactly=2).check_text("One.\n\nTwo."))
+    pass: 2 paragraphs, exactly 2 wanted
+    """
+    low, high, wish = bounds("paragraph_count", at_least=at_least, at_most=at_most, exactly=exactly)
+    split = splitter(separator, "paragraph_count")
+    gaps_count = separator is not None and bool(separator.strip())
+
+    def check(text: str) -> Verdict:
+        count, gap = filled_parts(split(text))
+        if gap and gaps_count:
+            return failed(
+                f"nothing stands between two {quote(separator or '')}", code="empty_paragraph"
+            )
+        reason = f"{plural(count, 'paragraph')}, {wish} wanted"
+        if low is not None and count < low:
+            return failed(reason, code="too_few", score=count / low, expected=wish, actual=count)
+        if high is not None and count > high:
+            return failed(reason, code="too_many", score=high / count, expected=wish, actual=count)
+        return passed(reason, actual=count)
+
+    return on_text(field, check)

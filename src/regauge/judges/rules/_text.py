@@ -1,4 +1,4 @@
-"""What a text says: equality, substrings, patterns, beginnings and ends."""
+"""What a text contains, how it begins and ends, its case and its language."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import importlib
 import itertools
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._evidence import around, listed, quote, shown
+from regauge.judges._evidence import around, listed, number, quote, shown
 from regauge.judges._json_text import JsonFault, same
 from regauge.judges._rule import Check, on_answer, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed
+from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges._words import UNSPACED
 
 if TYPE_CHECKING:
@@ -28,8 +30,17 @@ __all__ = [
     "contains",
     "contains_all",
     "contains_any",
+    "ends_with",
     "equals",
+    "is_language",
+    "is_lower_case",
+    "is_quoted",
+    "is_upper_case",
+    "matches",
+    "no_comma",
     "not_contains",
+    "one_of",
+    "starts_with",
 ]
 
 _SPACE = re.compile(r"\s+")
@@ -312,5 +323,456 @@ def not_contains(
                     f"contains {quote(part)}: {where}", code="forbidden_text", actual=where
                 )
         return passed(f"does not contain {listed(parts)}")
+
+    return on_text(field, check)
+
+
+@rule(codes=("wrong_start",))
+def starts_with(
+    *texts: str, ignore_case: bool = False, strip: bool = False, field: str | None = None
+) -> Check:
+    """The answer starts with this text, or with one of these.
+
+    Args:
+        texts: One of them must stand at the start.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
+        strip: Leave out white space around the answer first.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(starts_with("## Meaning").check_text("## Meaning of it"))
+    pass: starts with '## Meaning'
+    """
+    edge = Edge(at_start=True, ignore_case=ignore_case, strip=strip)
+    return _edge(texts, edge, field=field)
+
+
+@rule(codes=("wrong_end",))
+def ends_with(
+    *texts: str,
+    ignore_case: bool = False,
+    strip: bool = False,
+    strip_quotes: bool = False,
+    field: str | None = None,
+) -> Check:
+    """The answer ends with this text, or with one of these.
+
+    Args:
+        texts: One of them must stand at the end.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
+        strip: Leave out white space around the answer first.
+        strip_quotes: Then leave out double quotation marks around it.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(ends_with(".", "!").check_text("Done"))
+    fail: ends with 'Done', not with '.', '!'
+    """
+    edge = Edge(at_start=False, ignore_case=ignore_case, strip=strip, strip_quotes=strip_quotes)
+    return _edge(texts, edge, field=field)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Which end of an answer is compared, and what is left out before."""
+
+    at_start: bool
+    ignore_case: bool
+    strip: bool
+    strip_quotes: bool = False
+
+    def of(self, text: str) -> str:
+        """The text whose edge counts."""
+        text = text.strip() if self.strip else text
+        return text.strip('"') if self.strip_quotes else text
+
+
+def _edge(texts: Sequence[str], edge: Edge, *, field: str | None) -> Check:
+    verb, kind = ("starts", "starts_with") if edge.at_start else ("ends", "ends_with")
+    parts = wanted_texts(texts, kind)
+    wanted = tuple(part.casefold() for part in parts) if edge.ignore_case else parts
+    longest = max(len(part) for part in parts) + 10
+
+    def check(text: str) -> Verdict:
+        whole = edge.of(text)
+        compared = whole.casefold() if edge.ignore_case else whole
+        holds = compared.startswith if edge.at_start else compared.endswith
+        for part, cased in zip(parts, wanted, strict=True):
+            if holds(cased):
+                return passed(f"{verb} with {quote(part)}")
+        found = whole[:longest] if edge.at_start else whole[-longest:]
+        return failed(
+            f"{verb} with {quote(found)}, not with {listed(parts)}",
+            code="wrong_start" if edge.at_start else "wrong_end",
+            expected=parts,
+            actual=found,
+        )
+
+    return on_text(field, check)
+
+
+@rule(codes=("no_match",))
+def matches(
+    pattern: str,
+    *,
+    whole: bool = False,
+    ignore_case: bool = False,
+    multiline: bool = False,
+    dotall: bool = False,
+    ascii_only: bool = False,
+    timeout_s: float = 1.0,
+    field: str | None = None,
+) -> Check:
+    r"""The answer matches a regular expression, anywhere in it.
+
+    Patterns are those of Python, with what the `regex` package adds (`\p{L}`, look-behind of any
+    length). A pattern that takes too long ends in a JudgeError: it is no verdict.
+
+    Args:
+        pattern: The regular expression.
+        whole: It must match the whole answer.
+        ignore_case: Lower case and upper case are alike.
+        multiline: `^` and `$` match at every line.
+        dotall: `.` matches line ends too.
+        ascii_only: `\d`, `\w`, `\s` and `\b` know ASCII alone.
+        timeout_s: How long one search may take, in seconds.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(matches(r"SEV-[123]").check_text("This is SEV-2."))
+    pass: matches 'SEV-[123]': 'This is SEV-2.'
+    """
+    compiled = compiled_pattern(
+        pattern,
+        ignore_case=ignore_case,
+        multiline=multiline,
+        dotall=dotall,
+        ascii_only=ascii_only,
+        kind="matches",
+    )
+    search = compiled.fullmatch if whole else compiled.search
+
+    def check(text: str) -> Verdict:
+        try:
+            found = search(text, timeout=timeout_s)
+        except TimeoutError:
+            raise JudgeError(
+                f"matches: the pattern {quote(pattern)} took more than {timeout_s} s on an answer "
+                f"of {len(text)} characters\n  write it without nested repetition",
+                judge=f"matches({pattern})",
+            ) from None
+        if found is None:
+            return failed(f"does not match {quote(pattern)}", code="no_match", expected=pattern)
+        return passed(f"matches {quote(pattern)}: {around(text, *found.span())}")
+
+    return on_text(field, check)
+
+
+def compiled_pattern(
+    pattern: str,
+    *,
+    ignore_case: bool,
+    kind: str,
+    multiline: bool = False,
+    dotall: bool = False,
+    ascii_only: bool = False,
+) -> Any:
+    import regex  # type: ignore[import-untyped]  # it brings no types
+
+    flags = (
+        (regex.IGNORECASE if ignore_case else 0)
+        | (regex.MULTILINE if multiline else 0)
+        | (regex.DOTALL if dotall else 0)
+        | (regex.ASCII if ascii_only else 0)
+    )
+    try:
+        return regex.compile(pattern, flags)
+    except (regex.error, TypeError, ValueError) as error:
+        raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {error}") from error
+
+
+# Fullwidth, ideographic, small, small ideographic, Arabic.
+_COMMA = re.compile("[,\uff0c\u3001\ufe50\ufe51\u060c]")
+_QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'", "‘": "’"}  # noqa: RUF001 - quotation marks are the point
+
+
+@rule(codes=("wrong_case", "no_letters"))
+def is_upper_case(*, field: str | None = None) -> Check:
+    """Every letter that has a case is a capital, and there is one at least.
+
+    Args:
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_upper_case().check_text("DISK FULL on 3"))
+    fail: 'o' is no capital: 'DISK FULL on 3'
+    """
+    return _case(upper=True, field=field)
+
+
+@rule(codes=("wrong_case", "no_letters"))
+def is_lower_case(*, field: str | None = None) -> Check:
+    """No letter is a capital, and there is one letter at least that has a case.
+
+    Args:
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_lower_case().check_text("disk full"))
+    pass: no capital
+    """
+    return _case(upper=False, field=field)
+
+
+def _mixed(char: str) -> bool:
+    """Whether a character is a title-case pair, such as U+01C5, and so both and neither."""
+    return char.istitle() and not char.isupper()
+
+
+def _case(*, upper: bool, field: str | None) -> Check:
+    def check(text: str) -> Verdict:
+        if text.isupper() if upper else text.islower():
+            return passed("all capitals" if upper else "no capital")
+        for at, char in enumerate(text):
+            if (char.islower() if upper else char.isupper()) or _mixed(char):
+                word = "no capital" if upper else "a capital"
+                return failed(f"{char!r} is {word}: {around(text, at, at + 1)}", code="wrong_case")
+        return failed("no letter that has a case", code="no_letters")
+
+    return on_text(field, check)
+
+
+@rule(codes=("comma",))
+def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
+    """The answer has no comma.
+
+    Args:
+        any_script: Commas of other scripts, such as `、` and `،`, count too.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(no_comma().check_text("First, restart."))
+    fail: a comma: 'First, restart.'
+    """
+
+    def check(text: str) -> Verdict:
+        at = text.find(",")
+        if at < 0 and any_script and (found := _COMMA.search(text)):
+            at = found.start()
+        if at < 0:
+            return passed("no comma")
+        return failed(f"a comma: {around(text, at, at + 1)}", code="comma")
+
+    return on_text(field, check)
+
+
+@rule(codes=("not_quoted",))
+def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
+    """The whole answer stands between double quotation marks.
+
+    Args:
+        any_marks: Pairs such as “…”, «…», „…“ and '…' count too.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_quoted().check_text('"All is well."'))
+    pass: stands in quotation marks
+    """
+
+    def check(text: str) -> Verdict:
+        bare = text.strip()
+        marks = _QUOTES if any_marks else {'"': '"'}
+        if len(bare) > 1 and bare[-1] == marks.get(bare[0]):
+            return passed("stands in quotation marks")
+        return failed(f"is not in quotation marks: {quote(bare, 40)}", code="not_quoted")
+
+    return on_text(field, check)
+
+
+@rule(codes=("not_allowed",), version=2)
+def one_of(
+    options: Sequence[str],
+    *,
+    anywhere: bool = False,
+    ignore_case: bool = False,
+    field: str | None = None,
+) -> Check:
+    """The answer is one of a few fixed options, white space around it aside.
+
+    Args:
+        options: What is allowed.
+        anywhere: It is enough that one of them occurs in the output, as whole words.
+        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
+    pass: is 'no'
+    """
+    if isinstance(options, str) or not options or not all(options):
+        raise UsageError(f"one_of: name the options as a list of texts, not {options!r}")
+    find = finder(ignore_case=ignore_case, whole_word=True)
+    fold = str.casefold if ignore_case else str
+
+    def check(text: str) -> Verdict:
+        bare = fold(text.strip())
+        for option in options:
+            if find(text, option) if anywhere else fold(option) == bare:
+                return passed(f"{'contains' if anywhere else 'is'} {quote(option)}")
+        verb = "contains none" if anywhere else f"{quote(text)} is none"
+        return failed(
+            f"{verb} of {listed(options)}",
+            code="not_allowed",
+            expected=list(options),
+            actual=text[:200],
+        )
+
+    return on_text(field, check)
+
+
+# What every language gets for every letter sequence, as langdetect sets it.
+_FLOOR = 0.5 / 10_000
+_DRAWS = 50
+
+
+@functools.cache
+def _factory() -> Any:
+    from langdetect.detector_factory import (  # type: ignore[import-untyped]  # it brings no types
+        PROFILES_DIRECTORY,
+        DetectorFactory,
+    )
+
+    factory: Any = DetectorFactory()
+    factory.load_profile(PROFILES_DIRECTORY)
+    return factory
+
+
+def _grams(text: str) -> list[str]:
+    """The letter sequences of a text that tell languages apart."""
+    from langdetect.lang_detect_exception import (  # type: ignore[import-untyped]  # no types
+        LangDetectException,
+    )
+
+    detector = _factory().create()
+    try:
+        detector.append(text)
+        detector.cleaning_text()
+        # The package's own loop over them takes 5 to 25 ms an answer, ours about 1.
+        grams: list[str] = detector._extract_ngrams()  # noqa: SLF001 - see above
+    except LangDetectException:
+        return []
+    return grams
+
+
+@functools.cache
+def _weights() -> dict[str, Any]:
+    """How much each letter sequence speaks for each language, as arrays made on first use."""
+    return {}
+
+
+def language_chances(text: str) -> dict[str, float]:
+    """The probability of each language, by its ISO 639-1 code; empty when none shows.
+
+    langdetect draws letter sequences at random and stops when it is sure; this is where those
+    draws tend to: all sequences count, so the same text always gives the same result.
+    """
+    import numpy as np
+
+    grams = Counter(_grams(text))
+    if not grams:
+        return {}
+    factory, weights = _factory(), _weights()
+    for gram in grams.keys() - weights.keys():
+        weights[gram] = np.log(_FLOOR + np.array(factory.word_lang_prob_map[gram]))
+    counts = np.fromiter(grams.values(), dtype=float)
+    logs = counts @ np.stack([weights[gram] for gram in grams])
+    # As many draws as langdetect takes before it is sure of a clear text.
+    chances = np.exp((logs - logs.max()) * min(1.0, _DRAWS / counts.sum()))
+    chances /= chances.sum()
+    return dict(zip(factory.langlist, chances.tolist(), strict=True))
+
+
+_LANGUAGE_CODES = """
+af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl
+no pa pl pt ro ru sk sl so sq sv sw ta te th tl tr uk ur vi zh zh-cn zh-tw
+"""
+_LANGUAGES = frozenset(_LANGUAGE_CODES.split())
+_ALIASES = {
+    "nb": "no",
+    "nn": "no",
+    "iw": "he",
+    "in": "id",
+    "fil": "tl",
+    "zh-hans": "zh-cn",
+    "zh-sg": "zh-cn",
+    "zh-hant": "zh-tw",
+    "zh-hk": "zh-tw",
+}
+# A text of fewer letters is judged only where the evidence is strong.
+_LETTERS_MIN = 20
+_SURE = 0.9
+_UNLIKELY = 1e-3
+
+
+def _language(code: str) -> str:
+    """The language that a code names, without its region.
+
+    Raises:
+        UsageError: It cannot be recognised.
+    """
+    full = code.lower().replace("_", "-")
+    bare = full.partition("-")[0]
+    for name in (full, _ALIASES.get(full), bare, _ALIASES.get(bare)):
+        if name in _LANGUAGES:
+            return name
+    raise UsageError(
+        f"is_language: {code!r} cannot be recognised; there are {', '.join(sorted(_LANGUAGES))}"
+    )
+
+
+@rule(codes=("wrong_language", "no_language"), version=2)
+def is_language(
+    code: str,
+    *,
+    unclear: Literal["abstain", "pass", "fail"] = "abstain",
+    field: str | None = None,
+) -> Check:
+    """The answer is written in a language, as far as its letter sequences tell.
+
+    The first 10,000 characters decide. A text of fewer than 20 letters is unclear where the
+    evidence is weak, as in "OK, done.". Texts of names, numbers or code are easily mistaken.
+
+    Args:
+        code: The language by its ISO 639-1 code, such as `en` or `pt-br`, whose region does not
+            count; `zh` is Chinese in any script, `zh-cn` and `zh-tw` are one each.
+        unclear: What to do with a text that shows no language, such as "42", or is too short.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(is_language("de").check_text("Die Platte ist voll und der Dienst steht."))
+    pass: written in 'de'
+    """
+    wanted = _language(code)
+    if unclear not in {"abstain", "pass", "fail"}:
+        raise UsageError(f"is_language: unclear is abstain, pass or fail, not {unclear!r}")
+
+    def undecided(reason: str) -> Verdict:
+        if unclear == "pass":
+            return passed(reason)
+        if unclear == "fail":
+            return failed(reason, code="no_language", expected=wanted)
+        return abstained(reason, code="no_language")
+
+    def check(text: str) -> Verdict:
+        chances = language_chances(text)
+        if not chances:
+            return undecided("no language shows")
+        if wanted == "zh":
+            chances["zh"] = chances.pop("zh-cn") + chances.pop("zh-tw")
+        found = max(chances, key=lambda name: chances[name])
+        is_short = sum(map(str.isalpha, text[: 10 * _LETTERS_MIN])) < _LETTERS_MIN
+        is_sure = chances[found] >= _SURE and (found == wanted or chances[wanted] < _UNLIKELY)
+        if is_short and not is_sure:
+            return undecided(f"too short to recognise its language: {quote(text)}")
+        if found == wanted:
+            return passed(f"written in {quote(found)}")
+        return failed(
+            f"written in {quote(found)} (probability {number(chances[found])}),"
+            f" not {quote(wanted)}",
+            code="wrong_language",
+            expected=wanted,
+            actual=found,
+        )
 
     return on_text(field, check)

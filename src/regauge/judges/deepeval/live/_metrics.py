@@ -22,7 +22,7 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges.deepeval._ask import SyncInLoopError
 from regauge.judges.deepeval.live._cases import arena_case, conversation, single_turn, tool_calls
 from regauge.judges.deepeval.live._model import RunModel, install
-from regauge.judges.rules._patterns import compiled_pattern
+from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable

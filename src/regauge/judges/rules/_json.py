@@ -1,32 +1,373 @@
-"""JSON values compared in part and scored by field."""
+"""JSON: as a whole, field by field, and in part."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from regauge.errors import UsageError
+from regauge.digests import JSON
+from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer, Expected, expected
-from regauge.judges._evidence import number, shown, value_text
-from regauge.judges._json_text import JsonFault, kind_of, same
-from regauge.judges._path import Steps, parse_path
-from regauge.judges._rule import Check, on_answer
+from regauge.judges._evidence import listed, number, shown, value_text
+from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json, same
+from regauge.judges._path import MISSING, Missing, Steps, parse_path, value_at
+from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import resolve_in, rule
-from regauge.judges._types import Verdict, failed, passed
-from regauge.judges.rules._likeness import share
+from regauge.judges._types import Verdict, abstained, failed, passed
+from regauge.judges.rules._schema import schema_validator, schema_verdict
+from regauge.judges.rules._similarity import share
 from regauge.judges.rules._text import normaliser
+from regauge.regular_file import read_regular
+from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from regauge.digests import JSON
+__all__ = [
+    "contains_json",
+    "field",
+    "field_equals",
+    "field_in",
+    "has_keys",
+    "json_like",
+    "json_matches_schema",
+    "json_parses",
+]
 
-__all__ = ["Comparison", "check_tolerance", "is_close", "json_like", "match_pairs"]
+Schema = Mapping[str, JSON] | str | Path
+_FENCE_START = re.compile(r"\A`{3,}(?:[Jj]son|JSON)?")
+_FENCE_END = re.compile(r"`{3,}\Z")
+JsonKind = Literal["object", "array", "string", "number", "boolean", "null"]
+
+
+@rule(codes=("json_invalid", "wrong_type"))
+def json_parses(
+    *, kind: JsonKind | None = None, fenced: bool = False, field: str | None = None
+) -> Check:
+    """The whole answer is one JSON value; no prose, no code fence around it.
+
+    Args:
+        kind: The JSON type it must have, such as `object`; any by default.
+        fenced: A code fence around it is left out, even one that was never closed.
+        field: Judge this part of a JSON answer, a text that holds JSON itself.
+
+    >>> print(json_parses(kind="object").check_text('{"ok": true}'))
+    pass: an object of JSON
+    >>> print(json_parses().check_text('Sure: {"ok": true}'))
+    fail: not JSON: Expecting value at line 1, column 1
+    """
+
+    def check(answer: Answer) -> Verdict:
+        value = parse_json(_unfenced(answer.text or "")) if fenced else answer.json
+        if isinstance(value, JsonFault):
+            return failed(
+                f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
+            )
+        found = kind_of(value)
+        if kind is not None and found != kind:
+            return failed(
+                f"JSON, but {_a(found)} instead of {_a(kind)}",
+                code="wrong_type",
+                expected=kind,
+                actual=found,
+            )
+        return passed(f"{_a(found)} of JSON")
+
+    return on_answer(field, check)
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind in {"object", "array"} else f"a {kind}"
+
+
+def _unfenced(text: str) -> str:
+    """A text without the code fence it stands in."""
+    return _FENCE_END.sub("", _FENCE_START.sub("", text.strip(), count=1)).strip()
+
+
+def _schema(schema: Schema) -> JSON:
+    if isinstance(schema, Mapping):
+        return schema
+    path = Path(schema)
+    try:
+        text = read_regular(path).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"json_matches_schema: cannot read {schema!s}: {error}\n"
+            f"  a path is taken from the working directory, {Path.cwd()}"
+        ) from error
+    try:
+        loaded: JSON = read_json(text)
+    except ValueError as error:
+        raise UsageError(f"json_matches_schema: {path} is not JSON: {error}") from error
+    return loaded
+
+
+@rule(codes=("json_invalid", "schema"), version=2)
+def json_matches_schema(
+    schema: Schema,
+    *,
+    formats: bool = True,
+    field: str | None = None,
+) -> Check:
+    """The answer is JSON that satisfies a JSON Schema.
+
+    Its `$schema` names its draft, from draft-04 to 2020-12; without one, it is of 2020-12.
+
+    A schema that takes too long on an output, by a pattern or by references that multiply, ends in
+    a JudgeError: it is no verdict.
+
+    Args:
+        schema: The schema itself, or the path of a JSON file that holds it.
+        formats: Hold `format` too: date, date-time, time, email, ipv4, ipv6, uri, uuid, ...
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> severity = {"type": "object", "properties": {"severity": {"enum": ["critical", "info"]}}}
+    >>> print(json_matches_schema(severity).check_text('{"severity": "high"}'))
+    fail: $.severity: 'high' is not one of ['critical', 'info']
+    """
+    loaded = _schema(schema)
+    validator = schema_validator(loaded, formats=formats)
+
+    def check(answer: Answer) -> Verdict:
+        value = answer.json
+        if isinstance(value, JsonFault):
+            return failed(
+                f"not JSON: {value.message}", code="json_invalid", actual=shown(answer.text)
+            )
+        return schema_verdict(validator, value)
+
+    return on_answer(field, check)
+
+
+@rule(codes=("json_missing", "schema"), version=2)
+def contains_json(
+    *,
+    kind: JsonKind | None = None,
+    schema: Schema | None = None,
+    field: str | None = None,
+) -> Check:
+    """An object or array of JSON stands somewhere in the answer, in prose or in a code fence.
+
+    Args:
+        kind: `object` or `array`; either by default.
+        schema: A JSON Schema that one of them must satisfy, or the path of a file with one.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(contains_json().check_text('Here it is: {"severity": "info"}. Done.'))
+    pass: contains '{"severity": "info"}'
+    """
+    validator = schema_validator(_schema(schema), formats=True) if schema is not None else None
+
+    def check(text: str) -> Verdict:
+        first: Verdict | None = None
+        for value in find_json(text):
+            if kind is not None and kind_of(value) != kind:
+                continue
+            if validator is None:
+                return passed(f"contains {value_text(value)}")
+            verdict = schema_verdict(validator, value)
+            if verdict.outcome == "pass":
+                return passed(f"contains {value_text(value)}, which satisfies the schema")
+            first = first or verdict
+        return first or failed(f"contains no JSON {kind or 'object or array'}", code="json_missing")
+
+    return on_text(field, check)
+
+
+@rule(codes=("missing_field",))
+def has_keys(*paths: str, field: str | None = None) -> Check:
+    """The answer is JSON that has these fields, whatever their values.
+
+    Args:
+        paths: Each must exist; null counts as existing.
+        field: Look inside this part of a JSON answer.
+
+    >>> print(has_keys("severity", "reason").check_text('{"severity": "info"}'))
+    fail (0.50): no field 'reason'
+    """
+    if not paths:
+        raise UsageError("has_keys: name at least one field")
+    wanted = [(path, parse_path(path)) for path in paths]
+
+    def check(answer: Answer) -> Verdict:
+        whole = answer.json
+        if isinstance(whole, JsonFault):
+            return failed(f"not JSON: {whole.message}", code="json_invalid")
+        missing = [p for p, steps in wanted if isinstance(value_at(whole, steps), Missing)]
+        if not missing:
+            return passed(f"has {listed(paths)}")
+        return failed(
+            f"no field {listed(missing)}",
+            code="missing_field",
+            score=1 - len(missing) / len(paths),
+            expected=paths,
+            details={"missing": missing},
+        )
+
+    return on_answer(field, check)
+
+
+@rule(codes=("wrong_value",))
+def field_equals(
+    path: str,
+    expected: JSON | Expected | Missing = MISSING,
+    *,
+    ignore_case: bool = False,
+    ignore_space: bool = False,
+    ignore_punctuation: bool = False,
+    absent: Literal["error", "abstain"] = "error",
+) -> Check:
+    """A field of the JSON answer has the expected value.
+
+    1 equals 1.0; true does not equal 1; null equals null only; a missing field fails.
+
+    Args:
+        path: The field, such as `severity` or `steps[0].command`.
+        expected: The value; by default the one at the same path of the case's `expected`.
+        ignore_case: Compare texts as Unicode case folding makes them.
+        ignore_space: In texts, runs of white space count as one space, none at the ends.
+        ignore_punctuation: In texts, leave out what Unicode calls punctuation.
+        absent: What to do when the case has no such expected value: an `error` (the case is at
+            fault), or `abstain` (it has no opinion).
+
+    >>> print(field_equals("severity").check_text(
+    ...     '{"severity": "info"}', expected={"severity": "critical"}))
+    fail: severity is 'info', not 'critical'
+    """
+    steps = parse_path(path)
+    wanted_at = Expected(path) if isinstance(expected, Missing) else expected
+    normalise = (
+        normaliser(
+            ignore_case=ignore_case,
+            ignore_space=ignore_space,
+            ignore_punctuation=ignore_punctuation,
+        )
+        if ignore_case or ignore_space or ignore_punctuation
+        else None
+    )
+    wanted_steps = parse_path(wanted_at.path) if isinstance(wanted_at, Expected) else ()
+
+    def check(answer: Answer) -> Verdict:
+        if isinstance(wanted_at, Expected):
+            wanted = answer.expected_at(wanted_steps)
+            if isinstance(wanted, Missing):
+                if absent == "abstain":
+                    return abstained(f"the case has no {wanted_at}", code="no_expectation")
+                raise answer.lacks(str(wanted_at), judge=f"field_equals({path})")
+        else:
+            wanted = wanted_at
+        found = _field(answer, path, steps)
+        if isinstance(found, Verdict):
+            return found
+        if same(found, wanted) or (
+            normalise is not None
+            and isinstance(found, str)
+            and isinstance(wanted, str)
+            and normalise(found) == normalise(wanted)
+        ):
+            return passed(f"{path} is {value_text(found)}", expected=shown(wanted))
+        return failed(
+            f"{path} is {value_text(found)}, not {value_text(wanted)}",
+            code="wrong_value",
+            expected=shown(wanted),
+            actual=shown(found),
+            details={"field": path},
+        )
+
+    return check
+
+
+def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Verdict:
+    """The value at a path of the answer, or the verdict that there is none."""
+    if answer.text is not None:
+        whole = answer.json
+        if not isinstance(whole, JsonFault):
+            value = value_at(whole, steps)
+            if not isinstance(value, Missing):
+                return value
+    verdict = answer.at(path, steps)
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+@rule(codes=("not_allowed",))
+def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool = False) -> Check:
+    """A field of the JSON answer has one of the allowed values.
+
+    Args:
+        path: The field, such as `severity`.
+        values: What is allowed.
+        ignore_case: Compare texts as Unicode case folding makes them.
+
+    >>> print(field_in("severity", ["critical", "info"]).check_text('{"severity": "high"}'))
+    fail: severity is 'high', not one of 'critical', 'info'
+    """
+    steps = parse_path(path)
+    if isinstance(values, str) or (not isinstance(values, Expected) and not len(values)):
+        raise UsageError(f"field_in: name the allowed values as a list, not {values!r}")
+
+    def alike(left: JSON, right: JSON) -> bool:
+        if ignore_case and isinstance(left, str) and isinstance(right, str):
+            return left.casefold() == right.casefold()
+        return same(left, right)
+
+    def check(answer: Answer) -> Verdict:
+        allowed = answer.resolve(values, judge=f"field_in({path})")
+        if isinstance(allowed, str) or not isinstance(allowed, Sequence):
+            raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
+        found = _field(answer, path, steps)
+        if isinstance(found, Verdict):
+            return found
+        if any(alike(found, value) for value in allowed):
+            return passed(f"{path} is {value_text(found)}")
+        return failed(
+            f"{path} is {value_text(found)}, not one of {listed(allowed)}",
+            code="not_allowed",
+            expected=shown(allowed),
+            actual=shown(found),
+            details={"field": path},
+        )
+
+    return check
+
+
+@rule()
+def field(path: str, judge: Rule) -> Check:
+    """Apply any rule to one field of the JSON answer.
+
+    A text is judged as it is, any other value as its JSON. A field that is missing or null fails.
+
+    Args:
+        path: The field, such as `steps[0].command`.
+        judge: The rule.
+
+    >>> from regauge.judges import starts_with
+    >>> print(field("steps[0]", starts_with("kubectl")).check_text('{"steps": ["kubectl get po"]}'))
+    pass: steps[0]: starts with 'kubectl'
+    """
+    examine = judge.examine
+
+    def check(answer: Answer) -> Verdict:
+        verdict = examine(answer)
+        return Verdict(
+            outcome=verdict.outcome,
+            score=verdict.score,
+            reason=f"{path}: {verdict.reason}",
+            expected=verdict.expected,
+            actual=verdict.actual,
+            details={**verdict.details, "field": path},
+        )
+
+    return on_answer(path, check)
+
 
 Extra = Literal["keys", "all", "none"]
 

@@ -1,0 +1,612 @@
+"""How similar an output and a reference are: characters, words, meaning."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from regauge.digests import digest_of
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._evidence import number, quote, shown
+from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule_factory import rule
+from regauge.judges._types import Verdict, failed, graded, passed
+from regauge.judges.rules._text import normaliser
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = [
+    "bleu",
+    "chrf",
+    "edit_distance",
+    "gleu",
+    "meteor",
+    "near_in_meaning",
+    "rouge_l",
+    "rouge_n",
+    "similarity",
+]
+
+Measure = Literal["ratio", "partial", "words"]
+
+
+def _measure(name: Measure) -> Callable[[str, str], float]:
+    from rapidfuzz import fuzz
+
+    match name:
+        case "ratio":
+            return fuzz.ratio
+        case "partial":
+            return fuzz.partial_ratio
+        case "words":
+            return fuzz.token_sort_ratio
+        case _:
+            raise UsageError(f"similarity: no measure {name!r}; there are ratio, partial, words")
+
+
+def share(kind: str, value: float) -> float:
+    """A threshold, which is a share.
+
+    Raises:
+        UsageError: It is not between 0 and 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
+        raise UsageError(f"{kind}: at_least is a number from 0 to 1, not {value!r}")
+    return value
+
+
+def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
+    """The text an answer is compared with.
+
+    Raises:
+        JudgeError: The case has none, or it is not a text.
+    """
+    wanted = answer.resolve(to, judge=kind)
+    if wanted is None:
+        raise answer.lacks(str(to), judge=kind)
+    if not isinstance(wanted, str):
+        raise JudgeError(f"{kind}: {to} is not a text: {quote(str(wanted))}", judge=kind)
+    return wanted
+
+
+@rule(codes=("not_similar",))
+def similarity(
+    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_least: float = 0.8,
+    measure: Measure = "ratio",
+    ignore_case: bool = False,
+    field: str | None = None,
+) -> Check:
+    """The answer is written like a reference: the same characters in much the same order.
+
+    `ratio` is 1 - d / (a + b), with d the least number of insertions and deletions that turn one
+    text into the other, and a and b their lengths. `partial` is the best ratio of the shorter
+    text with a part of the longer one. `words` is the ratio once the words are sorted.
+    It knows nothing of meaning: "ran out" and "did not run out" are much alike.
+
+    Args:
+        to: The reference; by default the case's `expected`.
+        at_least: The least score that passes, from 0 to 1.
+        measure: Which of the three.
+        ignore_case: Compare as Unicode case folding makes them.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(similarity("The disk is full.").check_text("The disk is ful."))
+    pass (0.97): ratio 0.9697 to 'The disk is full.', 0.8 wanted
+    """
+    share("similarity", at_least)
+    compare = _measure(measure)
+    normalise = normaliser(ignore_case=ignore_case, ignore_space=False, ignore_punctuation=False)
+
+    def check(answer: Answer) -> Verdict:
+        wanted = reference_text(answer, to, "similarity")
+        text = answer.text or ""
+        score = compare(normalise(text), normalise(wanted)) / 100
+        return graded(
+            score,
+            at_least=at_least,
+            reason=f"{measure} {number(score)} to {quote(wanted)}, {number(at_least)} wanted",
+            code="not_similar",
+            expected=shown(wanted),
+            actual=shown(text),
+        )
+
+    return on_answer(field, check)
+
+
+@rule(codes=("not_similar",))
+def edit_distance(
+    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_most: int = 5,
+    field: str | None = None,
+) -> Check:
+    """The Levenshtein distance to a reference: how many characters are inserted, deleted, changed.
+
+    The score is 1 - d / n, with d the distance and n the length of the longer text.
+
+    Args:
+        to: The reference; by default the case's `expected`.
+        at_most: The greatest distance that passes.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(edit_distance("kubectl get pods", at_most=1).check_text("kubectl get pod"))
+    pass (0.94): 1 edit from 'kubectl get pods', at most 1 wanted
+    """
+    if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
+        raise UsageError(f"edit_distance: at_most is a whole number from 0 up, not {at_most!r}")
+
+    def check(answer: Answer) -> Verdict:
+        from rapidfuzz.distance import Levenshtein
+
+        wanted = reference_text(answer, to, "edit_distance")
+        text = answer.text or ""
+        distance = Levenshtein.distance(text, wanted)
+        score = 1 - distance / (max(len(text), len(wanted)) or 1)
+        reason = f"{plural(distance, 'edit')} from {quote(wanted)}, at most {at_most} wanted"
+        if distance <= at_most:
+            return passed(reason, score=score, actual=distance)
+        return failed(
+            reason, code="not_similar", score=score, expected=shown(wanted), actual=shown(text)
+        )
+
+    return on_answer(field, check)
+
+
+References = str | Sequence[str] | Expected
+Words = Sequence[str]
+_ROUGE_WORD = re.compile(r"[^\W_]+")
+_TINY = 1e-7
+# Longer texts than this make the longest common subsequence cost more than it tells.
+_LCS_WORDS_MAX = 4_000
+
+
+def _references(answer: Answer, to: References, kind: str) -> list[str]:
+    wanted: JSON = answer.resolve(to, judge=kind)
+    if wanted is None:
+        raise answer.lacks(str(to), judge=kind)
+    texts = [wanted] if isinstance(wanted, str) else wanted
+    if not isinstance(texts, Sequence) or not texts:
+        raise JudgeError(f"{kind}: {to} is neither a text nor a list of texts", judge=kind)
+    found = [text for text in texts if isinstance(text, str)]
+    if len(found) < len(texts):
+        raise JudgeError(f"{kind}: {to} is not a list of texts alone", judge=kind)
+    return found
+
+
+def overlap(
+    kind: str,
+    to: References,
+    at_least: float,
+    score: Callable[[str, list[str]], float],
+    field: str | None,
+) -> Check:
+    """A check that a score against the references reaches a threshold."""
+    share(kind, at_least)
+    if not isinstance(to, (str, Expected)) and not to:
+        raise UsageError(f"{kind}: name at least one reference")
+
+    def check(answer: Answer) -> Verdict:
+        references = _references(answer, to, kind)
+        text = answer.text or ""
+        found = score(text, references)
+        return graded(
+            found,
+            at_least=at_least,
+            reason=f"{kind} {number(found)} to {quote(references[0])}, {number(at_least)} wanted",
+            code="not_similar",
+            expected=shown(references[0]),
+            actual=shown(text),
+        )
+
+    return on_answer(field, check)
+
+
+def _grams(words: Words, n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
+
+
+def _common(one: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> int:
+    return sum(min(count, other[gram]) for gram, count in one.items())
+
+
+def _f1(common: float, total: int, wanted: int) -> float:
+    return 2 * common / (total + wanted) if total + wanted else 0.0
+
+
+def _lower_tokens(text: str) -> list[str]:
+    return _ROUGE_WORD.findall(text.lower())
+
+
+def _spaced(text: str) -> list[str]:
+    return text.lower().split()
+
+
+def unended(text: str) -> list[str]:
+    """Lower-case words by white space, without periods at their ends."""
+    return [word.rstrip(".") for word in text.lower().split()]
+
+
+@rule(codes=("not_similar",), version=2)
+def rouge_n(
+    to: References = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    n: int = 1,
+    at_least: float = 0.75,
+    field: str | None = None,
+) -> Check:
+    """ROUGE-N: the F1 of the n-grams that answer and reference share.
+
+    F1 is 2 c / (a + b): c n-grams shared, each as often as in the text that has it less often,
+    and a and b n-grams in all. Words are runs of letters and digits in lower case,
+    as in the package rouge-score. Of several references the best counts.
+
+    Args:
+        to: The reference or references; by default the case's `expected`.
+        n: How many words an n-gram has.
+        at_least: The least score that passes, from 0 to 1.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(rouge_n("the cat sat on the mat").check_text("the cat lay on the mat"))
+    pass (0.83): rouge_n 0.8333 to 'the cat sat on the mat', 0.75 wanted
+    """
+    if n < 1:
+        raise UsageError(f"rouge_n: n counts from 1, not {n}")
+
+    def score(text: str, references: list[str]) -> float:
+        grams = _grams(_lower_tokens(text), n)
+        best = 0.0
+        for reference in references:
+            other = _grams(_lower_tokens(reference), n)
+            best = max(best, _f1(_common(grams, other), grams.total(), other.total()))
+        return best
+
+    return overlap("rouge_n", to, at_least, score, field)
+
+
+@rule(codes=("not_similar",), version=2)
+def rouge_l(
+    to: References = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_least: float = 0.75,
+    field: str | None = None,
+) -> Check:
+    """ROUGE-L: the F1 of the longest sequence of words that answer and reference share in order.
+
+    Words are runs of letters and digits in lower case, as in the package rouge-score; the
+    first 4,000 words of each count. Of several references the best counts.
+
+    Args:
+        to: The reference or references; by default the case's `expected`.
+        at_least: The least score that passes, from 0 to 1.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(rouge_l("the cat sat on the mat").check_text("on the mat the cat sat"))
+    fail (0.50): rouge_l 0.5 to 'the cat sat on the mat', 0.75 wanted
+    """
+
+    def score(text: str, references: list[str]) -> float:
+        from rapidfuzz.distance import LCSseq
+
+        words = _lower_tokens(text)[:_LCS_WORDS_MAX]
+        best = 0.0
+        for reference in references:
+            other = _lower_tokens(reference)[:_LCS_WORDS_MAX]
+            best = max(best, _f1(LCSseq.similarity(words, other), len(words), len(other)))
+        return best
+
+    return overlap("rouge_l", to, at_least, score, field)
+
+
+def bleu_score(text: str, references: list[str]) -> float:
+    """BLEU of one answer against several references, as `bleu` states it."""
+    words = _spaced(text)
+    if not words:
+        return 0.0
+    others = [_spaced(reference) for reference in references]
+    logs: list[float] = []
+    for n in range(1, min(4, len(words)) + 1):
+        grams = _grams(words, n)
+        common = max(_common(grams, _grams(other, n)) for other in others)
+        logs.append(math.log(common / grams.total() or _TINY))
+    closest = min((len(other) for other in others), key=lambda size: (abs(size - len(words)), size))
+    brevity = min(0.0, 1 - closest / len(words))
+    return math.exp(brevity + sum(logs) / len(logs))
+
+
+@rule(codes=("not_similar",))
+def bleu(
+    to: References = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_least: float = 0.5,
+    field: str | None = None,
+) -> Check:
+    """BLEU of one answer: the geometric mean of its 1- to 4-gram precisions, times brevity.
+
+    Words are in lower case and what white space separates. A precision of zero counts 1e-7;
+    orders the answer is too short for are left out. Of several references the one that shares
+    most counts for each order. An answer of a words that is shorter than the reference of the
+    closest length b is multiplied by exp(1 - b / a).
+
+    Args:
+        to: The reference or references; by default the case's `expected`.
+        at_least: The least score that passes, from 0 to 1.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(bleu("the cat sat on the mat").check_text("the cat sat on a mat"))
+    pass (0.54): bleu 0.5373 to 'the cat sat on the mat', 0.5 wanted
+    """
+    return overlap("bleu", to, at_least, bleu_score, field)
+
+
+@rule(codes=("not_similar",))
+def gleu(
+    to: References = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_least: float = 0.5,
+    field: str | None = None,
+) -> Check:
+    """GLEU: precision or recall of all 1- to 4-grams together, whichever is lower.
+
+    Words are in lower case and what white space separates, without periods at their ends. Of
+    several references the best counts.
+
+    Args:
+        to: The reference or references; by default the case's `expected`.
+        at_least: The least score that passes, from 0 to 1.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(gleu("the cat sat on the mat").check_text("the cat lay on the mat"))
+    pass (0.50): gleu 0.5 to 'the cat sat on the mat', 0.5 wanted
+    """
+
+    def score(text: str, references: list[str]) -> float:
+        words = unended(text)
+        best = 0.0
+        for reference in references:
+            other = unended(reference)
+            orders = [(_grams(words, n), _grams(other, n)) for n in range(1, 5)]
+            common = sum(_common(grams, wanted) for grams, wanted in orders)
+            longer = max(
+                sum(grams.total() for grams, _ in orders),
+                sum(wanted.total() for _, wanted in orders),
+            )
+            best = max(best, common / longer if longer else 0.0)
+        return best
+
+    return overlap("gleu", to, at_least, score, field)
+
+
+@rule(codes=("not_similar",))
+def chrf(
+    to: References = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    words: int = 0,
+    at_least: float = 0.5,
+    field: str | None = None,
+) -> Check:
+    """chrF: the F-score of 1- to 6-grams of characters, recall weighing twice; by sacrebleu.
+
+    Args:
+        to: The reference or references; by default the case's `expected`.
+        words: Up to which order n-grams of words count too; 2 makes it chrF++.
+        at_least: The least score that passes, from 0 to 1.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(chrf("the disk is full").check_text("the disks are full"))
+    pass (0.55): chrf 0.5456 to 'the disk is full', 0.5 wanted
+    """
+
+    def score(text: str, references: list[str]) -> float:
+        from sacrebleu.metrics.chrf import CHRF
+
+        return float(CHRF(word_order=words).sentence_score(text, references).score) / 100
+
+    return overlap("chrf", to, at_least, score, field)
+
+
+def _align(words: list[tuple[int, str]], others: list[tuple[int, str]]) -> list[tuple[int, int]]:
+    """Pair equal words from the end, each with the last that is free; paired ones are removed."""
+    pairs: list[tuple[int, int]] = []
+    free: dict[str, list[int]] = {}
+    for place, (_, word) in enumerate(others):
+        free.setdefault(word, []).append(place)
+    used: set[int] = set()
+    for at in range(len(words) - 1, -1, -1):
+        places = free.get(words[at][1])
+        if places:
+            place = places.pop()
+            used.add(place)
+            pairs.append((words[at][0], others[place][0]))
+            del words[at]
+    others[:] = [other for place, other in enumerate(others) if place not in used]
+    return pairs
+
+
+def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float:
+    """METEOR of one answer against one reference, as `meteor` states it."""
+    words = list(enumerate(unended(text)))
+    others = list(enumerate(unended(reference)))
+    total, wanted = len(words), len(others)
+    pairs = _align(words, others)
+    stems = [(at, stem(word)) for at, word in words], [(at, stem(word)) for at, word in others]
+    pairs += _align(*stems)
+    if not pairs:
+        return 0.0
+    pairs.sort()
+    chunks = 1 + sum(1 for one, two in pairwise(pairs) if two != (one[0] + 1, one[1] + 1))
+    precision, recall = len(pairs) / total, len(pairs) / wanted
+    mean = precision * recall / (0.9 * precision + 0.1 * recall)
+    return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
+
+
+@rule(codes=("not_similar",))
+def meteor(
+    to: References = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    at_least: float = 0.5,
+    field: str | None = None,
+) -> Check:
+    """METEOR with exact and stemmed words; no synonyms, which would need a dictionary.
+
+    Words are in lower case and what white space separates, without periods at their ends. They
+    are paired from the end, first equal ones, then those with the same stem (Porter). With
+    precision p, recall r, m pairs in c runs, the score is
+    p r / (0.9 p + 0.1 r) x (1 - 0.5 (c / m)^3). Of several references the best counts.
+
+    Args:
+        to: The reference or references; by default the case's `expected`.
+        at_least: The least score that passes, from 0 to 1.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(meteor("the disks filled up").check_text("the disk filled up"))
+    pass (0.99): meteor 0.9922 to 'the disks filled up', 0.5 wanted
+    """
+
+    def score(text: str, references: list[str]) -> float:
+        import snowballstemmer  # type: ignore[import-untyped]  # it brings no types
+
+        library: Any = snowballstemmer
+        stem: Callable[[str], str] = cache(library.stemmer("porter").stemWord)
+        return max(meteor_score(text, reference, stem) for reference in references)
+
+    return overlap("meteor", to, at_least, score, field)
+
+
+Distance = Literal["cosine", "dot", "euclidean"]
+Vectors = Mapping[str, Sequence[float]]
+
+
+def nearness(one: Sequence[float], other: Sequence[float], measure: Distance) -> float:
+    """Compare two vectors.
+
+    `cosine` is their dot product over the product of their lengths, 0 where a length is 0;
+    `dot` is their dot product; `euclidean` is the distance between their ends.
+
+    Raises:
+        ValueError: The vectors differ in length.
+
+    >>> nearness([1, 0], [1, 1], "euclidean")
+    1.0
+    """
+    if measure == "euclidean":
+        return math.dist(one, other)
+    dot = math.fsum(left * right for left, right in zip(one, other, strict=True))
+    if measure == "dot":
+        return dot
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return dot / lengths if lengths else 0.0
+
+
+def nearness_verdict(
+    found: float,
+    *,
+    measure: Distance,
+    at_least: float | None,
+    at_most: float | None,
+    by: str,
+    reference: str,
+) -> Verdict:
+    """The verdict on a nearness; scores are held within [0, 1]."""
+    if measure == "euclidean":
+        limit = at_most if at_most is not None else 0.0
+        reason = (
+            f"{by}: euclidean distance {number(found)} to {quote(reference)}, "
+            f"at most {number(limit)} wanted"
+        )
+        score = 1 / (1 + found)
+        if found <= limit:
+            return passed(reason, score=score)
+        return failed(reason, code="not_near", score=score, expected=shown(reference))
+    least = at_least if at_least is not None else 0.0
+    reason = f"{by}: {measure} {number(found)} to {quote(reference)}, {number(least)} wanted"
+    if found >= least:
+        return passed(reason, score=min(1.0, max(0.0, found)))
+    return failed(
+        reason, code="not_near", score=min(1.0, max(0.0, found)), expected=shown(reference)
+    )
+
+
+def nearness_limits(
+    kind: str, measure: Distance, at_least: float | None, at_most: float | None
+) -> tuple[float | None, float | None]:
+    """The limits that go with a measure.
+
+    Raises:
+        UsageError: The limit is of the other kind, or the measure is unknown.
+    """
+    match measure:
+        case "euclidean":
+            if at_least is not None:
+                raise UsageError(f"{kind}: a euclidean distance wants at_most, not at_least")
+            return None, 0.5 if at_most is None else at_most
+        case "cosine" | "dot":
+            if at_most is not None:
+                raise UsageError(f"{kind}: {measure} wants at_least, not at_most")
+            return 0.75 if at_least is None else at_least, None
+        case _:
+            raise UsageError(f"{kind}: no measure {measure!r}; there are cosine, dot, euclidean")
+
+
+@rule(codes=("not_near",))
+def near_in_meaning(
+    to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    vectors: Vectors,
+    measure: Distance = "cosine",
+    at_least: float | None = None,
+    at_most: float | None = None,
+    field: str | None = None,
+) -> Check:
+    """The answer is near a reference in meaning, by vectors that are known already.
+
+    `cosine` is the dot product over the product of the lengths; `dot` the dot product;
+    `euclidean` the distance, for which the score is 1 / (1 + distance). Vectors of meaning hardly
+    see a negation: "ran out" and "did not run out" are near each other. `means_like(model=...)`
+    makes the same comparison and asks an embedding model for the vectors, which are recorded.
+
+    Args:
+        to: The reference; by default the case's `expected`.
+        vectors: The vector of each text; a text without one is a JudgeError.
+        measure: `cosine`, `dot` or `euclidean`.
+        at_least: The least cosine or dot product that passes; 0.75 by default.
+        at_most: The greatest distance that passes; 0.5 by default.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> known = {"disk full": [1.0, 0.1], "no space left": [0.9, 0.2]}
+    >>> print(near_in_meaning("disk full", vectors=known).check_text("no space left"))
+    pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
+    """
+    least, most = nearness_limits("near_in_meaning", measure, at_least, at_most)
+    which = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
+
+    def vector(text: str) -> Sequence[float]:
+        if text not in vectors:
+            raise JudgeError(
+                f"near_in_meaning: no vector of {quote(text)} among those given ({which})",
+                judge="near_in_meaning",
+            )
+        return vectors[text]
+
+    def check(answer: Answer) -> Verdict:
+        reference = reference_text(answer, to, "near_in_meaning")
+        found = nearness(vector(answer.text or ""), vector(reference), measure)
+        return nearness_verdict(
+            found,
+            measure=measure,
+            at_least=least,
+            at_most=most,
+            by="given vectors",
+            reference=reference,
+        )
+
+    return on_answer(field, check)

@@ -1,0 +1,739 @@
+"""Values that an output states: numbers, final answers, choices, and what its input lacks."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, cast
+
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._evidence import listed, quote, shown
+from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule_factory import resolve_in, rule
+from regauge.judges._types import Verdict, failed, passed
+from regauge.judges.rules._json import check_tolerance, is_close
+from regauge.judges.rules._text import normaliser
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from regauge.digests import JSON
+
+__all__ = [
+    "answer_is",
+    "choice_is",
+    "no_new_names",
+    "no_new_numbers",
+    "no_new_times",
+    "number_near",
+]
+
+Which = Literal["first", "last", "only", "any"]
+Mark = Literal[".", ","]
+
+_SPACES = "\u00a0\u202f\u2009"
+_NUMBER = re.compile(
+    rf"""
+    (?<![\w.,])(?<![^\W\d_]-)(?P<before>[-+\u2212]?\s?[$€£¥]\s?)?(?<!\w)(?P<sign>[-+\u2212])?
+    (?P<digits>\d{{1,3}}(?:[,.'’_{_SPACES} ]\d{{3}})+(?![\d])(?:[.,]\d+)?
+      |\d+(?:[.,]\d+)?
+      |(?<!\d)[.,]\d+)
+    (?P<power>[eE][-+]?\d{{1,3}}(?!\w))?
+    (?![.,]?\d)
+    """,  # noqa: RUF001 - the typographic apostrophe groups digits
+    re.VERBOSE,
+)
+_UNIT = re.compile(rf"[ {_SPACES}]?(?P<unit>[%‰$€£¥]|°\s?[CF]\b|[^\W\d_]+(?:/[^\W\d_]+)?)")
+# Arabic decimal mark and group mark, the full-width ones.
+_MARKS = str.maketrans({"\u066b": ".", "\u066c": ",", "\uff0e": ".", "\uff0c": ","})
+_SCALES: Mapping[str, float] = MappingProxyType(
+    {"thousand": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
+)
+
+_UNIT_TABLE = """
+time: ns 1e-9, us µs μs 1e-6, ms millisecond milliseconds 1e-3, s sec secs second seconds 1,
+   min mins minute minutes 60, h hr hrs hour hours 3600, d day days 86400, week weeks 604800
+data: b bit bits 0.125, B byte bytes 1, kB KB 1e3, MB 1e6, GB 1e9, TB 1e12, PB 1e15,
+   KiB Ki 1024, MiB Mi 1048576, GiB Gi 1073741824, TiB Ti 1099511627776
+length: nm 1e-9, µm μm um 1e-6, mm 1e-3, cm 1e-2, m metre metres meter meters 1,
+   km kilometre kilometres kilometer kilometers 1e3, in inch inches 0.0254,
+   ft foot feet 0.3048, yd yard yards 0.9144, mi mile miles 1609.344
+mass: mg 1e-6, g gram grams 1e-3, kg kilogram kilograms 1, t tonne tonnes 1e3,
+   oz ounce ounces 0.028349523125, lb lbs pound pounds 0.45359237
+frequency: Hz 1, kHz 1e3, MHz 1e6, GHz 1e9
+power: mW 1e-3, W watt watts 1, kW 1e3, MW 1e6, GW 1e9
+energy: J 1, kJ 1e3, MJ 1e6, Wh 3600, kWh 3.6e6, MWh 3.6e9, cal 4.184, kcal 4184
+volume: ml mL 1e-3, cl cL 1e-2, l L litre litres liter liters 1
+share: ‰ 0.001, % percent pct 0.01
+dollar: $ USD dollar dollars 1
+euro: € EUR euro euros 1
+sterling: £ GBP 1
+yen: ¥ JPY yen 1
+"""
+
+
+def _table() -> dict[str, tuple[str, float, float]]:
+    """Units by name: what they measure, their factor and their offset."""
+    units: dict[str, tuple[str, float, float]] = {
+        "K": ("temperature", 1.0, 0.0),
+        "°C": ("temperature", 1.0, 273.15),
+        "°F": ("temperature", 5 / 9, 273.15 - 32 * 5 / 9),
+    }
+    for row in _UNIT_TABLE.replace(",\n", ",").strip().splitlines():
+        kind, _, groups = row.partition(":")
+        for group in groups.split(","):
+            *names, factor = group.split()
+            units |= dict.fromkeys(names, (kind, float(factor), 0.0))
+    return units
+
+
+_UNITS: Mapping[str, tuple[str, float, float]] = MappingProxyType(_table())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number in a text.
+
+    Attributes:
+        text: As it is written, with its unit.
+        unit: What follows it, or the currency before it; empty for none.
+    """
+
+    value: float
+    unit: str
+    text: str
+
+    def in_unit(self, unit: str) -> float | None:
+        """The value in a unit; None where this number has none or another kind of unit."""
+        known, wanted = _UNITS.get(self.unit), _UNITS.get(unit)
+        if self.unit == unit or (wanted is None and self.unit.casefold() == unit.casefold()):
+            return self.value
+        if known is None or wanted is None or known[0] != wanted[0]:
+            return None
+        return (self.value * known[1] + known[2] - wanted[2]) / wanted[1]
+
+
+def _value(digits: str, decimal: Mark | None, power: str) -> float:
+    """The value of digits with marks between them.
+
+    Without `decimal`, the later of two kinds of marks is the decimal one; a mark that occurs
+    more than once, or a comma before exactly three digits, separates groups.
+    """
+    bare = re.sub(rf"['’_{_SPACES} ]", "", digits)  # noqa: RUF001
+    if decimal is None:
+        dot, comma = bare.rfind("."), bare.rfind(",")
+        if dot >= 0 and comma >= 0:
+            decimal = "." if dot > comma else ","
+        elif comma >= 0:
+            groups = bare.count(",") > 1 or (len(bare) - comma == 4 and comma > 0)  # noqa: PLR2004
+            decimal = "." if groups else ","
+        else:
+            decimal = "," if bare.count(".") > 1 else "."
+    whole = bare.replace("," if decimal == "." else ".", "").replace(decimal, ".")
+    if whole.count(".") > 1:
+        whole = whole.replace(".", "")
+    return min(float(whole + power), sys.float_info.max)
+
+
+def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
+    """The numbers of a text, in order; parts of names and versions, such as `api-7`, are none.
+
+    >>> [(part.value, part.unit) for part in numbers_in("-1,234.5 ms of 1.5e3, 20 % on api-7")]
+    [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
+    """
+    text = text.translate(_MARKS)
+    for match in _NUMBER.finditer(text):
+        before = match["before"] or ""
+        value = _value(match["digits"], decimal, match["power"] or "")
+        if (match["sign"] or before.strip()[:1]) in {"-", "\u2212"}:
+            value = -value
+        end = match.end()
+        unit = _UNIT.match(text, end)
+        if unit and unit["unit"].casefold() in _SCALES:
+            value *= _SCALES[unit["unit"].casefold()]
+            end = unit.end()
+            unit = _UNIT.match(text, end)
+        name = unit["unit"].replace(" ", "") if unit else ""
+        currency = before.strip(" -+\u2212")
+        yield Number(
+            value=value,
+            unit=currency or name,
+            text=text[match.start() : unit.end() if unit and name in _UNITS else end].strip()[:40],
+        )
+
+
+@rule(codes=("no_number", "wrong_number", "wrong_unit", "several_numbers"))
+def number_near(
+    to: float | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    absolute: float = 0.0,
+    relative: float = 0.0,
+    unit: str | None = None,
+    which: Which = "last",
+    decimal: Mark | None = None,
+    field: str | None = None,
+) -> Check:
+    """A number in the output is near another one.
+
+    Without a tolerance, the numbers must be equal, up to the rounding of a computer: `0.1 + 0.2`
+    is `0.3`. With both tolerances, either is enough. A score below 1 is how near the number came.
+
+    Args:
+        to: The number to compare with; by default the case's `expected`.
+        absolute: The largest difference that passes.
+        relative: The largest difference that passes, as a share of the number to compare with;
+            0.05 is 5 %.
+        unit: The unit of the number, such as `ms`, `GB`, `km`, `%` or `€`. A number in another
+            unit of the same kind is converted; one without a unit fails.
+        which: The number that counts: the `last` of the output, the `first`, the `only` one, or
+            `any` of them.
+        decimal: The decimal mark, `.` or `,`; by default, it is read from each number: `1,234.5`,
+            `1.234,5` and `1,5` are understood, and `1,234` is 1234.
+        field: Judge this part of a JSON output instead of the whole.
+
+    >>> print(number_near(100, relative=0.05).check_text("It is about 104 MB."))
+    pass: 104 MB is near 100
+    >>> print(number_near(1500, unit="ms").check_text("It took 1.6 s."))
+    fail (0.97): 1.6 s is not near 1500 ms
+    """
+    check_tolerance("number_near", "absolute", absolute)
+    check_tolerance("number_near", "relative", relative)
+    if which not in {"first", "last", "only", "any"}:
+        raise UsageError(f"number_near: which is first, last, only or any, not {which!r}")
+    if decimal not in {".", ",", None}:
+        raise UsageError(f"number_near: decimal is '.' or ',', not {decimal!r}")
+    if not isinstance(to, Expected):
+        _target(to, UsageError("number_near: to is a number, not " + repr(to)[:80]))
+
+    def check(answer: Answer) -> Verdict:
+        given: JSON = answer.resolve(to, judge="number_near")
+        target = _target(
+            given, JudgeError(f"number_near: {to} is no number: {given!r}", judge="number_near")
+        )
+        found = [*numbers_in(answer.text or "", decimal)]
+        chosen = {"first": found[:1], "last": found[-1:]}.get(which, found)
+        name = f"{given} {unit}" if unit else f"{given}"
+        if not chosen:
+            return failed(f"no number, {name} wanted", code="no_number", expected=given)
+        if which == "only" and len(chosen) > 1:
+            texts = ", ".join(part.text for part in chosen[:5])
+            return failed(
+                f"{len(chosen)} numbers, one wanted: {texts}",
+                code="several_numbers",
+                expected=given,
+            )
+        return _nearest(chosen, target, name, unit, within=absolute, relative=relative)
+
+    return on_answer(field, check)
+
+
+def _target(value: JSON, error: JudgeError | UsageError) -> float:
+    """A number to compare with, also where it is written as text.
+
+    Raises:
+        JudgeError, UsageError: It is none; the given error.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if abs(value) <= sys.float_info.max:  # NaN is not, either
+            return value
+    elif isinstance(value, str):
+        found = [*numbers_in(value)]
+        if len(found) == 1:
+            return found[0].value
+    raise error
+
+
+def _nearest(
+    found: Sequence[Number],
+    target: float,
+    name: str,
+    unit: str | None,
+    *,
+    within: float,
+    relative: float,
+) -> Verdict:
+    best: Verdict | None = None
+    for part in found:
+        value = part.value if unit is None else part.in_unit(unit)
+        if value is None:
+            verdict = failed(
+                f"{quote(part.text)} is no number of {unit}", code="wrong_unit", expected=target
+            )
+        elif is_close(value, target, within=max(within, relative * abs(target)), relative=1e-9):
+            return passed(f"{part.text} is near {name}", expected=target, actual=value)
+        else:
+            size = abs(value) / 2 + abs(target) / 2
+            verdict = failed(
+                f"{part.text} is not near {name}",
+                code="wrong_number",
+                score=max(0.0, 1 - abs(value / 2 - target / 2) / size),
+                expected=target,
+                actual=value,
+            )
+        if best is None or verdict.score > best.score:
+            best = verdict
+    assert best is not None
+    return best
+
+
+_AROUND_ANSWER = " \t*_`$\"'“”„‘’«»"  # noqa: RUF001 - quotation marks
+_BOXED = "\\boxed{"
+
+
+def _boxed(text: str) -> str | None:
+    r"""What stands in the last `\boxed{...}` of a text."""
+    start = text.rfind(_BOXED)
+    if start < 0:
+        return None
+    depth, begin = 1, start + len(_BOXED)
+    for at in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if not depth:
+            return text[begin:at]
+    return None
+
+
+def _after(text: str, marker: str) -> str | None:
+    """The line after the last marker, or the next line with text."""
+    folded, wanted = text.casefold(), marker.casefold()
+    if len(folded) != len(text):
+        folded, wanted = text.lower(), marker.lower()
+    at = folded.rfind(wanted)
+    if at < 0:
+        return None
+    rest = text[at + len(marker) :]
+    return next((line for line in rest.splitlines() if line.strip(_AROUND_ANSWER + ":")), "")
+
+
+def bare_answer(text: str) -> str:
+    r"""An answer without the marks around it: emphasis, quotes, math, a final period.
+
+    >>> bare_answer(" **$\\boxed{1,000}$**. ")
+    '1,000'
+    """
+    text = text.strip(_AROUND_ANSWER + ":")
+    boxed = _boxed(text)
+    text = text if boxed is None else boxed
+    return text.strip(_AROUND_ANSWER).removesuffix(".").strip(_AROUND_ANSWER)
+
+
+def _alike(found: str, wanted: JSON) -> bool:
+    if isinstance(wanted, (int, float)) and not isinstance(wanted, bool):
+        numbers = [*numbers_in(found)]
+        return len(numbers) == 1 and is_close(numbers[0].value, wanted, within=0, relative=1e-9)
+    if not isinstance(wanted, str):
+        return False
+    if (number := [*numbers_in(wanted)]) and number[0].text == wanted.strip():
+        return _alike(found, number[0].value) or found == wanted
+    simplify = normaliser(ignore_case=True, ignore_space=True, ignore_punctuation=False)
+    return simplify(found) == simplify(bare_answer(wanted))
+
+
+@rule(codes=("no_answer", "wrong_answer"))
+def answer_is(
+    to: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    after: str = "ANSWER:",
+    field: str | None = None,
+) -> Check:
+    r"""The output ends in an answer, after a marker, and it is the right one.
+
+    The answer is the rest of the line after the last marker, or the next line with text; without a
+    marker, it is what stands in the last `\boxed{...}`. It is compared without case, emphasis,
+    quotes and a final period; a number is compared as a number.
+
+    Args:
+        to: The right answer, or a list of answers that are all right; by default the case's
+            `expected`.
+        after: The marker, in any case.
+        field: Judge this part of a JSON output instead of the whole.
+
+    >>> print(answer_is("Paris").check_text("It is the capital.\n**Answer:** Paris."))
+    pass: the answer is 'Paris'
+    >>> print(answer_is(1000).check_text("So 400 + 600.\nANSWER: 1,200"))
+    fail: the answer is '1,200', not '1000'
+    """
+    if not after.strip():
+        raise UsageError("answer_is: the marker cannot be empty")
+
+    def check(answer: Answer) -> Verdict:
+        wanted = answer.resolve(to, judge="answer_is")
+        if wanted is None:
+            raise answer.lacks(str(to), judge="answer_is")
+        right = wanted if isinstance(wanted, list) else [wanted]
+        text = answer.text or ""
+        found = _after(text.replace("**", "").replace("__", ""), after)
+        if found is None:
+            found = _boxed(text)
+        if found is None or not bare_answer(found):
+            return failed(
+                f"no answer after {quote(after)}", code="no_answer", expected=shown(wanted)
+            )
+        bare = bare_answer(found)
+        if any(_alike(bare, one) for one in right):
+            return passed(f"the answer is {quote(bare)}")
+        return failed(
+            f"the answer is {quote(bare)}, not {listed([str(one) for one in right])}",
+            code="wrong_answer",
+            expected=shown(wanted),
+            actual=bare[:200],
+        )
+
+    return on_answer(field, check)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+class _Options:
+    """Reads the options that an output chooses."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        self.options = options
+        one = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
+        self._one = re.compile(rf"(?<!\w)(?i:{one})(?!\w)")
+        label = rf"[*_`\"'(\[]*(?i:{one})(?![\w'’])[*_`\"')\]]*"  # noqa: RUF001
+        several = rf"{label}(?:[ ]*(?:,|&|/|and|or)[ ]*{label})*"
+        self._stated = re.compile(
+            rf"(?i:answers?|choices?|options?|choose|pick|select|go[ ]with)\b[*_:\s]*"
+            rf"(?:(?i:is|are|would[ ]be|=|-|option|choice)[*_:\s]+){{0,2}}(?P<chosen>{several})"
+            rf"|(?P<judged>{several})[ ](?i:is|are)[ ](?i:the[ ])?(?i:correct|right|best|true)\b"
+        )
+        self._line = re.compile(
+            rf"^[ \t>*_#-]*(?P<chosen>{several})[ \t]*(?:[.):\]*_]|[-\u2013\u2014][ ]|$)",
+            re.MULTILINE,
+        )
+        self._boxed = re.compile(rf"\\boxed\{{(?:\\text\{{)?(?P<chosen>{several})")
+
+    def known(self, value: object) -> set[str]:
+        """The options that an author names as right.
+
+        Raises:
+            UsageError: There is none, or one is not among the options.
+        """
+        known = {option.casefold(): option for option in self.options}
+        parts = list(cast("Sequence[object]", value)) if _is_list(value) else [value]
+        for part in parts:
+            if not isinstance(part, str) or part.casefold() not in known:
+                raise UsageError(f"choice_is: {part!r} is not among {listed(self.options)}")
+        if not parts:
+            raise UsageError("choice_is: name at least one right option")
+        return {known[str(part).casefold()] for part in parts}
+
+    def chosen(self, text: str) -> set[str]:
+        """The options that a text chooses; empty where it states none."""
+        boxed = [match["chosen"] for match in self._boxed.finditer(text)]
+        stated = boxed or [
+            match["chosen"] or match["judged"]
+            for match in self._stated.finditer(text)
+            if not self._is_article(match, text)
+        ]
+        if stated:
+            return self._named(stated[-1])
+        lines = [match["chosen"] for match in self._line.finditer(text)]
+        return set[str]().union(*(self._named(line) for line in lines))
+
+    def _is_article(self, match: re.Match[str], text: str) -> bool:
+        """Tell "the answer is a dog" from a choice."""
+        return match["chosen"] == "a" and text[match.end() :].lstrip(" ")[:1].isalpha()
+
+    def _named(self, text: str) -> set[str]:
+        known = {option.casefold(): option for option in self.options}
+        return {known[found.casefold()] for found in self._one.findall(text)}
+
+
+@rule(codes=("no_choice", "wrong_choice"))
+def choice_is(
+    to: str | Sequence[str] | Expected = expected(),  # noqa: B008 - Expected is frozen
+    *,
+    options: Sequence[str] = ("A", "B", "C", "D", "E"),
+    field: str | None = None,
+) -> Check:
+    """The output chooses the right one of several options, such as `B`.
+
+    It understands "The answer is (B).", "Answer: B", "**B)** Paris", "B" and the like. A stated
+    answer counts, and of several the last; without one, the options that lines begin with. An
+    output that lists all options without a choice fails.
+
+    Args:
+        to: The right option, or a list of options that must all be chosen; by default the case's
+            `expected`.
+        options: The labels of all options, in any case.
+        field: Judge this part of a JSON output instead of the whole.
+
+    >>> print(choice_is("B").check_text("A is too old, so the answer is (B)."))
+    pass: chooses 'B'
+    >>> print(choice_is("B").check_text("C) Rome"))
+    fail: chooses 'C', not 'B'
+    """
+    if isinstance(options, str) or not options or not all(options):
+        raise UsageError(f"choice_is: name the options as a list of texts, not {options!r}")
+    reader = _Options(options)
+    if not isinstance(to, Expected):
+        reader.known(to)
+
+    def check(answer: Answer) -> Verdict:
+        value = cast("JSON", resolve_in(to, answer, "choice_is"))
+        if value is None:
+            raise answer.lacks(str(to), judge="choice_is")
+        try:
+            right = reader.known(value)
+        except UsageError as error:
+            raise JudgeError(str(error), judge="choice_is") from error
+        found = reader.chosen(answer.text or "")
+        if not found:
+            return failed("states no choice", code="no_choice", expected=sorted(right))
+        if found == right:
+            return passed(f"chooses {listed(sorted(found))}")
+        return failed(
+            f"chooses {listed(sorted(found))}, not {listed(sorted(right))}",
+            code="wrong_choice",
+            expected=sorted(right),
+            actual=sorted(found),
+        )
+
+    return on_answer(field, check)
+
+
+def _source(answer: Answer, inputs: Sequence[str]) -> str:
+    """The text of the case's inputs: all of them, or those named."""
+    chosen = inputs or sorted(answer.inputs)
+    missing = [name for name in chosen if name not in answer.inputs]
+    if missing:
+        raise answer.lacks(f"input {listed(missing)}", judge="the input")
+    parts = [answer.inputs[name] for name in chosen]
+    return "\n".join(
+        part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts
+    )
+
+
+_WRITTEN_NUMBER = re.compile(
+    r"(?:\d{1,3}(?P<group>[,.'\u2019\u00a0\u202f])\d{3}(?:(?P=group)\d{3})*(?!\d)(?:[.,]\d+)?"
+    r"|\d+[.,]\d+|(?<![\w.,])\.\d+|\d+)(?:[eE][+-]?\d{1,3}(?![\w.]))?"
+)
+_LIST_MARK = re.compile(r"^[^\S\n]*(?:#{1,6}[^\S\n]*)?\(?\d{1,3}[.)](?=\s)", re.MULTILINE)
+_GROUPED = re.compile(r"[1-9]\d{0,2}([,.'\u2019\u00a0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?(?:e.*)?")
+
+
+def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
+    """The numbers of a text as written, and their readings; marks of lists are left out.
+
+    A reading is one number, or several that a comma parts. A period before three digits may group
+    them or begin a fraction.
+
+    >>> list(number_readings("1. It took 1,200 ms, 1.50 s"))
+    [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
+    """
+    for match in _WRITTEN_NUMBER.finditer(_LIST_MARK.sub("", text)):
+        yield match[0], _readings(match[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _readings(found: str) -> list[set[str]]:
+    if found.isascii() and found.isdigit():
+        return [{found.lstrip("0") or "0"}]
+    # Digits of any script, such as Arabic ones.
+    bare = "".join(str(int(char)) if char.isdecimal() else char for char in found.lower())
+    readings: list[set[str]] = []
+    if grouped := _GROUPED.fullmatch(bare):
+        readings.append({_canonical(bare.replace(grouped[1], "").replace(",", "."))})
+    if sum(map(bare.count, ",.'\u2019\u00a0\u202f")) <= 1 and not (grouped and grouped[1] != "."):
+        readings.append({_canonical(bare.replace(",", "."))})
+    if "," in bare and not grouped:
+        readings.append({_canonical(part) for part in bare.split(",")})
+    return readings
+
+
+def _canonical(number: str) -> str:
+    """A number without an exponent, and without zeros that say nothing."""
+    plain = format(Decimal(number), "f")
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
+
+
+@rule(codes=("invented_number",), version=2)
+def no_new_numbers(
+    *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
+) -> Check:
+    """Every number in the answer stands in the case's inputs too.
+
+    1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, and digits of any
+    script. The marks of numbered lists do not count. The score is the share of known numbers.
+
+    Args:
+        inputs: Names of the inputs to look in; all by default.
+        allow: Numbers that may occur anyway.
+        up_to: Whole numbers up to this one may occur anyway.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(no_new_numbers().check_text("2 of 7 pods", inputs={"report": "2 pods of 5 died"}))
+    fail (0.50): 1 number that the input does not have: '7'
+    """
+    allowed = {_canonical(f"{value:.10f}") for value in allow}
+
+    def check(answer: Answer) -> Verdict:
+        given = number_readings(_source(answer, inputs))
+        known = allowed.union(*(reading for _, readings in given for reading in readings))
+        found = list(number_readings(answer.text or ""))
+        new = [
+            text
+            for text, readings in found
+            if not any(
+                all(part in known or _is_small(part, up_to) for part in reading)
+                for reading in readings
+            )
+        ]
+        return _invented(new, len(found), "number", "invented_number")
+
+    return on_answer(field, check)
+
+
+def _is_small(number: str, up_to: int) -> bool:
+    return number.isdigit() and len(number) < 19 and int(number) <= up_to  # noqa: PLR2004 - no limit is longer
+
+
+def _invented(new: list[str], total: int, noun: str, code: str) -> Verdict:
+    if not new:
+        return passed(f"{plural(total, noun)}, none of them new")
+    unique = list(dict.fromkeys(new))
+    return failed(
+        f"{plural(len(unique), noun)} that the input does not have: {listed(unique)}",
+        code=code,
+        score=1 - len(new) / total,
+        details={"new": unique[:20]},
+    )
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+    r"(?:uary|ruary|ch|il|e|y|ust|t(?:ember)?|ober|ember)?\.?"
+)
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
+_DATES = (
+    re.compile(r"\b(?P<year>\d{4})[-/.](?P<number>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)"),
+    re.compile(rf"\b{_DAY}(?:\s+of)?\s+{_MONTH}{_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s+{_DAY}{_YEAR}\b", re.IGNORECASE),
+)
+_CLOCK = re.compile(
+    r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
+    r"(?:\.\d+)?\s*(?P<half>[ap]\.?m\b)?",
+    re.IGNORECASE,
+)
+_T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
+
+
+def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The dates and times of day of a text as they stand there, and in their forms.
+
+    A date with a year has two forms, the fuller one first.
+
+    >>> list(times_in("On 3 May 2024 at 2:05 pm"))
+    [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
+    """
+    spaced = _T_CLOCK.sub(" ", text)
+    found: list[tuple[int, str, list[str]]] = []
+    for pattern in _DATES:
+        for date in pattern.finditer(spaced):
+            parts = date.groupdict()
+            month = parts.get("number") or _MONTHS.index((parts.get("month") or "jan").lower()) + 1
+            day = f"{int(month):02}-{int(parts['day']):02}"
+            year = parts.get("year")
+            found.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
+    for clock in _CLOCK.finditer(spaced):
+        hour = int(clock["hour"])
+        if clock["half"]:
+            hour = hour % 12 + (12 if clock["half"][0] in "pP" else 0)
+        second = clock["second"] or "00"
+        form = f"{hour:02}:{clock['minute']}" + (f":{second}" if second != "00" else "")
+        found.append((clock.start(), clock[0].strip(), [form]))
+    for _, written, forms in sorted(found, key=lambda part: part[0]):
+        yield written, forms
+
+
+@rule(codes=("invented_time",))
+def no_new_times(*inputs: str, field: str | None = None) -> Check:
+    """Every date and time of day in the answer stands in the case's inputs too.
+
+    `3 May 2024`, `May 3rd, 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and
+    `14:05:00`. Time zones are not converted.
+
+    Args:
+        inputs: Names of the inputs to look in; all by default.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(no_new_times().check_text(
+    ...     "Down from 14:05 to 14:30.", inputs={"report": "2024-05-03T14:05Z: page"}))
+    fail (0.50): 1 time that the input does not have: '14:30'
+    """
+
+    def check(answer: Answer) -> Verdict:
+        known = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
+        found = list(times_in(answer.text or ""))
+        new = [written for written, forms in found if forms[0] not in known]
+        return _invented(new, len(found), "time", "invented_time")
+
+    return on_answer(field, check)
+
+
+_IDENTIFIER = re.compile(r"\b[A-Za-z][\w.-]*[\w]")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:\n|>*#\"“-])\s*$")
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Words that look like names: capitals inside a sentence, CamelCase, digits, `-`, `_`, `.`.
+
+    >>> list(names_in("The pod api-7 of Frankfurt died. It was fine."))
+    ['api-7', 'Frankfurt']
+    """
+    for found in _IDENTIFIER.finditer(text):
+        word = found[0]
+        inner = word[1:]
+        marked = any(char in "_.-" or char.isdigit() for char in inner)
+        if (
+            (marked and (any(char.isdigit() for char in inner) or "_" in inner or "." in inner))
+            or any(char.isupper() for char in inner)
+            or (
+                word[0].isupper()
+                and not _SENTENCE_START.search(text, max(0, found.start() - 8), found.start())
+            )
+        ):
+            yield word
+
+
+@rule(codes=("invented_name",))
+def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = None) -> Check:
+    """Every name in the answer stands in the case's inputs too.
+
+    Names are words with a capital inside a sentence, in CamelCase, or with digits, dots or
+    underscores in them, such as hosts and services. A heuristic: allow what it should not mind.
+
+    Args:
+        inputs: Names of the inputs to look in; all by default.
+        allow: Names that may occur anyway, in any case.
+        field: Judge this part of a JSON answer instead of the whole.
+
+    >>> print(no_new_names().check_text(
+    ...     "The pod api-7 moved to Frankfurt.", inputs={"report": "api-7 was evicted"}))
+    fail (0.50): 1 name that the input does not have: 'Frankfurt'
+    """
+    allowed = {name.lower() for name in allow}
+
+    def check(answer: Answer) -> Verdict:
+        source = _source(answer, inputs).lower()
+        found = list(names_in(answer.text or ""))
+        new = [name for name in found if name.lower() not in source and name.lower() not in allowed]
+        return _invented(new, len(found), "name", "invented_name")
+
+    return on_answer(field, check)
