@@ -15,6 +15,7 @@ from benchmarks.refine_tasks._simulated import LEAKS
 from benchmarks.refine_tasks._statements import lost_statements, statements
 from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.analysis import Check
 from regauge.refine.conduct._driver import drive
 from regauge.refine.edits import (
     Anchor,
@@ -26,10 +27,10 @@ from regauge.refine.edits import (
     section_at,
     section_text,
 )
-from regauge.refine.evidence import Check, CheckOutcome, Outcome
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Critiqued, Proposed, Setting, Spent, TrialsDone, begin
 from regauge.refine.proposers._rules import propose_by_rules
+from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.refine.workbench._suite import verify_by_gate
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.refine.trail import Run, seal
+from regauge.refine.runs import Run, seal
 from regauge.sim.server import SimServer, SimServerOptions
 from tests.fakes import Endpoint
 from tests.gate_repo import CERTIFICATE_LINE, EVAL, NAME, PROMPT, GateRepo, label_definitions

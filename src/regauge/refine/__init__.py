@@ -11,11 +11,9 @@ and takes it. `_policy.py` is what they all keep to.
 
 from __future__ import annotations
 
+from regauge.refine.attempts import FATES, FateTable, Grouping
 from regauge.refine.conduct import BY_SIGNAL, Estimate, Refinement
-from regauge.refine.evidence import Variance, shown, variance_of
-from regauge.refine.loop import Note, State
-from regauge.refine.memory import FATES, FateTable, Grouping
-from regauge.refine.outcome import (
+from regauge.refine.delivery import (
     Branch,
     Revision,
     apply_run,
@@ -23,38 +21,37 @@ from regauge.refine.outcome import (
     check_not_committed,
     commit_on_branch,
     current_branch,
-    evidence_lines,
     has_unpushed,
-    headline,
-    markdown_of,
     push,
     remote_address,
     remote_tip,
-    result_of,
     revised,
     roll_back,
     uncommitted,
 )
-from regauge.refine.people import Heard, heard_in_words, heard_on_pull, noted_in
+from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
+from regauge.refine.loop import Note, State
 from regauge.refine.proposers import check_strategies
-from regauge.refine.trail import (
+from regauge.refine.report import evidence_lines, headline, markdown_of
+from regauge.refine.result import result_of
+from regauge.refine.runs import (
     CUT_OFF,
     BusyError,
     Run,
-    TrailError,
     begin_run,
     cut_off,
     edits_of_runs,
     find_refinement,
     list_refinements,
     only_one,
-    read_trail,
     read_whole,
     recall,
     reject,
     remember,
     remember_status,
 )
+from regauge.refine.tally import Variance, shown, variance_of
+from regauge.refine.trail import TrailError, read_trail
 from regauge.refine.workbench import RunOptions, declared_goals, goal_faults, outcomes_of
 
 __all__ = [

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.refine._policy import RefinePolicy
+from regauge.refine.analysis import Check
 from regauge.refine.conduct._driver import drive
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
-from regauge.refine.evidence import Check, CheckOutcome, Goal, Outcome
+from regauge.refine.goals import Goal
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import (
     Critiqued,
@@ -22,6 +23,7 @@ from regauge.refine.loop import (
     TrialsDone,
     begin,
 )
+from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.refine.workbench._suite import verify_by_gate
 
 if TYPE_CHECKING:

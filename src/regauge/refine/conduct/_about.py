@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.judges import Judge
+    from regauge.refine.attempts import Memory
     from regauge.refine.loop import Setting
-    from regauge.refine.memory import Memory
     from regauge.refine.workbench import RunOptions, Subject
 
 __all__ = ["about", "changes", "warnings_of"]

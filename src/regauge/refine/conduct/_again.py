@@ -17,7 +17,7 @@ from regauge.strict_json import read_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from regauge.refine.trail import Run
+    from regauge.refine.runs import Run
     from regauge.refine.workbench import Subject
 
 __all__ = ["as_it_was", "keep_known"]

@@ -9,6 +9,7 @@ from regauge.digests import digest_of
 from regauge.gate import policy_of
 from regauge.prompts import parse_prompt
 from regauge.providers import parse_model_id
+from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.conduct._about import about, changes
 from regauge.refine.conduct._again import as_it_was, keep_known
 from regauge.refine.conduct._calls import check_calls, check_more
@@ -17,7 +18,7 @@ from regauge.refine.conduct._estimate import Estimate, expected_trial
 from regauge.refine.conduct._finished import write_down
 from regauge.refine.conduct._hearing import heard_by, heard_of
 from regauge.refine.conduct._key import check_key
-from regauge.refine.evidence import least_trials
+from regauge.refine.goals import least_trials
 from regauge.refine.loop import (
     Interrupted,
     MoreCalls,
@@ -29,18 +30,9 @@ from regauge.refine.loop import (
     floor_calls,
     out_of_reach,
 )
-from regauge.refine.memory import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.proposers import Looks, ProposerContext, load_proposers
-from regauge.refine.trail import (
-    TrailError,
-    TrailFile,
-    cut_back,
-    edits_of_runs,
-    read_trail,
-    read_whole,
-    remember,
-    retell,
-)
+from regauge.refine.runs import edits_of_runs, read_whole, remember
+from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell
 from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
 from regauge.runner import endpoint_of
 from regauge.stop_signals import held, run_stoppable
@@ -50,9 +42,10 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.refine.conduct._driver import Trail
+    from regauge.refine.feedback import Heard
     from regauge.refine.loop import Note, Observation, Setting, State
-    from regauge.refine.people import Heard
-    from regauge.refine.trail import Event, Run
+    from regauge.refine.runs import Run
+    from regauge.refine.trail import Event
     from regauge.refine.workbench import Subject
     from regauge.runner import EvalSession, PlannedCase
 

@@ -6,15 +6,18 @@ import json
 from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
+from regauge.refine.attempts import Tried
+from regauge.refine.delivery import revised
 from regauge.refine.edits import changed_places, changed_statements
-from regauge.refine.memory import Tried
-from regauge.refine.outcome import diff_of, markdown_of, result_of, revised
-from regauge.refine.trail import read_trail, seal
+from regauge.refine.report import markdown_of
+from regauge.refine.result import diff_of, result_of
+from regauge.refine.runs import seal
+from regauge.refine.trail import read_trail
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine.loop import Setting, State
-    from regauge.refine.trail import Run
+    from regauge.refine.runs import Run
     from regauge.refine.workbench import Subject
 
 __all__ = ["write_down"]

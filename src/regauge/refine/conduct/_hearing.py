@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.errors import UsageError
-from regauge.refine.people import Heard
+from regauge.refine.feedback import Heard
 from regauge.refine.trail import TrailError
 from regauge.refine.workbench import labels_for
 from regauge.strict_json import read_json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project
-    from regauge.refine.trail import Run
+    from regauge.refine.runs import Run
     from regauge.refine.workbench import Subject
 
 __all__ = ["heard_by", "heard_of", "keep_heard"]

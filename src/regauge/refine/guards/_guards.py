@@ -16,12 +16,12 @@ from regauge.refine.edits import (
     lost_statements,
     units_of,
 )
+from regauge.refine.feedback import takes_over
 from regauge.refine.guards._copies import Copies
 from regauge.refine.guards._labels import Labels, defined_twice, label_of
 from regauge.refine.guards._leaks import CaseText, Leaks
 from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
 from regauge.refine.guards._scope import Scope
-from regauge.refine.people import takes_over
 from regauge.statements import content_words, guess_language, is_negated, normalise, parse
 
 if TYPE_CHECKING:

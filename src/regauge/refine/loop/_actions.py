@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from regauge.refine.analysis import Cluster
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.evidence import Cluster, Outcome
     from regauge.refine.loop._findings import Critique, Spent
+    from regauge.refine.tally import Outcome
 
 __all__ = [
     "Action",

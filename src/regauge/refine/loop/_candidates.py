@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from regauge.refine.attempts import NO_PRIOR, Tried, named
 from regauge.refine.edits import (
     Edit,
     EditError,
@@ -26,7 +27,6 @@ from regauge.refine.edits import (
     without_losses,
 )
 from regauge.refine.loop._findings import Candidate, Note
-from regauge.refine.memory import NO_PRIOR, Tried, named
 from regauge.statements import content_words, delete, move, normalise
 
 if TYPE_CHECKING:

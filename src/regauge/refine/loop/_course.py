@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.refine.analysis import diagnose
+from regauge.refine.attempts import Tried
 from regauge.refine.edits import changed_places, changed_statements
-from regauge.refine.evidence import diagnose, tolerated
+from regauge.refine.goals import tolerated
 from regauge.refine.loop._findings import Accepted, Note, Stop
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, spared, standings
 from regauge.refine.loop._plan import verification_phase
 from regauge.refine.loop._power import can_confirm, underpowered_text
-from regauge.refine.memory import Tried
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from regauge.refine.analysis import Cluster
+    from regauge.refine.attempts import Finding
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Cluster
     from regauge.refine.loop._findings import Confirmed, StopReason
     from regauge.refine.loop._state import Setting, State
-    from regauge.refine.memory import Finding
 
 __all__ = [
     "accept",

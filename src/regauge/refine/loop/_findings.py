@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.gate import Count
+    from regauge.refine.analysis import Cluster
+    from regauge.refine.attempts import Finding
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.evidence import Cluster
-    from regauge.refine.memory import Finding
 
 __all__ = [
     "Accepted",

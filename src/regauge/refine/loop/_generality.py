@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import better_p
+from regauge.refine.analysis import better_p
 from regauge.refine.loop._plan import holdout_cases_of
 
 if TYPE_CHECKING:

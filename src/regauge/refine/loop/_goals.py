@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.refine.evidence import least_trials, passed_all, reached, trials_to_settle
+from regauge.refine.goals import least_trials, passed_all, reached, trials_to_settle
 from regauge.refine.loop._actions import Draws, RunTrials
 from regauge.refine.loop._budget import calls_left, repair_calls, trials_for
 from regauge.refine.loop._findings import Note
@@ -14,8 +14,10 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.refine.evidence import Cluster, Goal, Outcome, Reached, Standing
+    from regauge.refine.analysis import Cluster
+    from regauge.refine.goals import Goal, Reached, Standing
     from regauge.refine.loop._state import Setting, State
+    from regauge.refine.tally import Outcome
 
 __all__ = [
     "all_met",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import better_p, diagnose, worse_p
+from regauge.refine.analysis import better_p, diagnose, worse_p
 from regauge.refine.loop._actions import RunTrials
 from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls, trials_for
 from regauge.refine.loop._course import diagnosed
@@ -21,8 +21,8 @@ from regauge.statements import content_words, delete
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from regauge.refine.analysis import Check
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Check
     from regauge.refine.loop._actions import TrialsDone
     from regauge.refine.loop._state import Setting, State
 

@@ -47,9 +47,9 @@ from regauge.refine.loop._state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from regauge.refine.attempts import Memory
     from regauge.refine.loop._findings import Phase
     from regauge.refine.loop._state import Setting
-    from regauge.refine.memory import Memory
 
 __all__ = ["IllegalTransitionError", "advance", "begin", "wanted"]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import diagnose, tolerated
+from regauge.refine.analysis import diagnose
+from regauge.refine.goals import tolerated
 from regauge.refine.loop._actions import Draws, RunTrials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Cluster
     from regauge.refine.loop._findings import Phase
     from regauge.refine.loop._state import Setting, State
 

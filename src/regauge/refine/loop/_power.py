@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from regauge.refine.evidence import Cluster
+    from regauge.refine.analysis import Cluster
     from regauge.refine.loop._state import Setting, State
 
 __all__ = ["can_confirm", "underpowered_text"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.gate import Count
-    from regauge.refine.evidence import Cluster
+    from regauge.refine.analysis import Cluster
     from regauge.refine.loop._actions import TrialsDone
     from regauge.refine.loop._state import Release, Setting, State
 

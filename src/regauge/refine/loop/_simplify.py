@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.refine.attempts import named
 from regauge.refine.loop._course import tried
 from regauge.refine.loop._findings import Note
 from regauge.refine.loop._plan import verification_phase, without
-from regauge.refine.memory import named
 
 if TYPE_CHECKING:
     from regauge.refine.loop._actions import TrialsDone

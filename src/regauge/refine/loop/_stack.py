@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from regauge.refine.attempts import named
 from regauge.refine.loop._findings import Note
-from regauge.refine.memory import named
 
 if TYPE_CHECKING:
     from regauge.refine.loop._findings import Stack, StopReason

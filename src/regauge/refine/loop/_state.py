@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate import REVISION_FIRST
-from regauge.refine.evidence import Tally
+from regauge.refine.attempts import Memory
 from regauge.refine.loop._findings import (
     Accepted,
     Bearing,
@@ -20,14 +20,15 @@ from regauge.refine.loop._findings import (
     Stop,
     StopReason,
 )
-from regauge.refine.memory import Memory
+from regauge.refine.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.refine._policy import RefinePolicy
+    from regauge.refine.analysis import Check, Cluster
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Check, Cluster, Goal
+    from regauge.refine.goals import Goal
     from regauge.refine.guards import Guard
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import steadiness_of, tail
+from regauge.refine.analysis import steadiness_of, tail
 from regauge.refine.loop._actions import RunTrials
 from regauge.refine.loop._budget import FRESH_LOOKS
 from regauge.refine.loop._course import enter_tier, nothing_left
@@ -14,10 +14,11 @@ from regauge.refine.loop._generality import FRESH_CASES, either_side
 from regauge.refine.loop._plan import draws
 
 if TYPE_CHECKING:
-    from regauge.refine.evidence import Cluster, Steadiness, Tally
+    from regauge.refine.analysis import Cluster, Steadiness
     from regauge.refine.loop._actions import TrialsDone
     from regauge.refine.loop._findings import Accepted
     from regauge.refine.loop._state import Setting, State
+    from regauge.refine.tally import Tally
 
 __all__ = [
     "after_unsteady",

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
+from regauge.refine.analysis import better_p, mean_effect, tail, worse_p, worse_together_p
+from regauge.refine.attempts import named
 from regauge.refine.edits import lost_words
-from regauge.refine.evidence import (
-    Tally,
-    better_p,
-    mean_effect,
-    tail,
-    worse_p,
-    worse_together_p,
-)
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from regauge.refine.loop._course import (
@@ -32,7 +26,7 @@ from regauge.refine.loop._findings import Confirmed, Note
 from regauge.refine.loop._goals import out_of_reach
 from regauge.refine.loop._plan import screen_cases, unclear_cases
 from regauge.refine.loop._steadying import paired_steadiness
-from regauge.refine.memory import named
+from regauge.refine.tally import Tally
 
 if TYPE_CHECKING:
     from regauge.refine.loop._actions import (

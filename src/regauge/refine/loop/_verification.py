@@ -7,8 +7,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from regauge.refine.analysis import worse_p
+from regauge.refine.attempts import named
 from regauge.refine.edits import EditError, merged
-from regauge.refine.evidence import Tally, worse_p
 from regauge.refine.loop._budget import FRESH_LOOKS, calls_left, calls_wanted, look_at, suite_calls
 from regauge.refine.loop._course import diagnosed, search_again, stop, tried
 from regauge.refine.loop._findings import Note, Stack
@@ -18,16 +19,16 @@ from regauge.refine.loop._plan import verification_phase
 from regauge.refine.loop._stack import passed, passed_part, refused, trying
 from regauge.refine.loop._steadying import fresh_cases, is_steadier, steadier
 from regauge.refine.loop._steps import accept_best
-from regauge.refine.memory import named
+from regauge.refine.tally import Tally
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.refine.attempts import Finding
     from regauge.refine.loop._actions import SuiteSaid, TrialsDone
     from regauge.refine.loop._findings import Accepted, NoteEvent, StopReason
     from regauge.refine.loop._state import Setting, State
-    from regauge.refine.memory import Finding
 
 __all__ = [
     "after_fresh",

@@ -20,9 +20,9 @@ from regauge.refine.proposers._replies import edit_of_text
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from regauge.refine.evidence import Outcome
     from regauge.refine.loop import Critique
     from regauge.refine.proposers._problem import Ask, Problem, ProposerContext
+    from regauge.refine.tally import Outcome
 
 __all__ = ["GepaProposer", "gepa_proposer"]
 

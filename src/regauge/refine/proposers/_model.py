@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
+    from regauge.refine.attempts import Tried
     from regauge.refine.edits import Edit
     from regauge.refine.loop import Critique
-    from regauge.refine.memory import Tried
     from regauge.refine.proposers._problem import Ask, Problem, Shown
 
 __all__ = ["TEMPERATURES", "ModelProposer", "refiner_prompt"]

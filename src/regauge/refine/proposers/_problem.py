@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest, ModelId
+    from regauge.refine.analysis import Check, Cluster
+    from regauge.refine.attempts import Tried
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.evidence import Check, Cluster
+    from regauge.refine.feedback import Evidence
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop import Critique, Interrupted, TrialsDone
-    from regauge.refine.memory import Tried
-    from regauge.refine.people import Evidence
 
 __all__ = [
     "Ask",

@@ -39,10 +39,10 @@ from regauge.statements import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regauge.refine.analysis import Check, Cluster
+    from regauge.refine.attempts import Tried
     from regauge.refine.edits import Op
-    from regauge.refine.evidence import Check, Cluster
     from regauge.refine.loop import Critique
-    from regauge.refine.memory import Tried
     from regauge.refine.proposers._problem import Ask, Problem
     from regauge.statements import Node, Tree
 

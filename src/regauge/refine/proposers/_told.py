@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
+    from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Cluster
+    from regauge.refine.feedback import Evidence
     from regauge.refine.loop import (
         AskCritique,
         AskProposals,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         State,
         TrialsDone,
     )
-    from regauge.refine.people import Evidence
     from regauge.refine.proposers._problem import Example
 
 __all__ = ["problem_of"]
@@ -72,7 +72,7 @@ def problem_of(
         schema: Of the prompt's answers: like the prompt's own words, its values are no secret.
         draw: Draws trials, for proposers that search with some of their own.
     """
-    from regauge.refine.evidence import Check
+    from regauge.refine.analysis import Check
     from regauge.refine.loop import AskProposals
 
     cluster = action.cluster

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.errors import ConfigError, PromptError, RegaugeError
 from regauge.judges import criterion_of
 from regauge.prompts import find_prompt
-from regauge.refine.evidence import Goal
+from regauge.refine.goals import Goal
 from regauge.refine.workbench._subject import subject_of
 from regauge.wording import did_you_mean
 

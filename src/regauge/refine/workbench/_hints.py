@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.refine._policy import GuardPolicy
-    from regauge.refine.people import Evidence
+    from regauge.refine.feedback import Evidence
 
 __all__ = ["hints_of"]
 

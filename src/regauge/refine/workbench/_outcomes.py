@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from regauge.refine.evidence import CheckOutcome, Outcome
+from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.runner import Draw, PlannedCase
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.refine.people import Heard, labels_of
+from regauge.refine.feedback import Heard, labels_of
 from regauge.refine.workbench._hints import hints_of
 from regauge.refine.workbench._setting import public_of
 from regauge.refine.workbench._subject import cases_of
 
 if TYPE_CHECKING:
     from regauge.project import Project
+    from regauge.refine.feedback import Evidence
     from regauge.refine.loop import Setting
-    from regauge.refine.people import Evidence
     from regauge.refine.workbench._subject import Subject
 
 __all__ = ["hints_for", "labels_for"]

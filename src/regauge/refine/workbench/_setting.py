@@ -11,11 +11,11 @@ from regauge.gate import REVISION_FIRST
 from regauge.judges import criterion_of
 from regauge.prompts import content_errors, replaceable_faults, without_errors
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.analysis import Check
 from regauge.refine.edits import PromptText
-from regauge.refine.evidence import Check
+from regauge.refine.feedback import heard_in_words
 from regauge.refine.guards import Guard
 from regauge.refine.loop import Release, Setting, floor_calls
-from regauge.refine.people import heard_in_words
 from regauge.refine.workbench._case_text import case_text
 from regauge.refine.workbench._goals import DeclaredGoal
 

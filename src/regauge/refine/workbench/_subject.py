@@ -18,8 +18,8 @@ from regauge.prompts import (
     version_records,
 )
 from regauge.refine.edits import PromptText
+from regauge.refine.feedback import Heard
 from regauge.refine.loop import Release
-from regauge.refine.people import Heard
 from regauge.refine.proposers import load_examples
 
 if TYPE_CHECKING:

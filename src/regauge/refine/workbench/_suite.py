@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from regauge.gate import Arm, CaseTier, GateOutcome
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Outcome, Tally
     from regauge.refine.loop import RunSuite, Setting, State, TrialsDone
+    from regauge.refine.tally import Outcome, Tally
 
 __all__ = ["Drawer", "verify_by_gate"]
 

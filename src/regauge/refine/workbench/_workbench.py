@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from regauge.gate import CaseTier, GatePolicy
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import Edit, PromptText
+    from regauge.refine.feedback import Evidence
     from regauge.refine.loop import (
         AskCritique,
         AskProposals,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         State,
         SuiteSaid,
     )
-    from regauge.refine.people import Evidence
     from regauge.refine.proposers import Problem, Proposer
     from regauge.refine.workbench._setting import RunOptions
     from regauge.refine.workbench._subject import Subject

@@ -10,8 +10,8 @@ import pytest
 
 from regauge.refine import markdown_of
 from regauge.refine.conduct._about import changes, warnings_of
+from regauge.refine.delivery import note_of
 from regauge.refine.edits import PromptText
-from regauge.refine.outcome._apply import note_of
 from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
 
 if TYPE_CHECKING:

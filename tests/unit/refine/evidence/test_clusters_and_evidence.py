@@ -7,17 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.refine._policy import TestPolicy
-from regauge.refine.evidence import (
-    Check,
-    CheckOutcome,
-    Outcome,
-    Tally,
-    better_p,
-    diagnose,
-    mean_effect,
-    tail,
-    worse_p,
-)
+from regauge.refine.analysis import Check, better_p, diagnose, mean_effect, tail, worse_p
+from regauge.refine.tally import CheckOutcome, Outcome, Tally
 from tests.unit.refine.world import UTC, without
 
 

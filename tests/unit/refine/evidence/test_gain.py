@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.refine.evidence import CheckOutcome, Outcome, Tally, gain_of
+from regauge.refine.analysis import gain_of
+from regauge.refine.tally import CheckOutcome, Outcome, Tally
 
 trials = st.lists(st.booleans(), max_size=4)
 cases = st.dictionaries(st.sampled_from("abcdef"), st.tuples(trials, trials))

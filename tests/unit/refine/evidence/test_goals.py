@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regauge.refine.evidence import (
-    CheckOutcome,
+from regauge.refine.goals import (
     Goal,
-    Outcome,
     least_trials,
     passed_all,
     reached,
     tolerated,
     trials_to_settle,
 )
+from regauge.refine.tally import CheckOutcome, Outcome
 
 Drawn = dict[str, list[tuple[bool | None, ...]]]
 

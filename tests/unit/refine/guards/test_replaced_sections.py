@@ -8,6 +8,7 @@ import pytest
 
 from regauge.prompts import Replaceable
 from regauge.refine._policy import GuardPolicy, RefinePolicy
+from regauge.refine.attempts import Memory, Tried
 from regauge.refine.edits import (
     Anchor,
     Delete,
@@ -19,7 +20,6 @@ from regauge.refine.edits import (
     changed_statements,
 )
 from regauge.refine.guards import CaseText, Guard, OpenSection, faults_in
-from regauge.refine.memory import Memory, Tried
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.attempts import Memory
 from regauge.refine.edits import PromptText
 from regauge.refine.loop import (
     AskProposals,
@@ -25,7 +26,6 @@ from regauge.refine.loop import (
 )
 from regauge.refine.loop._findings import StopReason
 from regauge.refine.loop._loop import IllegalTransitionError
-from regauge.refine.memory import Memory
 from tests.unit.refine.world import (
     HEALTHY,
     HOLDOUT,

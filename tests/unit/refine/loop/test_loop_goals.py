@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regauge.refine._policy import Limits, RefinePolicy
-from regauge.refine.evidence import Check
+from regauge.refine.analysis import Check
 from regauge.refine.loop import Interrupted, begin, goals_digest, standings
 from tests.unit.refine.loop.test_loop_properties import policies, wild_world
 from tests.unit.refine.world import (

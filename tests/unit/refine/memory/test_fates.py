@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from regauge.cli.refine import command
 from regauge.errors import PromptError
+from regauge.refine.attempts import FateTable, fates_of, strategy_prior
 from regauge.refine.loop import Spent, SuiteSaid
-from regauge.refine.memory import FateTable, fates_of, strategy_prior
-from regauge.refine.trail._trail import decisions_of
+from regauge.refine.trail import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
 REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())

@@ -6,8 +6,8 @@ import json
 
 from regauge.project import Project
 from regauge.refine._policy import Limits, RefinePolicy
+from regauge.refine.attempts import LookLedger
 from regauge.refine.loop import Spent, SuiteSaid
-from regauge.refine.memory import LookLedger
 from tests.unit.refine.world import HEALTHY, adding, without, world
 
 REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())

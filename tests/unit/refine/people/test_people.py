@@ -14,8 +14,7 @@ from regauge.github import Remark
 from regauge.project import Project
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import apply
-from regauge.refine.guards import CaseText, Guard
-from regauge.refine.people import (
+from regauge.refine.feedback import (
     Evidence,
     Heard,
     heard_in_words,
@@ -23,6 +22,7 @@ from regauge.refine.people import (
     labels_of,
     noted_in,
 )
+from regauge.refine.guards import CaseText, Guard
 from regauge.refine.workbench._hints import hints_of
 from tests.unit.refine.proposers.problems import CASES, RELEASED
 from tests.unit.refine.world import HEALTHY, adding

@@ -9,7 +9,7 @@ from typing import Any
 
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
-from regauge.refine.people import Evidence
+from regauge.refine.feedback import Evidence
 from regauge.refine.proposers import criticised, proposed
 from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._model import ModelProposer

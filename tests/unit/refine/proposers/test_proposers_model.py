@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import parse_model_id
+from regauge.refine.attempts import Memory, Tried
 from regauge.refine.edits import apply
-from regauge.refine.memory import Memory, Tried
 from regauge.refine.proposers import criticised, proposed
 from regauge.refine.proposers._masked import masked
 from regauge.refine.proposers._model import TEMPERATURES, ModelProposer

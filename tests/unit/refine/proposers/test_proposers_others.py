@@ -15,7 +15,6 @@ from regauge.errors import UsageError
 from regauge.providers import parse_model_id
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import EditError, apply
-from regauge.refine.evidence import CheckOutcome, Outcome
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Spent, TrialsDone
 from regauge.refine.loop._candidates import candidates_of
@@ -29,6 +28,7 @@ from regauge.refine.proposers import (
 )
 from regauge.refine.proposers._examples import ExampleProposer
 from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.sim import answer
 from tests.unit.refine.proposers.problems import (
     CASES,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regauge.refine.attempts import Tried
 from regauge.refine.edits import PromptText, apply, lost_words
-from regauge.refine.memory import Tried
 from regauge.refine.proposers import propose_by_rules, proposed
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._rules import RuleProposer

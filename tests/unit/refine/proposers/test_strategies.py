@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regauge.errors import UsageError
-from regauge.refine.outcome._apply import _NOTES
+from regauge.refine.delivery import _NOTES
 from regauge.refine.proposers import STRATEGIES, check_strategies
 
 ROOT = Path(__file__).parents[4]

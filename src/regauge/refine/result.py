@@ -5,26 +5,153 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, cast
 
+from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
-from regauge.refine.evidence import variance_of
+from regauge.refine.analysis import better_p, gain_of
+from regauge.refine.attempts import fates_of
+from regauge.refine.edits import changed_lines
+from regauge.refine.goals import passed_all
 from regauge.refine.guards import faults_in
-from regauge.refine.loop import calls_max, calls_wanted
-from regauge.refine.memory import fates_of
-from regauge.refine.outcome._changes import change_of, counted, failing
-from regauge.refine.outcome._goals import criteria_of, goals_of
+from regauge.refine.loop import calls_max, calls_wanted, fresh_steadiness, goals_digest, standings
+from regauge.refine.tally import variance_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.digests import JSON
+    from regauge.gate import Count
+    from regauge.refine.analysis import Cluster
+    from regauge.refine.delivery import Revision
     from regauge.refine.edits import PromptText
-    from regauge.refine.evidence import Cluster, Tally, Variance
-    from regauge.refine.loop import Setting, State
-    from regauge.refine.outcome._apply import Revision
+    from regauge.refine.loop import Accepted, Setting, State
+    from regauge.refine.tally import Tally, Variance
     from regauge.refine.trail import Event
     from regauge.refine.workbench import Subject
 
-__all__ = ["SCHEMA_VERSION", "diff_of", "result_of"]
+
+def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
+    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    evidence: dict[str, Any] = {}
+    for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
+        evidence[split] = {
+            "before": _of_cases(state.tally, base, cases, check),
+            "after": _of_cases(state.fresh, new, cases, check),
+        }
+    cases = (*setting.train, *setting.holdout)
+    added, removed = changed_lines(before, one.text)
+    return {
+        **failing(one.cluster),
+        "strategy": one.edit.strategy,
+        "proposer": one.edit.proposer,
+        "rationale": one.edit.rationale,
+        "added": added,
+        "removed": removed,
+        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
+        "chosen_by": {
+            "before": counted(one.before),
+            "after": counted(one.after),
+            "p": one.p,
+            "effect": one.effect,
+        },
+        "fresh": evidence,
+        "redrawn": _redrawn(setting, state, check),
+        "steadier": _steadier(setting, state, one),
+        "fresh_p": better_p(state.fresh, new, base, cases, check),
+    }
+
+
+def _steadier(setting: Setting, state: State, one: Accepted) -> dict[str, Any] | None:
+    """How much less verdicts vary, of an edit that is there to make them steady."""
+    if not one.cluster.unsteady:
+        return None
+    found = fresh_steadiness(setting, state, one)
+    return None if found is None else found.numbers()
+
+
+def _of_cases(tally: Tally, text: str, cases: Sequence[str], check: str) -> dict[str, int]:
+    drawn = sum(tally.check(text, case, check).trials > 0 for case in cases)
+    return {**counted(tally.over(text, cases, check)), "cases": drawn}
+
+
+def _redrawn(setting: Setting, state: State, check: str) -> dict[str, Any] | None:
+    """Both texts on the same cases, drawn anew: what the p-value is about."""
+    cases = (*setting.train, *setting.holdout)
+    gain = gain_of(state.fresh, state.text.digest, setting.base.digest, cases, check)
+    if gain is None:
+        return None
+    return {
+        "before": {**counted(gain.before), "cases": gain.cases},
+        "after": {**counted(gain.after), "cases": gain.cases},
+        "gain": round(gain.mean, 4),
+        "interval": [round(gain.low, 4), round(gain.high, 4)],
+    }
+
+
+def counted(count: Count) -> dict[str, int]:
+    """A count, as documents have it."""
+    return {"passed": count.passed, "trials": count.trials}
+
+
+def failing(cluster: Cluster) -> dict[str, Any]:
+    """What fails, and in which cases."""
+    return {
+        "check": cluster.check,
+        "code": cluster.code,
+        "failures": cluster.failures,
+        "trials": cluster.trials,
+        "cases": list(cluster.failing),
+    }
+
+
+def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any] | None:
+    """Each goal, held to the prompt as it was and to what is proposed; None without goals."""
+    if not setting.goals:
+        return None
+    before = standings(setting, state, revised=False)
+    after = standings(setting, state, revised=True) if revised else [None for _ in before]
+    return {
+        "digest": goals_digest(setting),
+        "reached": [
+            {
+                **was.goal.to_json(),
+                "before": was.to_json(),
+                "after": now.to_json() if now is not None else None,
+            }
+            for was, now in zip(before, after, strict=True)
+        ],
+    }
+
+
+def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
+    """How often the checks of a criterion all passed, before and with what is proposed."""
+    found: list[dict[str, Any]] = []
+    for criterion in CRITERIA:
+        checks = [name for name, one in setting.checks.items() if one.criterion == criterion]
+        if not checks:
+            continue
+        found.append(
+            {
+                "criterion": criterion,
+                "checks": checks,
+                "before": _over(setting, state.tally, setting.base.digest, checks),
+                "after": _over(setting, state.fresh, state.text.digest, checks)
+                if revised
+                else None,
+            }
+        )
+    return found
+
+
+def _over(setting: Setting, tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
+    counts = [
+        passed_all(checks, tally.since(text, case, 0))
+        for case in (*setting.train, *setting.holdout)
+    ]
+    total = sum(counts, NONE_DRAWN)
+    drawn = sum(count.trials > 0 for count in counts)
+    return {"passed": total.passed, "trials": total.trials, "cases": drawn}
+
 
 SCHEMA_VERSION = 1
 _FOUND = frozenset({"accepted", "confirmed"})

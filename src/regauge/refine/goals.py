@@ -12,18 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.evidence._tally import Outcome
-
-__all__ = [
-    "Goal",
-    "Reached",
-    "Standing",
-    "least_trials",
-    "passed_all",
-    "reached",
-    "tolerated",
-    "trials_to_settle",
-]
+    from regauge.refine.tally import Outcome
 
 Standing = Literal["met", "missed", "unsettled"]
 

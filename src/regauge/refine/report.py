@@ -2,18 +2,148 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from regauge.refine.evidence import shown
-from regauge.refine.outcome._evidence_report import evidence
-from regauge.refine.outcome._goals import goals
-from regauge.refine.outcome._words import code, fenced, plain
+from regauge.printable import printable
+from regauge.refine.tally import shown
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["headline", "markdown_of"]
+# What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
+# underscore inside a word means nothing.
+_SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
+
+
+def plain(text: object) -> str:
+    """Text of others as words: no markup, no mention, no second line."""
+    line = " ".join(printable(str(text)).split())
+    return _SPECIAL.sub(_escaped, line)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    first, rest = found[0][0], found[0][1:]
+    # Mentions are looked for after entities are read: a space without width parts them.
+    return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
+
+
+def code(text: object) -> str:
+    """Text of others inside one pair of backticks, also in a table."""
+    return " ".join(printable(str(text)).split()).replace("`", "'").replace("|", "\\|")
+
+
+def fenced(text: str, language: str) -> str:
+    """A Markdown code block that its text cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"
+
+
+def evidence(result: Mapping[str, Any]) -> Iterator[str]:
+    """A table, and what makes it evidence, as Markdown; nothing without a proposal."""
+    if not result["changes"] or result["revision"] is None:
+        return
+    yield "## Evidence"
+    rows = ["| check | cases | before | with the revision |", "| - | - | - | - |"]
+    for change in result["changes"]:
+        rows += [
+            f"| `{code(change['check'])}` | {name} | {_counts(said['before'])}"
+            f" | {_counts(said['after'])} |"
+            for name, said in _compared(change)
+        ]
+    suite = result["suite"]
+    criteria = [one for one in result.get("criteria", []) if one["after"] is not None]
+    if len(criteria) > 1:
+        rows += [
+            f"| {one['criterion']} ({plural(len(one['checks']), 'check')}) | all"
+            f" | {_counts(one['before'])} | {_counts(one['after'])} |"
+            for one in criteria
+        ]
+    if suite is not None:
+        rows.append(
+            f"| every check | all | {_counts(suite['before'])} | {_counts(suite['after'])} |"
+        )
+    yield "\n".join(rows)
+    yield (
+        "No trial with the revision chose it. Before, on train and held-out cases, are the trials"
+        " that found the failures."
+    )
+    lines = [_proof(change) for change in result["changes"]]
+    lines += [_steadier_line(change) for change in result["changes"] if change.get("steadier")]
+    if suite is not None:
+        lines.append(f"- The gate over all cases: {plain(suite['decision'])}.")
+    yield "\n".join(lines)
+
+
+def evidence_lines(result: Mapping[str, Any]) -> list[str]:
+    """The evidence for a proposal, a line for each edit and one for the suite; none without one."""
+    if result["revision"] is None:
+        return []
+    lines = [
+        f"{change['check']}: "
+        + "; ".join(
+            f"{name}: failed {_failed(said['before'])} trials before,"
+            f" {_failed(said['after'])} after"
+            for name, said in _compared(change)
+        )
+        for change in result["changes"]
+    ]
+    suite = result["suite"]
+    if suite is not None:
+        lines.append(
+            f"every check, all cases: failed {_failed(suite['before'])} trials before,"
+            f" {_failed(suite['after'])} after; the gate: {suite['decision']}"
+        )
+    return [*lines, *goal_lines(result)]
+
+
+def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What was counted for an edit, by the cases it was counted on."""
+    if change["redrawn"] is not None:
+        yield "drawn anew under both", change["redrawn"]
+    for split, name in (("train", "train"), ("holdout", "held out")):
+        said = change["fresh"][split]
+        if said["before"]["trials"] or said["after"]["trials"]:
+            yield name, said
+
+
+def _proof(change: Mapping[str, Any]) -> str:
+    redrawn = change["redrawn"]
+    gained = ""
+    if redrawn is not None:
+        low, high = (_points(bound) for bound in redrawn["interval"])
+        gained = (
+            f" of those drawn anew under both, a case passes {_points(redrawn['gain'])} points more"
+            f" often (95 % interval {low} to {high}),"
+        )
+    return (
+        f"- `{code(change['check'])}`:{gained} p = {change['fresh_p']:.2g} on trials that chose"
+        f" nothing; p = {change['chosen_by']['p']:.2g} on those that chose the edit, of which"
+        f" {change['calls']} were drawn with it."
+    )
+
+
+def _steadier_line(change: Mapping[str, Any]) -> str:
+    found = change["steadier"]
+    return (
+        f"- `{code(change['check'])}` is steadier: the standard deviation of a case's verdict was"
+        f" {found['sigma_before']:.2f} and is {found['sigma_after']:.2f}, on"
+        f" {plural(found['cases'], 'case')} drawn anew under both; the variance fell by"
+        f" {found['fall']:.2f} (95 % interval {found['low']:.2f} to {found['high']:.2f}),"
+        f" p = {found['steadier_p']:.2g}."
+    )
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.0f}"
+
+
+def _counts(count: Mapping[str, int]) -> str:
+    """How often something failed, and what that is counted in."""
+    return f"failed {_failed(count)} trials of {plural(count['cases'], 'case')}"
+
 
 _SHOWN = 12
 
@@ -273,3 +403,37 @@ def _words_of(entry: Mapping[str, Any]) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"  # noqa: PLR2004 - a line of text
+
+
+def goals(result: Mapping[str, Any]) -> Iterator[str]:
+    """A table of goals, as Markdown; nothing where none was set."""
+    said = result.get("goals")
+    if said is None:
+        return
+    yield "## Goals"
+    columns = ["before", "after"] if result["revision"] is not None else ["before"]
+    heads = {"before": "the prompt as it was", "after": "with the revision"}
+    rows = [["goal", *(heads[column] for column in columns)], ["-"] * (1 + len(columns))]
+    rows += [
+        [f"`{code(one['name'])}`", *(_standing(one[column]) for column in columns)]
+        for one in said["reached"]
+    ]
+    yield "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    yield (
+        "Met: the lower bound of the 95 % interval reaches the goal. Missed: the upper bound does"
+        f" not. Unsettled: more trials would tell. What was asked is `{said['digest'][:12]}`."
+    )
+
+
+def goal_lines(result: Mapping[str, Any]) -> list[str]:
+    """A line for each goal: how far what is proposed reaches it."""
+    said = result.get("goals")
+    reached: Sequence[Mapping[str, Any]] = said["reached"] if said is not None else ()
+    return [f"goal {one['name']}: {_standing(one['after'] or one['before'])}" for one in reached]
+
+
+def _standing(one: Mapping[str, Any]) -> str:
+    counts = f"passed {one['passed']} of {one['trials']}"
+    low, high = (f"{100 * one[bound]:.1f}" for bound in ("low", "high"))
+    undrawn = f", {one['undrawn']} cases undrawn" if one["undrawn"] else ""
+    return plain(f"{one['standing']}: {counts}, {low} to {high} %{undrawn}")

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.atomic import write_whole
-from regauge.errors import UsageError
-from regauge.refine.memory import Memory, Tried
+from regauge.errors import RegaugeError, UsageError, explain_os_error
+from regauge.refine.attempts import Memory, Tried
+from regauge.refine.trail import TrailError, TrailFile, read_trail
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
+    from typing import TextIO
 
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine.loop import State
-
-__all__ = [
-    "CUT_OFF",
-    "Run",
-    "RunStatus",
-    "begin_run",
-    "edits_of_runs",
-    "find_refinement",
-    "list_refinements",
-    "recall",
-    "reject",
-    "remember",
-    "remember_status",
-]
+    from regauge.refine.trail import Event
 
 RunStatus = Literal[
     "running", "interrupted", "no-change", "not-verified", "proposed", "applied", "rolled-back"
@@ -246,3 +237,131 @@ def _home(project: Project) -> Path:
 
 def _memory_path(project: Project, prompt: str) -> Path:
     return _home(project) / f"{prompt}.memory.json"
+
+
+class BusyError(RegaugeError):
+    """Another run is refining the same prompt."""
+
+
+@contextmanager
+def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
+    """Keep other runs off the same prompt; the system lets go when this process ends.
+
+    Raises:
+        BusyError: One is under way.
+    """
+    project.prepare_state_dir("refine")
+    path = _lock_of(project, prompt)
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        what, fix = explain_os_error(error)
+        raise UsageError(
+            f"{path} cannot be written: {what}\n"
+            f"  fix: {fix or f'move it away: mv {path} {path}.moved'}"
+        ) from error
+    with file:
+        if not _locked(file):
+            file.seek(0)
+            raise BusyError(
+                f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
+                "  fix: wait for that run to end, or stop it"
+            )
+        file.seek(0)
+        file.truncate()
+        file.write(f"{run or 'a new run'}, process {os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def cut_off(project: Project) -> frozenset[str]:
+    """The ids of runs that say they are running, and whose process is no more."""
+    if os.name == "nt":  # it has no such locks, so nobody knows
+        return frozenset()
+    dead: set[str] = set()
+    held: dict[str, str] = {}
+    for run in list_refinements(project):
+        facts = run.facts()
+        if facts.get("status") != "running":
+            continue
+        prompt = str(facts["prompt"])
+        if prompt not in held:
+            held[prompt] = _held(_lock_of(project, prompt))
+        # The newest one that runs has the lock, unless it names another one, which was resumed.
+        if held[prompt].startswith((run.id, "a new run", "pytest")):
+            held[prompt] = ""
+        else:
+            dead.add(run.id)
+    return frozenset(dead)
+
+
+def _held(path: Path) -> str:
+    """What the process says that has a lock; empty where none has it."""
+    try:
+        with path.open("r+", encoding="utf-8") as file:
+            return "" if _locked(file) else file.read() or "a new run"
+    except OSError:
+        return ""
+
+
+def _lock_of(project: Project, prompt: str) -> Path:
+    return project.state_dir / "refine" / f"{prompt}.lock"
+
+
+def _locked(file: TextIO) -> bool:
+    """Whether the lock is ours now; where the system has no such locks nobody is kept off."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+_FILES = ("before.prompt.yml", "revision.prompt.yml", "revision.diff", "prompts.lock")
+
+
+def seal(run: Run) -> None:
+    """Write into the trail what the files of a proposal are, unless it says so already."""
+    events = read_trail(run.trail)
+    files = _file_digests(run)
+    if _sealed(events) != files:
+        TrailFile(run.trail, events).wrote(files)
+
+
+def read_whole(run: Run) -> tuple[Event, ...]:
+    """The events of a run's trail, whose chain is whole and whose proposal is as it was written.
+
+    Raises:
+        TrailError: A line of the trail or a file of the proposal is not what it was.
+    """
+    fix = f"  fix: do not apply it, and refine anew: regauge refine {run.facts().get('prompt', '')}"
+    try:
+        events = read_trail(run.trail)
+    except TrailError as error:
+        raise TrailError(f"{error}\n{fix}") from error
+    sealed = _sealed(events)
+    found = _file_digests(run)
+    if not sealed and not run.revision.is_file():
+        return events  # it proposes nothing
+    for name in _FILES:
+        if sealed.get(name) != found.get(name):
+            raise TrailError(
+                f"{run.directory / name} is not what run {run.id} wrote, as {run.trail.name} has"
+                f" it\n{fix}"
+            )
+    return events
+
+
+def _sealed(events: tuple[Event, ...]) -> dict[str, str]:
+    """What the trail says of files; empty where the run proposes nothing."""
+    last = events[-1]
+    return dict(last.body["files"]) if last.kind == "wrote" else {}
+
+
+def _file_digests(run: Run) -> dict[str, str]:
+    paths = [run.directory / name for name in _FILES]
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in paths if p.is_file()}

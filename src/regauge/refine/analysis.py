@@ -1,0 +1,405 @@
+"""What fails reproducibly, and what trials say for and against an edit."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from math import comb, sqrt
+from statistics import fmean, stdev
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from regauge.gate import NONE_DRAWN, Count
+from regauge.refine.goals import passed_all
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.criteria import Criterion
+    from regauge.refine._policy import TestPolicy
+    from regauge.refine.tally import Tally
+
+# Structure first, then content, then wording: an answer of the wrong form hides what it says.
+_ORDER: dict[Criterion, int] = {"format": 0, "completeness": 1, "correctness": 2, "relevance": 3}
+
+_TOLERATED: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One judge as the loop knows it.
+
+    Attributes:
+        advice: The instruction that a prompt should hold for this check, as its author or its
+            kind of rule would say it; empty where nobody can say.
+        description: What the check wants, in words.
+    """
+
+    name: str
+    criterion: Criterion = "correctness"
+    advice: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Failures of one check that are more than chance, or that make it flaky.
+
+    Attributes:
+        code: The commonest kind of failure among them.
+        cases: The train cases the check applies to, those that fail most first.
+        failing: Of these, the ones that failed at least once.
+        failures: Of `trials`.
+        p_flaky: How likely so many failures are of a check that is only flaky.
+        p_again: How likely the cases that failed first fail again so often, if it is only flaky.
+        unsteady: Whether they pass now and then, so that an edit has to make them steady.
+    """
+
+    check: str
+    code: str
+    cases: tuple[str, ...]
+    failing: tuple[str, ...]
+    failures: int
+    trials: int
+    p_flaky: float
+    p_again: float = 1.0
+    unsteady: bool = False
+
+    @property
+    def key(self) -> str:
+        """What it is remembered by."""
+        return f"{self.check}/{self.code}" if self.code else self.check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What is worth a revision, what is left alone."""
+
+    clusters: tuple[Cluster, ...]
+    flaky: tuple[Cluster, ...]
+
+
+def diagnose(
+    tally: Tally,
+    texts: Callable[[str], Sequence[str]],
+    cases: Sequence[str],
+    checks: Mapping[str, Check],
+    policy: TestPolicy,
+    *,
+    tolerated: Mapping[str, float] = _TOLERATED,
+) -> Diagnosis:
+    """Group the failures of a prompt.
+
+    Args:
+        tally: What trials said.
+        texts: For a check, the digests of the texts whose trials speak for the prompt as it is
+            now, that itself last: those since the last edit that was made for the check.
+        cases: The train cases.
+        checks: By name; one that is not among them counts as correctness.
+        policy: What counts as flaky.
+        tolerated: How often a check may fail and be flaky only, where it is not `flaky_rate`.
+    """
+    clusters: list[Cluster] = []
+    flaky: list[Cluster] = []
+    # Once an edit is taken back, the text as it is now has no trials of its own.
+    names = dict.fromkeys(name for text in texts("") for name in tally.checks(text, cases))
+    for name in names:
+        rate = tolerated.get(name, policy.flaky_rate)
+        cluster = _cluster(tally, texts(name), cases, name, policy, rate=rate)
+        if cluster is not None:
+            is_known = cluster.p_flaky < policy.flaky_p or cluster.p_again <= policy.again_p
+            (clusters if is_known else flaky).append(cluster)
+
+    def order(cluster: Cluster) -> tuple[int, int, str]:
+        known = checks.get(cluster.check)
+        return _ORDER[known.criterion if known else "correctness"], -cluster.failures, cluster.check
+
+    return Diagnosis(clusters=tuple(sorted(clusters, key=order)), flaky=tuple(flaky))
+
+
+def tail(trials: int, failures: int, rate: float) -> float:
+    """How likely at least so many failures are, when each trial fails at `rate`.
+
+    >>> round(tail(3, 3, 0.1), 6)
+    0.001
+    """
+    return sum(
+        comb(trials, n) * rate**n * (1 - rate) ** (trials - n) for n in range(failures, trials + 1)
+    )
+
+
+def _cluster(
+    tally: Tally,
+    texts: Sequence[str],
+    cases: Sequence[str],
+    check: str,
+    policy: TestPolicy,
+    *,
+    rate: float,
+) -> Cluster | None:
+    counts = {
+        case: sum((tally.check(text, case, check) for text in texts), NONE_DRAWN) for case in cases
+    }
+    counts = {case: count for case, count in counts.items() if count.trials}
+    failures = sum(count.failed for count in counts.values())
+    trials = sum(count.trials for count in counts.values())
+    if not failures:
+        return None
+    codes = Counter(
+        said.code
+        for case in counts
+        for text in texts
+        for outcome in tally.failures(text, case, check)
+        for said in outcome.checks
+        if said.check == check
+    )
+    ranked = sorted(counts, key=lambda case: (counts[case].rate, case))
+    failing = tuple(case for case in ranked if counts[case].failed)
+    p_flaky = tail(trials, failures, rate)
+    again, repeated = _again(tally, texts, failing, check)
+    p_again = tail(again.trials, again.failed, rate)
+    if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
+        # A few cases fail every time, among many that do not: they are what is to be repaired.
+        ranked = repeated
+    return Cluster(
+        check=check,
+        code=min(codes, key=lambda code: (-codes[code], code)),
+        cases=tuple(ranked),
+        failing=tuple(case for case in failing if case in ranked),
+        failures=sum(counts[case].failed for case in ranked),
+        trials=sum(counts[case].trials for case in ranked),
+        p_flaky=p_flaky,
+        p_again=p_again,
+    )
+
+
+def _again(
+    tally: Tally, texts: Sequence[str], failing: Sequence[str], check: str
+) -> tuple[Count, list[str]]:
+    """The later trials of the cases whose first trial failed, and those that failed again."""
+    later = NONE_DRAWN
+    repeated: list[str] = []
+    for case in failing:
+        said = [
+            one.passed
+            for text in texts
+            for outcome in tally.seen.get((text, case), ())
+            for one in outcome.checks
+            if one.check == check
+        ]
+        if said[0]:
+            continue
+        later += Count(passed=sum(said[1:]), trials=len(said) - 1)
+        if not all(said[1:]):
+            repeated.append(case)
+    return later, repeated
+
+
+def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
+    """The p-value that a text passes a check no more often than another, over the same cases.
+
+    Within a case all trials are exchangeable when the texts are equally good, however hard the
+    case is; see `regauge.stats.suite_p_value`.
+    """
+    return _within_cases(tally, text, than, cases, check, better=True)
+
+
+def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
+    """The p-value that a text fails a check no more often than another."""
+    return _within_cases(tally, text, than, cases, check, better=False)
+
+
+def worse_together_p(
+    tally: Tally, text: str, than: str, cases: Sequence[str], checks: Sequence[str]
+) -> float:
+    """The p-value that a text fails any of several checks no more often than another.
+
+    A little harm to each of them shows here before it shows in any.
+    """
+    return _p_of(
+        [
+            (
+                passed_all(checks, tally.since(than, case, 0)),
+                passed_all(checks, tally.since(text, case, 0)),
+            )
+            for case in cases
+        ],
+        better=False,
+    )
+
+
+def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tuple[float, float]:
+    """How much more of the checks pass that both texts have, as a mean over the cases of both.
+
+    Returns:
+        The mean, and its standard error; 0 where there is no such case, or only one.
+    """
+    both = {*tally.checks(text, cases)} & {*tally.checks(than, cases)}
+    gains = [
+        mine - its
+        for case in cases
+        if (mine := tally.score(text, case, both)) is not None
+        and (its := tally.score(than, case, both)) is not None
+    ]
+    if not gains:
+        return 0.0, 0.0
+    error = stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return fmean(gains), error
+
+
+def _within_cases(
+    tally: Tally, text: str, than: str, cases: Sequence[str], check: str, *, better: bool
+) -> float:
+    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    return _p_of(counts, better=better)
+
+
+def _p_of(counts: Sequence[tuple[Count, Count]], *, better: bool) -> float:
+    """Of what two texts passed of each case, the second one's last."""
+    from regauge.stats import suite_p_value
+
+    counts = [(its, mine) for its, mine in counts if its.trials and mine.trials]
+    if not counts:
+        return 1.0
+    return float(
+        suite_p_value(
+            [its.passed for its, _ in counts],
+            [its.trials for its, _ in counts],
+            [mine.passed for _, mine in counts],
+            [mine.trials for _, mine in counts],
+            direction="better" if better else "worse",
+            weights=1,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """How one check did under two texts, over the cases that were drawn under both.
+
+    Attributes:
+        cases: How many cases that are.
+        mean: How much more often a case passes, from -1 to 1, as a mean over the cases.
+        low: Of the 95 % interval of the mean; `high` alike. Trials of one case are much alike, so
+            cases count for it and not trials.
+    """
+
+    cases: int
+    before: Count
+    after: Count
+    mean: float
+    low: float
+    high: float
+
+
+def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> Gain | None:
+    """What a text gained over another; None where no case was drawn under both.
+
+    The interval is Newcombe's for a difference of proportions (Statistics in Medicine 1998,
+    method 10), with each case as one draw.
+    """
+    from regauge.stats import wilson
+
+    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    counts = [(its, mine) for its, mine in counts if its.trials and mine.trials]
+    if not counts:
+        return None
+    number = len(counts)
+    old, new = (sum(pair[side].rate for pair in counts) / number for side in (0, 1))
+    before, after = (wilson(round(rate * number), number) for rate in (old, new))
+    mean = new - old
+    return Gain(
+        cases=number,
+        before=sum((its for its, _ in counts), NONE_DRAWN),
+        after=sum((mine for _, mine in counts), NONE_DRAWN),
+        mean=mean,
+        low=max(-1.0, mean - sqrt((new - after.low) ** 2 + (before.high - old) ** 2)),
+        high=min(1.0, mean + sqrt((after.high - new) ** 2 + (old - before.low) ** 2)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steadiness:
+    """How much less the verdicts of a check vary under one text than under another.
+
+    Attributes:
+        cases: Drawn at least twice under both.
+        sigma_before: The standard deviation of a case's verdict, between 0 and about 0.5: the root
+            of the mean of the cases' variances. `sigma_after` is that of the other text.
+        low: Of the interval of the variance's fall; `high` alike. Above 0 it fell.
+        p: That it fell no more than by chance.
+        gain: How much more often a case passes, as a mean; below 0 it passes less often.
+    """
+
+    cases: int
+    sigma_before: float
+    sigma_after: float
+    low: float
+    high: float
+    p: float
+    gain: float
+
+    @property
+    def fall(self) -> float:
+        """How much smaller the variance is."""
+        return self.sigma_before**2 - self.sigma_after**2
+
+    def numbers(self) -> dict[str, float | int | str]:
+        """For the trail, and for documents."""
+        return {
+            "cases": self.cases,
+            "sigma_before": round(self.sigma_before, 4),
+            "sigma_after": round(self.sigma_after, 4),
+            "fall": round(self.fall, 4),
+            "low": round(self.low, 4),
+            "high": round(self.high, 4),
+            "steadier_p": self.p,
+            "gain": round(self.gain, 4),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"sigma {self.sigma_before:.2f} before, {self.sigma_after:.2f} with it, on"
+            f" {plural(self.cases, 'case')}"
+        )
+
+
+def steadiness_of(
+    tally: Tally,
+    text: str,
+    than: str,
+    cases: Sequence[str],
+    check: str,
+    *,
+    confidence: float = 0.95,
+) -> Steadiness | None:
+    """How much steadier a check is under a text; None where no case was drawn twice under both.
+
+    What always fails is steady, too: `gain` tells these apart.
+    """
+    from regauge.stats import Arms, steadier_p_value, variance_fall
+
+    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    arms = [
+        Arms(
+            main_passes=its.passed,
+            main_trials=its.trials,
+            passes=mine.passed,
+            trials=mine.trials,
+        )
+        for its, mine in counts
+    ]
+    fall = variance_fall(arms, confidence=confidence)
+    if fall is None:
+        return None
+    return Steadiness(
+        cases=fall.cases,
+        sigma_before=sqrt(fall.main),
+        sigma_after=sqrt(fall.candidate),
+        low=fall.interval.low,
+        high=fall.interval.high,
+        p=steadier_p_value(arms),
+        gain=fmean(mine.rate - its.rate for its, mine in counts if its.trials and mine.trials),
+    )
