@@ -16,7 +16,7 @@ from benchmarks.refine_tasks._statements import lost_statements, statements
 from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.analysis import Check
-from regauge.refine.conduct._driver import drive
+from regauge.refine.driver import drive
 from regauge.refine.edits import (
     Anchor,
     Edit,
@@ -31,7 +31,7 @@ from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Critiqued, Proposed, Setting, Spent, TrialsDone, begin
 from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.tally import CheckOutcome, Outcome
-from regauge.refine.workbench._suite import verify_by_gate
+from regauge.refine.trials import verify_by_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

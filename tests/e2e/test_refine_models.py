@@ -13,8 +13,7 @@ import pytest
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
 from regauge.providers.openai import OpenAIProvider
-from regauge.refine.proposers import proposed
-from regauge.refine.proposers._asking import ModelForm, ProposerCalls
+from regauge.refine.proposers._calls import ModelForm, ProposerCalls, proposed
 from regauge.refine.proposers._model import ModelProposer
 from tests.served import JsonHandler, Served
 from tests.unit.refine.proposers.problems import RELEASED, told, without

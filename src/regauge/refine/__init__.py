@@ -12,7 +12,6 @@ and takes it. `_policy.py` is what they all keep to.
 from __future__ import annotations
 
 from regauge.refine.attempts import FATES, FateTable, Grouping
-from regauge.refine.conduct import BY_SIGNAL, Estimate, Refinement
 from regauge.refine.delivery import (
     Branch,
     Revision,
@@ -29,9 +28,11 @@ from regauge.refine.delivery import (
     roll_back,
     uncommitted,
 )
+from regauge.refine.estimate import Estimate
 from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
 from regauge.refine.loop import Note, State
-from regauge.refine.proposers import check_strategies
+from regauge.refine.proposers._protocol import check_strategies
+from regauge.refine.refinement import BY_SIGNAL, Refinement
 from regauge.refine.report import evidence_lines, headline, markdown_of
 from regauge.refine.result import result_of
 from regauge.refine.runs import (
@@ -50,9 +51,11 @@ from regauge.refine.runs import (
     remember,
     remember_status,
 )
+from regauge.refine.setting import RunOptions
+from regauge.refine.subject import declared_goals, goal_faults
 from regauge.refine.tally import Variance, shown, variance_of
 from regauge.refine.trail import TrailError, read_trail
-from regauge.refine.workbench import RunOptions, declared_goals, goal_faults, outcomes_of
+from regauge.refine.trials import outcomes_of
 
 __all__ = [
     "BY_SIGNAL",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
     from regauge.refine.loop import Accepted
     from regauge.refine.runs import Run
-    from regauge.refine.workbench import Subject
+    from regauge.refine.subject import Subject
 
 _TIMEOUT_S = 120
 

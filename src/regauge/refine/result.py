@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from regauge.refine.delivery import Revision
     from regauge.refine.edits import PromptText
     from regauge.refine.loop import Accepted, Setting, State
+    from regauge.refine.subject import Subject
     from regauge.refine.tally import Tally, Variance
     from regauge.refine.trail import Event
-    from regauge.refine.workbench import Subject
 
 
 def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._policy import RefinePolicy
 from regauge.refine.analysis import Check
-from regauge.refine.conduct._driver import drive
+from regauge.refine.driver import drive
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
 from regauge.refine.goals import Goal
 from regauge.refine.guards import CaseText, Guard
@@ -24,7 +24,7 @@ from regauge.refine.loop import (
     begin,
 )
 from regauge.refine.tally import CheckOutcome, Outcome
-from regauge.refine.workbench._suite import verify_by_gate
+from regauge.refine.trials import verify_by_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

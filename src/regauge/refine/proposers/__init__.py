@@ -1,9 +1,11 @@
 """Who proposes edits: rules, a model, examples, other packages."""
 
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, Replace, ReplaceSection
-from regauge.refine.proposers._asking import criticised, looked, proposed
+from regauge.refine.proposers._calls import criticised, looked, proposed
+from regauge.refine.proposers._context import problem_of
 from regauge.refine.proposers._examples import load_examples
-from regauge.refine.proposers._problem import (
+from regauge.refine.proposers._protocol import (
+    STRATEGIES,
     Ask,
     Example,
     Ideas,
@@ -12,11 +14,11 @@ from regauge.refine.proposers._problem import (
     Proposer,
     ProposerContext,
     Shown,
+    check_strategies,
+    load_proposers,
+    proposer_names,
 )
-from regauge.refine.proposers._registry import load_proposers, proposer_names
 from regauge.refine.proposers._rules import propose_by_rules
-from regauge.refine.proposers._strategies import STRATEGIES, check_strategies
-from regauge.refine.proposers._told import problem_of
 
 __all__ = [
     "STRATEGIES",

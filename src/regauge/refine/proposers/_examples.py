@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
 from regauge.refine.edits import Anchor, Edit, Insert, Replace, count_words
-from regauge.refine.proposers._problem import Example, Ideas
+from regauge.refine.proposers._protocol import Example, Ideas
 from regauge.statements import content_words
 from regauge.strict_json import read_json
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from regauge.refine.edits import Line, Op, PromptText
     from regauge.refine.loop import Critique
-    from regauge.refine.proposers._problem import Ask, Problem
+    from regauge.refine.proposers._protocol import Ask, Problem
 
 __all__ = ["ExampleProposer", "example_line", "load_examples"]
 

@@ -13,15 +13,14 @@ from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message
 from regauge.refine.edits import EditError, PromptText, apply
 from regauge.refine.loop import TrialsDone
-from regauge.refine.proposers._model import ModelProposer
-from regauge.refine.proposers._problem import Ideas
-from regauge.refine.proposers._replies import edit_of_text
+from regauge.refine.proposers._model import ModelProposer, edit_of_text
+from regauge.refine.proposers._protocol import Ideas
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from regauge.refine.loop import Critique
-    from regauge.refine.proposers._problem import Ask, Problem, ProposerContext
+    from regauge.refine.proposers._protocol import Ask, Problem, ProposerContext
     from regauge.refine.tally import Outcome
 
 __all__ = ["GepaProposer", "gepa_proposer"]

@@ -25,7 +25,7 @@ from regauge.refine.edits import (
     with_rule,
 )
 from regauge.refine.proposers._earlier import lost_blocks
-from regauge.refine.proposers._problem import Ideas
+from regauge.refine.proposers._protocol import Ideas
 from regauge.statements import (
     content_words,
     delete,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from regauge.refine.attempts import Tried
     from regauge.refine.edits import Op
     from regauge.refine.loop import Critique
-    from regauge.refine.proposers._problem import Ask, Problem
+    from regauge.refine.proposers._protocol import Ask, Problem
     from regauge.statements import Node, Tree
 
 __all__ = ["RuleProposer", "propose_by_rules"]

@@ -17,7 +17,7 @@ from regauge.datasets import find_dataset, load_dataset
 from regauge.judges._advice_kinds import SAYINGS
 from regauge.prompts import load_prompt
 from regauge.refine.guards import CaseText
-from regauge.refine.workbench._setting import case_text
+from regauge.refine.subject import case_text
 
 if TYPE_CHECKING:
     import random

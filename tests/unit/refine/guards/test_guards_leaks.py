@@ -18,7 +18,7 @@ from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import PromptText, apply
 from regauge.refine.guards import CaseText, Guard, faults_in
 from regauge.refine.guards._leaks import Leaks
-from regauge.refine.workbench._setting import public_of
+from regauge.refine.setting import public_of
 from tests.unit.refine.guards.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing
 

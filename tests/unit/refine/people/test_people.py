@@ -23,7 +23,7 @@ from regauge.refine.feedback import (
     noted_in,
 )
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.workbench._hints import hints_of
+from regauge.refine.hints import hints_of
 from tests.unit.refine.proposers.problems import CASES, RELEASED
 from tests.unit.refine.world import HEALTHY, adding
 

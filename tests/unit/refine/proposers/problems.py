@@ -11,14 +11,14 @@ from regauge.refine.analysis import Check, Cluster
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
 from regauge.refine.loop import AskCritique, AskProposals, Setting, State
-from regauge.refine.proposers import problem_of
+from regauge.refine.proposers._context import problem_of
 from regauge.refine.tally import CheckOutcome, Outcome, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.providers import CompletionRequest
-    from regauge.refine.proposers import Problem
+    from regauge.refine.proposers._protocol import Problem
 
 RELEASED = """\
 You rate alerts.

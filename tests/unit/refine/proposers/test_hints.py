@@ -10,10 +10,10 @@ from typing import Any
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.feedback import Evidence
-from regauge.refine.proposers import criticised, proposed
-from regauge.refine.proposers._masked import masked
+from regauge.refine.proposers._calls import criticised, proposed
+from regauge.refine.proposers._context import masked
 from regauge.refine.proposers._model import ModelProposer
-from regauge.refine.workbench._case_text import case_text
+from regauge.refine.subject import case_text
 from regauge.sim._answer import answer
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
 

@@ -16,11 +16,9 @@ from regauge.judges.model._reply import ReplyFault
 from regauge.providers import parse_model_id
 from regauge.refine.attempts import Memory, Tried
 from regauge.refine.edits import apply
-from regauge.refine.proposers import criticised, proposed
-from regauge.refine.proposers._masked import masked
-from regauge.refine.proposers._model import TEMPERATURES, ModelProposer
-from regauge.refine.proposers._replies import critique_in, edit_in
-from regauge.refine.proposers._told import _representatives
+from regauge.refine.proposers._calls import criticised, proposed
+from regauge.refine.proposers._context import _representatives, masked
+from regauge.refine.proposers._model import TEMPERATURES, ModelProposer, critique_in, edit_in
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,

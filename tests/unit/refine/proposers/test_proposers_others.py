@@ -18,16 +18,16 @@ from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop import Spent, TrialsDone
 from regauge.refine.loop._candidates import candidates_of
-from regauge.refine.proposers import (
-    Example,
-    ProposerContext,
-    load_examples,
-    load_proposers,
-    proposed,
-    proposer_names,
-)
+from regauge.refine.proposers import load_examples
+from regauge.refine.proposers._calls import proposed
 from regauge.refine.proposers._examples import ExampleProposer
 from regauge.refine.proposers._model import ModelProposer
+from regauge.refine.proposers._protocol import (
+    Example,
+    ProposerContext,
+    load_proposers,
+    proposer_names,
+)
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.sim import answer
 from tests.unit.refine.proposers.problems import (

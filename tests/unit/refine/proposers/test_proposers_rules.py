@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from regauge.refine.attempts import Tried
 from regauge.refine.edits import PromptText, apply, lost_words
-from regauge.refine.proposers import propose_by_rules, proposed
+from regauge.refine.proposers import propose_by_rules
+from regauge.refine.proposers._calls import proposed
 from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._rules import RuleProposer
 from tests.unit.refine.proposers.problems import (

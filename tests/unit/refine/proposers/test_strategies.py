@@ -9,7 +9,7 @@ import pytest
 
 from regauge.errors import UsageError
 from regauge.refine.delivery import _NOTES
-from regauge.refine.proposers import STRATEGIES, check_strategies
+from regauge.refine.proposers._protocol import STRATEGIES, check_strategies
 
 ROOT = Path(__file__).parents[4]
 ALL = {one for kinds in STRATEGIES.values() for one in kinds}

@@ -1,4 +1,4 @@
-"""What people said, as far as proposers may know of it: nothing of the holdout, no answer."""
+"""Human feedback as far as proposers may know of it: nothing of the holdout, no answer."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from regauge.prompts import input_text
+from regauge.refine.feedback import Heard, labels_of
 from regauge.refine.guards._leaks import Leaks
-from regauge.refine.proposers._masked import Masked, masked
-from regauge.refine.workbench._case_text import case_text
+from regauge.refine.proposers._context import Masked, masked
+from regauge.refine.setting import public_of
+from regauge.refine.subject import case_text, cases_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
+    from regauge.project import Project
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.feedback import Evidence
+    from regauge.refine.loop import Setting
+    from regauge.refine.subject import Subject
 
-__all__ = ["hints_of"]
-
-_RUN: Final = 5
+_RUN_WORDS: Final = 5
 # Words of several parts, or with a digit: names of things rather than of a language.
 _THING: Final = re.compile(r"\w+(?:[-_.:/@]\w+)+|\w*\d\w*")
 _LEFT_OUT: Final = "(a line on a case that is held out is left out)"
@@ -139,8 +142,35 @@ def _veils(train: Mapping[str, GoldenCase], known: str) -> dict[str, _Veil]:
 
 def _runs(text: str) -> frozenset[str]:
     words = re.findall(r"\w+", text)
-    return frozenset(" ".join(words[n : n + _RUN]) for n in range(len(words) - _RUN + 1))
+    return frozenset(
+        " ".join(words[n : n + _RUN_WORDS]) for n in range(len(words) - _RUN_WORDS + 1)
+    )
 
 
 def _whole(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+
+
+def labels_for(project: Project, subject: Subject) -> Heard:
+    """The labels of people on train cases, for every judge of theirs, be it one that only informs.
+
+    Raises:
+        DatasetError: A file of labels cannot be used.
+    """
+    judges = [judge.name for one in subject.members.values() for judge in one.suite.judges]
+    train = cases_of(subject.members, "train")
+    return Heard(said=labels_of(project, dict.fromkeys(judges), train))
+
+
+def hints_for(
+    subject: Subject, setting: Setting, *, show_goldens: bool = False
+) -> tuple[Evidence, ...]:
+    """What people said of a prompt's answers, as far as proposers may know of it."""
+    return hints_of(
+        subject.heard.said,
+        cases_of(subject.members, "train"),
+        cases_of(subject.members, "holdout"),
+        public=(setting.base.whole, *public_of(subject, setting.checks.values())),
+        policy=setting.policy.guard,
+        show_goldens=show_goldens,
+    )

@@ -1,4 +1,4 @@
-"""Calls of the model that criticises and proposes: counted, limited, in a form the model takes."""
+"""Calls of the refiner model: counted, limited, in a form the model takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message
 from regauge.providers import approximate_tokens
 from regauge.refine.loop import Critiqued, Looked, Proposed, Spent, TrialsDone
-from regauge.refine.proposers._replies import NoEditError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import PromptText
     from regauge.refine.loop import Interrupted
-    from regauge.refine.proposers._problem import Ask, Draw, Looks, Problem, Proposer
-
-__all__ = ["ModelForm", "NoCallsLeftError", "ProposerCalls", "criticised", "looked", "proposed"]
+    from regauge.refine.proposers._protocol import Ask, Draw, Looks, Problem, Proposer
 
 Parsed = TypeVar("Parsed")
 
@@ -365,3 +362,7 @@ class _Drawing:
         if isinstance(done, TrialsDone):
             self.spent += done.spent
         return done
+
+
+class NoEditError(ReplyFault):
+    """A reply that can be read and proposes no edit of this prompt."""

@@ -1,4 +1,4 @@
-"""What a run is asked for, and what the loop is told of the prompt and its cases."""
+"""Options of a run, and what the loop gets of the prompt and its cases."""
 
 from __future__ import annotations
 
@@ -16,21 +16,14 @@ from regauge.refine.edits import PromptText
 from regauge.refine.feedback import heard_in_words
 from regauge.refine.guards import Guard
 from regauge.refine.loop import Release, Setting, floor_calls
-from regauge.refine.workbench._case_text import case_text
-from regauge.refine.workbench._goals import DeclaredGoal
+from regauge.refine.subject import DeclaredGoal, case_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from regauge.digests import JSON
     from regauge.judges import Judge
-    from regauge.refine.workbench._subject import Subject
-
-__all__ = [
-    "RunOptions",
-    "public_of",
-    "setting_of",
-]
+    from regauge.refine.subject import Subject
 
 # Each seed has numbers of its own, behind those of the gate.
 _TRIALS_PER_SEED = 10_000

@@ -1,22 +1,26 @@
-"""What a refinement takes, said before anything is spent."""
+"""What a run takes and needs, found out before anything is spent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regauge.errors import ProviderError, UsageError
 from regauge.gate import REVISION_FIRST
-from regauge.refine.workbench import deciding_judges
-from regauge.runner import Draw, PlannedCase
+from regauge.refine.loop import MoreCalls, advance, calls_wanted, floor_calls
+from regauge.refine.trials import deciding_judges
+from regauge.runner import Draw, PlannedCase, endpoint_of
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.refine.workbench import Subject
+    from regauge.project import Settings
+    from regauge.providers import ModelId
+    from regauge.refine.loop import Setting, State
+    from regauge.refine.subject import Subject
     from regauge.runner import EvalSession
-
-__all__ = ["Estimate", "ExpectedTrial", "expected_trial"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +102,67 @@ class Estimate:
             **(steadying if self.steadying else {}),
             **(goals if self.goals else {}),
         }
+
+
+def check_calls(setting: Setting, prompt: str) -> None:
+    """See that a run's calls pay for one repair.
+
+    Raises:
+        UsageError: They do not.
+    """
+    calls, floor = setting.policy.limits.calls, floor_calls(setting)
+    if calls < floor:
+        raise UsageError(
+            f"{calls} calls do not pay for one repair of {prompt}, which takes {floor} or more, so"
+            " nothing was asked\n"
+            "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine]; `--estimate`"
+            " shows what it takes"
+        )
+
+
+def check_more(setting: Setting, state: State, told: MoreCalls, *, run: str, prompt: str) -> State:
+    """Where a run goes on with more calls.
+
+    Raises:
+        UsageError: The run is over, and calls are not what it lacked; or these are too few for
+            its next step.
+    """
+    if state.stop is not None and state.stop.reason != "calls":
+        raise UsageError(
+            f"run {run} is over ({state.stop.reason}), and not for want of calls\n"
+            f"  fix: begin a new run: regauge refine {prompt}"
+        )
+    after = advance(setting, state, told)
+    if after.stop is not None and after.stop.reason == "calls":
+        calls = calls_wanted(setting, state)
+        raise UsageError(
+            f"{plural(told.calls, 'call')} more lead nowhere: {after.stop.text};"
+            " nothing was asked\n"
+            f"  fix: regauge refine resume {run} --budget-calls {calls}"
+        )
+    return after
+
+
+def check_key(settings: Settings, model: ModelId, environ: Mapping[str, str]) -> None:
+    """Look for the key of the model that proposes; nobody is asked.
+
+    Raises:
+        UsageError: Nothing says where its provider is.
+        ProviderError: The variable that should hold its key is not set.
+    """
+    from regauge.providers._endpoint import Endpoint
+
+    declared = endpoint_of(settings, model.provider)
+    if declared is None:
+        return
+    endpoint = Endpoint(name=model.provider, settings=declared, environ=environ)
+    try:
+        endpoint.key()
+        endpoint.headers()
+    except ProviderError as error:
+        raise ProviderError(
+            f"{model}, which is to propose edits, cannot be asked: {error}\n"
+            "  or: let another model propose, with --refiner-model, or none, with"
+            " --proposers=rules",
+            kind=error.kind,
+        ) from error

@@ -1,9 +1,13 @@
-"""What a proposer is told and what it may do: `Problem`, `Proposer`, `Ask`."""
+"""Proposers: what they are given and may do, by which names, and which edits they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from regauge.errors import UsageError
+from regauge.refine.loop import REWRITE
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -16,18 +20,6 @@ if TYPE_CHECKING:
     from regauge.refine.feedback import Evidence
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop import Critique, Interrupted, TrialsDone
-
-__all__ = [
-    "Ask",
-    "Draw",
-    "Example",
-    "Ideas",
-    "Looks",
-    "Problem",
-    "Proposer",
-    "ProposerContext",
-    "Shown",
-]
 
 
 class Ask(Protocol):
@@ -194,3 +186,126 @@ class Proposer(Protocol):
     async def propose(self, problem: Problem, ask: Ask) -> Ideas:
         """Edits that may repair it."""
         ...
+
+
+STRATEGIES: Mapping[str, Sequence[str]] = {
+    "rules": (
+        "restore",
+        "set-number",
+        "set-unit",
+        "set-value",
+        "strengthen",
+        "add-rule",
+        "take-out",
+        "replace-hindering",
+        "move",
+        "move-last",
+    ),
+    "model": (
+        "model-add",
+        "model-replace",
+        "model-delete",
+        "model-replace-section",
+        "model-edit",
+        REWRITE,
+    ),
+    "examples": ("add-example", "change-example"),
+    "gepa": (REWRITE,),
+}
+"""By proposer of regauge; what proposers of other packages call their edits, only they know."""
+
+
+def check_strategies(asked: Sequence[str], proposers: Sequence[str]) -> None:
+    """See that somebody proposes edits of the kinds that are asked for.
+
+    Raises:
+        UsageError: Nobody who is asked does.
+    """
+    if not all(name in STRATEGIES for name in proposers):
+        return
+    known = tuple(dict.fromkeys(one for name in proposers for one in STRATEGIES[name]))
+    for wanted in asked:
+        if wanted in known:
+            continue
+        others = [name for name, kinds in STRATEGIES.items() if wanted in kinds]
+        if others:
+            fix = f"--proposers {','.join((*proposers, others[0]))}"
+        else:
+            near = did_you_mean(wanted, known)
+            fix = f"{near} There are {', '.join(known)}".strip()
+        raise UsageError(
+            f"--strategy: {' and '.join(proposers)} propose no edit of the kind {wanted!r}\n"
+            f"  fix: {fix}"
+        )
+
+
+ENTRY_POINTS = "regauge.proposers"
+"""The entry point group in which other packages register what makes a proposer."""
+
+
+MakesProposer: TypeAlias = "Callable[[ProposerContext], Proposer]"
+
+
+def proposer_names() -> tuple[str, ...]:
+    """All that can be asked for."""
+    return (*_own(), *sorted(set(_registered()) - set(_own())))
+
+
+def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
+    """Proposers by name, in the given order.
+
+    Raises:
+        UsageError: There is none of a name, or it cannot be loaded.
+    """
+    found: dict[str, Proposer] = {}
+    for name in names:
+        own = _own().get(name)
+        found[name] = own(context) if own is not None else _loaded(name)(context)
+    return found
+
+
+def _own() -> Mapping[str, MakesProposer]:
+    from regauge.refine.proposers._calls import ModelForm
+    from regauge.refine.proposers._examples import ExampleProposer
+    from regauge.refine.proposers._gepa import gepa_proposer
+    from regauge.refine.proposers._model import ModelProposer
+    from regauge.refine.proposers._rules import RuleProposer
+
+    return {
+        "rules": lambda _: RuleProposer(),
+        "model": lambda context: ModelProposer(
+            model=context.model,
+            seed=context.seed,
+            verify=context.verify,
+            form=ModelForm(
+                temperature=context.temperature,
+                max_tokens=context.max_tokens,
+                context_tokens=context.context_tokens,
+            ),
+        ),
+        "examples": lambda _: ExampleProposer(),
+        "gepa": gepa_proposer,
+    }
+
+
+def _registered() -> Mapping[str, object]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _loaded(name: str) -> MakesProposer:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == name:
+            try:
+                made: MakesProposer = point.load()
+            except (ImportError, AttributeError) as error:
+                raise UsageError(
+                    f"proposer {name!r} ({point.value}) cannot be loaded: {error}"
+                ) from error
+            return made
+    names = proposer_names()
+    hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+    raise UsageError(f"no proposer {name!r}; {hint}")

@@ -1,4 +1,4 @@
-"""What a run works with on a real prompt: its evals' trials, its proposers, the gate."""
+"""Trials, judgements, refiner calls and the gate, performed on a real prompt."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import json
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from regauge.digests import digest_of
 from regauge.errors import (
     BudgetError,
     PromptError,
@@ -16,45 +17,283 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
 )
+from regauge.gate import (
+    CONTROL_FIRST,
+    EVALS_FIRST,
+    Gate,
+    GateCase,
+    GatePolicy,
+    History,
+    TrialFacts,
+    tier_held,
+)
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
-from regauge.refine.loop import Critiqued, Interrupted, Looked, Proposed, Spent, TrialsDone
-from regauge.refine.proposers import Looks, criticised, looked, problem_of, proposed
-from regauge.refine.proposers._asking import NoCallsLeftError, ProposerCalls
-from regauge.refine.workbench._outcomes import (
-    deciding_judges,
-    judge_calls_of,
-    outcome_of,
-    replayed_calls,
-    usd_of,
+from regauge.refine.hints import hints_for
+from regauge.refine.loop import (
+    Critiqued,
+    Draws,
+    Interrupted,
+    Looked,
+    Proposed,
+    Spent,
+    SuiteSaid,
+    TrialsDone,
 )
-from regauge.refine.workbench._people import hints_for
-from regauge.refine.workbench._suite import verify_by_gate
+from regauge.refine.proposers._calls import (
+    NoCallsLeftError,
+    ProposerCalls,
+    criticised,
+    looked,
+    proposed,
+)
+from regauge.refine.proposers._context import problem_of
+from regauge.refine.proposers._protocol import Looks
+from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.runner import Draw, PlannedCase, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
-    from regauge.gate import CaseTier, GatePolicy
+    from regauge.gate import Arm, CaseTier, GateOutcome
+    from regauge.judges import Judge
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop import (
-        AskCritique,
-        AskProposals,
-        Draws,
-        Look,
-        RunSuite,
-        Setting,
-        State,
-        SuiteSaid,
-    )
-    from regauge.refine.proposers import Problem, Proposer
-    from regauge.refine.workbench._setting import RunOptions
-    from regauge.refine.workbench._subject import Subject
-    from regauge.runner import Trial, Trials
+    from regauge.refine.loop import AskCritique, AskProposals, Look, RunSuite, Setting, State
+    from regauge.refine.proposers._protocol import Problem, Proposer
+    from regauge.refine.setting import RunOptions
+    from regauge.refine.subject import Subject
+    from regauge.refine.tally import Tally
+    from regauge.runner import EvalSession, Suite, Trial, Trials
 
-__all__ = ["SuiteBench"]
+
+def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]:
+    """The judges of a suite that decide.
+
+    Args:
+        check: The only check whose LLM judge is wanted; None wants them all. A suite without
+            rules keeps all its judges: a trial has to have a verdict.
+    """
+    judges = tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    if check is None:
+        return judges
+    models = {judge.name for judge in suite.model_judges}
+    return tuple(one for one in judges if one.name == check or one.name not in models) or judges
+
+
+async def outcomes_of(
+    evals: EvalSession, planned: Sequence[PlannedCase], trials: int
+) -> tuple[list[Outcome], list[UnmeasuredError]]:
+    """So many trials of every planned case, and why some could not be measured."""
+    async with evals.making() as made_by:
+        draws = [Draw(case, number) for case in planned for number in range(trials)]
+        made = await asyncio.gather(*(made_by.make(draw) for draw in draws))
+    found: list[Outcome] = []
+    for draw, trial in zip(draws, made, strict=True):
+        if trial.error is None:
+            suite = draw.planned.suite
+            case = f"{suite.dataset.name}/{draw.planned.case.id}"
+            found.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
+    return found, [trial.error for trial in made if trial.error is not None]
+
+
+def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
+    """A measured trial as the loop counts it.
+
+    Args:
+        text: The digest of the prompt's text.
+        case: The name of the case.
+        number: Of the trial.
+        trial: With an answer and verdicts.
+    """
+    assert trial.answer is not None
+    return Outcome(
+        text=text,
+        case=case,
+        trial=number,
+        answer=trial.answer.completion.text or "",
+        checks=tuple(
+            CheckOutcome(
+                check=judged.judge,
+                passed=judged.verdict.outcome == "pass",
+                code="" if judged.verdict.outcome == "pass" else judged.verdict.code,
+                reason="" if judged.verdict.outcome == "pass" else judged.verdict.reason,
+            )
+            for judged in trial.verdicts
+            if judged.gates and judged.verdict.outcome != "abstain"
+        ),
+    )
+
+
+def judge_calls_of(trial: Trial) -> int:
+    """How many calls of models its judges took, those that were replayed among them."""
+    return sum(judged.calls.calls for judged in trial.verdicts if judged.calls)
+
+
+def replayed_calls(trial: Trial) -> int:
+    """How many calls of a trial, its judges' among them, had been made before."""
+    own = trial.answer is not None and trial.answer.source != "live"
+    return own + sum(one.calls.calls - one.calls.live for one in trial.verdicts if one.calls)
+
+
+def usd_of(trial: Trial) -> float:
+    """What the answer and its judgements cost when they were made.
+
+    Answers that the local store had count too: a run that was cut off and resumed has paid them.
+    """
+    if trial.answer is None or trial.answer.source == "recording":
+        return 0.0
+    cost = trial.answer.completion.cost_usd or 0.0
+    return cost + sum(judged.calls.cost_usd or 0.0 for judged in trial.verdicts if judged.calls)
+
+
+_PROMPT = "revision"
+
+
+class Drawer(Protocol):
+    """Whatever draws trials."""
+
+    async def draw(self, draws: Sequence[Draws]) -> TrialsDone:
+        """Draw and judge; what could not be measured is missing from the answer."""
+        ...
+
+
+async def verify_by_gate(
+    setting: Setting,
+    state: State,
+    action: RunSuite,
+    drawer: Drawer,
+    *,
+    policy: GatePolicy | None = None,
+    tiers: Mapping[str, CaseTier] | None = None,
+) -> SuiteSaid:
+    """Compare the revision with the base, on fresh trials of train and holdout alike.
+
+    The base's trials chose what was to be repaired and not how, so they may serve as history.
+    Fresh trials that are known from an earlier comparison are not drawn again.
+
+    Args:
+        setting: What the run is about.
+        state: Where it stands.
+        action: What is compared, and what it may cost.
+        drawer: Draws the trials.
+        policy: What the project holds its gate to.
+        tiers: Of cases that are not `required`. A critical one that failed in the base's trials
+            is held to what a required one is, as in the gate.
+    """
+    cases = [
+        GateCase(
+            prompt=_PROMPT,
+            case=case,
+            checks=checks,
+            history=_history(state.tally, setting.base, case, checks),
+            tier=tier_held(
+                (tiers or {}).get(case, "required"), state.tally.whole(setting.base.digest, case), 1
+            ),
+        )
+        for case in (*setting.train, *setting.holdout)
+        if (checks := state.tally.checks(setting.base.digest, [case]))
+    ]
+    gate = Gate(cases, _without_repairs(policy or GatePolicy()))
+    spent = Spent()
+    outcomes: list[Outcome] = []
+    found = {(o.text, o.case, o.trial): o for known in state.fresh.seen.values() for o in known}
+    texts: dict[Arm, PromptText] = {"candidate": action.text, "main": setting.base}
+    while wanted := gate.wanted():
+        trials: list[tuple[str, Arm, int]] = [
+            (want.case, want.arm, number) for want in wanted for number in want.trials
+        ]
+        draws = [_unknown(arm, text, trials, found) for arm, text in texts.items()]
+        missing = sum(len(one.trials) for one in draws)
+        if spent.calls + missing > action.calls_max:
+            return SuiteSaid(
+                decision="undecided",
+                reasons=(f"{action.calls_max} calls were left, and the gate wants more",),
+                outcomes=tuple(outcomes),
+                spent=spent,
+                short=True,
+            )
+        if missing:
+            done = await drawer.draw(draws)
+            spent += done.spent
+            outcomes += done.outcomes
+            found |= {(o.text, o.case, o.trial): o for o in done.outcomes}
+        for case, arm, number in trials:
+            outcome = found.get((texts[arm].digest, case, _stored_number(arm, number)))
+            gate.observe(_PROMPT, case, arm, number, _facts(outcome))
+    said = gate.outcome()
+    return SuiteSaid(
+        decision=said.decision,
+        reasons=_words(said),
+        outcomes=tuple(outcomes),
+        spent=spent,
+    )
+
+
+def _unknown(
+    arm: Arm,
+    text: PromptText,
+    trials: Sequence[tuple[str, Arm, int]],
+    found: Container[tuple[str, str, int]],
+) -> Draws:
+    """What of the trials that the gate wants of one arm was not drawn yet."""
+    wanted = [(case, _stored_number(asked, n)) for case, asked, n in trials if asked == arm]
+    return Draws(
+        text=text,
+        trials=tuple((case, n) for case, n in wanted if (text.digest, case, n) not in found),
+    )
+
+
+def _stored_number(arm: Arm, number: int) -> int:
+    """The number of the n-th trial of an arm.
+
+    The revision's are those that evals replay once it is taken; the gate that it then has to
+    pass makes trials of its own.
+    """
+    return number + (CONTROL_FIRST if arm == "main" else EVALS_FIRST)
+
+
+def _without_repairs(policy: GatePolicy) -> GatePolicy:
+    """The same policy for what is broken: fixes were tested before, and outweigh nothing here.
+
+    The base's trials are of this very run, so there is no outage to look for.
+    """
+    first = 1 if policy.first_draws == "auto" else policy.first_draws
+    suite = replace(policy.suite, control=0)
+    return replace(policy, improved_at_most=-1.0, on_broken="block", first_draws=first, suite=suite)
+
+
+def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> History:
+    known = tally.since(base.digest, case, 0)
+    return History(
+        checks={check: tally.check(base.digest, case, check) for check in checks},
+        whole=tally.whole(base.digest, case),
+        distinct_answers=len({outcome.answer for outcome in known}),
+    )
+
+
+def _facts(outcome: Outcome | None) -> TrialFacts | None:
+    if outcome is None or not outcome.checks:
+        return None
+    return TrialFacts(
+        checks={said.check: said.passed for said in outcome.checks},
+        answer=digest_of(outcome.answer),
+    )
+
+
+def _words(said: GateOutcome) -> tuple[str, ...]:
+    named = [
+        f"{case.case}: passed {case.candidate} new trials, {case.history} before ({case.verdict})"
+        for case in said.cases
+        if case.verdict in {"broken", "undecided", "drifted"}
+    ]
+    suites = [f"all cases together: {suite.verdict}" for suite in said.suites]
+    return tuple(
+        named
+        + [text for text in suites if not text.endswith(("passed", "untested", "unconfirmed"))]
+    )
+
 
 # Up to this share of a batch may be unmeasured before a provider counts as down.
 _UNMEASURED_MAX = 0.1

@@ -1,4 +1,4 @@
-"""Performs what a state asks for, tells it what came of it, and writes everything down."""
+"""Performs what a state asks for, and writes down every step before the next one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
         SuiteSaid,
         TrialsDone,
     )
-
-__all__ = ["Trail", "Workbench", "drive"]
 
 
 class Workbench(Protocol):

@@ -1,55 +1,307 @@
-"""Runs the loop on the evals of a real prompt, and writes down all that it does."""
+"""Runs the loop on the evals of a real prompt, from the first trial to the last file."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
+from regauge.atomic import write_whole
 from regauge.digests import digest_of
+from regauge.errors import UsageError
 from regauge.gate import policy_of
-from regauge.prompts import parse_prompt
+from regauge.prompts import Message, parse_prompt
 from regauge.providers import parse_model_id
 from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
-from regauge.refine.conduct._about import about, changes
-from regauge.refine.conduct._again import as_it_was, keep_known
-from regauge.refine.conduct._calls import check_calls, check_more
-from regauge.refine.conduct._driver import drive
-from regauge.refine.conduct._estimate import Estimate, expected_trial
-from regauge.refine.conduct._finished import write_down
-from regauge.refine.conduct._hearing import heard_by, heard_of
-from regauge.refine.conduct._key import check_key
+from regauge.refine.delivery import revised
+from regauge.refine.driver import drive
+from regauge.refine.edits import PromptText, changed_places, changed_statements
+from regauge.refine.estimate import Estimate, check_calls, check_key, check_more, expected_trial
+from regauge.refine.feedback import Heard
 from regauge.refine.goals import least_trials
+from regauge.refine.hints import labels_for
 from regauge.refine.loop import (
     Interrupted,
     MoreCalls,
+    Release,
     advance,
     begin,
     calls_max,
     cost_of_trials,
     enough_calls,
     floor_calls,
+    goals_digest,
     out_of_reach,
 )
-from regauge.refine.proposers import Looks, ProposerContext, load_proposers
-from regauge.refine.runs import edits_of_runs, read_whole, remember
-from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell
-from regauge.refine.workbench import RunOptions, SuiteBench, bound_goals, setting_of, subject_of
+from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
+from regauge.refine.report import markdown_of
+from regauge.refine.result import diff_of, result_of
+from regauge.refine.runs import edits_of_runs, read_whole, remember, seal
+from regauge.refine.setting import RunOptions, setting_of
+from regauge.refine.subject import bound_goals, subject_of
+from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell, text_to_json
+from regauge.refine.trials import SuiteBench
 from regauge.runner import endpoint_of
 from regauge.stop_signals import held, run_stoppable
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.refine.conduct._driver import Trail
-    from regauge.refine.feedback import Heard
+    from regauge.judges import Judge
+    from regauge.project import Project
+    from regauge.refine.driver import Trail
     from regauge.refine.loop import Note, Observation, Setting, State
     from regauge.refine.runs import Run
+    from regauge.refine.subject import Subject
     from regauge.refine.trail import Event
-    from regauge.refine.workbench import Subject
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["BY_SIGNAL", "Refinement"]
+
+def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics: bool) -> Heard:
+    """Labels, and what else a run is told; nothing is looked for where no model would hear it.
+
+    Args:
+        project: Where labels are.
+        subject: The prompt, with its cases.
+        told: Comments and notes; None where there are none.
+        critics: Whether a proposer asks a model.
+
+    Raises:
+        UsageError: Something was to be told, and nobody would hear it.
+        DatasetError: A file of labels cannot be used.
+    """
+    if critics:
+        return labels_for(project, subject) + (told or Heard())
+    if told is not None and told.said:
+        raise UsageError(
+            "none of the proposers asks a model, so nobody would hear what people said\n"
+            "  fix: --proposers rules,model"
+        )
+    return Heard()
+
+
+def keep_heard(run: Run, heard: Heard) -> None:
+    """Write down what people said, where they said anything."""
+    if heard != Heard():
+        text = json.dumps(heard.to_json(), ensure_ascii=False, indent=1) + "\n"
+        write_whole(_feedback_file(run), text.encode())
+
+
+def heard_by(run: Run) -> Heard:
+    """What people had said when a run began.
+
+    Raises:
+        TrailError: What the run kept of it cannot be read.
+    """
+    path = _feedback_file(run)
+    if not path.is_file():
+        return Heard()
+    try:
+        return Heard.from_json(read_json(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise TrailError(
+            f"run {run.id} cannot be told again: {path.name} of it cannot be read: {error}"
+        ) from error
+
+
+def _feedback_file(run: Run) -> Path:
+    return run.directory / "heard.json"
+
+
+def keep_known(run: Run, subject: Subject) -> None:
+    """Write down what the prompt said before and what people said of it; more is said later on."""
+    keep_heard(run, subject.heard)
+    releases = [
+        {"name": known.name, "command": known.command, "messages": text_to_json(known.text)}
+        for known in subject.releases
+    ]
+    text = json.dumps(releases, ensure_ascii=False, indent=1) + "\n"
+    write_whole(_released(run), text.encode())
+
+
+def as_it_was(subject: Subject, run: Run) -> Subject:
+    """The prompt of a run as it was; its trail says by digests whether this is the same.
+
+    Raises:
+        TrailError: What the run kept of it cannot be read.
+    """
+    try:
+        source = run.before.read_bytes().decode()
+        found: Any = read_json(_released(run).read_text(encoding="utf-8"))
+        releases = tuple(
+            Release(
+                name=one["name"],
+                command=one["command"],
+                text=PromptText(messages=tuple(Message(**said) for said in one["messages"])),
+            )
+            for one in found
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise TrailError(
+            f"run {run.id} cannot be told again: what it kept of its prompt is not there: {error}"
+        ) from error
+    prompt = parse_prompt(source, path=subject.prompt.path)
+    return replace(subject, prompt=prompt, source=source, releases=releases)
+
+
+def _released(run: Run) -> Path:
+    return run.directory / "released.json"
+
+
+_OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
+
+
+def about(
+    subject: Subject, setting: Setting, options: RunOptions, memory: Memory
+) -> dict[str, JSON]:
+    """What the first line of an audit trail says: everything that decides how a run goes."""
+    goals: dict[str, JSON] = {
+        "digest": goals_digest(setting),
+        "goals": [goal.to_json() for goal in setting.goals],
+    }
+    suites = {id(member.suite): member.suite for member in subject.members.values()}
+    cases: list[JSON] = [[name, m.case.digest] for name, m in subject.members.items()]
+    judges: dict[str, JSON] = {name: judge.digest for name, judge in subject.judges().items()}
+    refiner = options.model or str(next(iter(suites.values())).model)
+    return {
+        "prompt": subject.prompt.name,
+        "version": str(subject.prompt.version or ""),
+        "prompt_digest": subject.prompt.digest,
+        "base": text_to_json(subject.text),
+        "models": sorted({str(suite.model) for suite in suites.values()}),
+        "judges": judges,
+        "cases": digest_of(cases),
+        "train": len(setting.train),
+        "holdout": len(setting.holdout),
+        "holdout_looks": sorted(setting.looked_before),
+        "prior": dict(setting.prior),
+        "calls_max": setting.policy.limits.calls,
+        **({"judging": dict(setting.judging)} if setting.judging else {}),
+        "criteria": {
+            "test": asdict(setting.policy.test),
+            "guard": asdict(setting.policy.guard),
+            "checks": {name: check.criterion for name, check in setting.checks.items()},
+        },
+        **({"goals": goals} if setting.goals else {}),
+        "options": options.to_json(),
+        "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
+        "replaceable": [
+            [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
+        ],
+        "people": _people(subject, setting),
+        "released": digest_of(list(subject.released)),
+        "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
+        "memory": [entry.to_json() for entry in memory.tried],
+    }
+
+
+def _people(subject: Subject, setting: Setting) -> JSON:
+    """What people said, in words; labels, of which there may be many, by their digest alone."""
+    if not setting.heard:
+        return None
+    labels = [one.to_json() for one in subject.heard.said if one.kind == "label"]
+    said = [one.to_json() for one in subject.heard.said if one.kind != "label"]
+    return {"said": said, "labels": digest_of(labels), "left_out": list(subject.heard.left_out)}
+
+
+def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
+    """What a reader of the evidence should know before reading it.
+
+    Args:
+        judges: Those that decide.
+        refiner: The model that may propose, as `provider:model`.
+        critics: Whether any proposer asks it.
+    """
+    same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
+    if not critics or not same:
+        return ()
+    return (f"{refiner} proposes and judges ({', '.join(same)}): a model may favour its own words",)
+
+
+def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is no longer what it was when a run began; a run may go on with another budget."""
+
+    def told(about: Mapping[str, Any], key: str) -> Any:
+        return {**about[key], "usd": None} if key == "options" else about.get(key)
+
+    # The trail itself says what was known of earlier runs.
+    found = [k for k in now if k not in _OF_EARLIER_RUNS and told(began, k) != told(now, k)]
+    if not {"judges", "cases"} & {*found}:
+        return found
+    # Checks and goals follow from judges and cases: what was not touched is not named.
+    kept = all(began["criteria"].get(key) == now["criteria"][key] for key in ("test", "guard"))
+    return [k for k in found if k != "goals" and not (k == "criteria" and kept)]
+
+
+def write_down(
+    run: Run,
+    subject: Subject,
+    setting: Setting,
+    state: State,
+    *,
+    date: str,
+    memory_key: str,
+    replayed: int,
+) -> dict[str, JSON]:
+    """Write down what came of a run.
+
+    Args:
+        run: Where everything is written.
+        subject: The prompt it was about.
+        setting: What it was about besides.
+        state: Its last state.
+        date: For the changelog, such as `2025-06-30`.
+        memory_key: Of what findings depend on.
+        replayed: How many of its calls the local store or recordings had.
+
+    Returns:
+        The result as a document.
+    """
+    stop = state.stop
+    revision = None
+    if stop is not None and stop.proposal:
+        revision = revised(subject, state.text, state.accepted, date=date)
+        write_whole(run.revision, revision.text.encode())
+        if revision.lock:
+            write_whole(run.directory / "prompts.lock", revision.lock.encode())
+    events = read_trail(run.trail)
+    result = result_of(
+        run.id, subject, setting, state, events=events, revision=revision, replayed=replayed
+    )
+    if revision is not None:
+        write_whole(run.diff, diff_of(result).encode())
+        seal(run)
+    write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
+    write_whole(run.markdown, markdown_of(result).encode())
+    if revision is not None:
+        edits = [entry.to_json() for entry in _accepted(setting, state)]
+        document = {"key": memory_key, "edits": edits}
+        write_whole(run.directory / "accepted.json", json.dumps(document).encode())
+    return result
+
+
+def _accepted(setting: Setting, state: State) -> list[Tried]:
+    """What is remembered of the edits that are proposed, in their order."""
+    texts = (setting.base, *(one.text for one in state.accepted))
+    entries: list[Tried] = []
+    for before, one in zip(texts, state.accepted, strict=False):
+        added, removed = changed_statements(before, one.text)
+        entries.append(
+            Tried(
+                before=before.shape,
+                after=one.text.shape,
+                cluster=one.cluster.key,
+                added=added,
+                removed=removed,
+                places=changed_places(before, one.text),
+                finding="accepted",
+            )
+        )
+    return entries
+
 
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
 
