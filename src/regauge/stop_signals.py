@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = ["as_ctrl_c", "held", "hold_to_the_end", "run_stoppable", "stoppable"]
+__all__ = [
+    "as_ctrl_c",
+    "held",
+    "interrupted_once",
+    "run_stoppable",
+    "stoppable",
+]
 
 Result = TypeVar("Result")
 
@@ -50,14 +56,18 @@ class _AsCtrlC:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
                 return
-            hold_to_the_end()
+            _hold_to_the_end()
         finally:
             self._deciding = False
-        if callable(ctrl_c):
+        if callable(ctrl_c) and not isinstance(ctrl_c, _AsCtrlC):
             # It may be that of an event loop, which cancels what is under way first.
             ctrl_c(number, frame)
             return
         raise KeyboardInterrupt
+
+
+class _Once(_AsCtrlC):
+    """Ends a process that is ours: it stays with the first signal."""
 
 
 class _Held:
@@ -102,13 +112,25 @@ def as_ctrl_c(ours: Callable[[], bool] = lambda: True) -> Generator[None]:
 
 
 @contextmanager
+def interrupted_once() -> Generator[None]:
+    """Within the block, the first of Ctrl-C, SIGTERM and SIGHUP raises KeyboardInterrupt.
+
+    For 10 seconds, further ones leave the end of the process alone, wherever the first one came.
+    """
+    # Python gives back what it has without our handlers.
+    atexit.register(_take, _ALL, signal.SIG_IGN)
+    with _handled(_ALL, _Once(lambda: True)):
+        yield
+
+
+@contextmanager
 def held() -> Generator[None]:
     """Within the block, for 10 seconds, Ctrl-C, SIGTERM and SIGHUP have no effect."""
     with _handled(_ALL, _Held()):
         yield
 
 
-def hold_to_the_end() -> None:
+def _hold_to_the_end() -> None:
     """Let no further signal disturb the end of this process, which has begun."""
     _take(_ALL, _Held())
 
@@ -150,7 +172,7 @@ def run_stoppable(
     finally:
         _put_back(before, cancelling)
         if cancelling.held is not None:
-            _take((signal.SIGINT,), cancelling.held)
+            _take(_ALL, cancelling.held)
             raise KeyboardInterrupt
 
 
@@ -178,7 +200,7 @@ def stoppable(
     except KeyboardInterrupt:
         handlers.enter_context(held())
         # The process of an interrupted run is about to end, and what it gives back takes a while.
-        atexit.register(hold_to_the_end)
+        atexit.register(_take, _ALL, signal.SIG_IGN)
         at_end(handlers.close)
         raise
     except BaseException:
@@ -203,11 +225,13 @@ def _put_back(before: Mapping[int, Any], handler: _Handler | None = None) -> Non
         return
     for number, known in before.items():
         now = signal.getsignal(number)
+        if isinstance(now, _Held) and isinstance(known, _Once):
+            continue
         if now is handler or (handler is None and isinstance(now, _Handler)):
             signal.signal(number, known)
 
 
-def _take(numbers: Sequence[int], handler: _Handler) -> Mapping[int, Any]:
+def _take(numbers: Sequence[int], handler: _Handler | signal.Handlers) -> Mapping[int, Any]:
     """Give signals to `handler`; returns who had them, without those that stay as they are."""
     if threading.current_thread() is not threading.main_thread():
         return {}

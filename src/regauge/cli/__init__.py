@@ -16,7 +16,7 @@ import click
 from regauge.cli._group import Group
 from regauge.errors import MachineError, RegaugeError
 from regauge.printable import printable
-from regauge.stop_signals import as_ctrl_c, hold_to_the_end
+from regauge.stop_signals import interrupted_once
 from regauge.workflow_commands import GuardedOutput, in_github_actions
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ class _LazyGroup(Group):
             return super().invoke(ctx)
         # click would exit with 1, which says that something was found; a question raises Abort.
         except (KeyboardInterrupt, click.Abort):
-            hold_to_the_end()
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
 
@@ -115,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_Redaction())
     try:
-        with as_ctrl_c():
+        with interrupted_once():
             group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
     except RegaugeError as error:
         _end_with(error)

@@ -17,7 +17,6 @@ from regauge.errors import MachineError, PromptError, RegaugeError, UsageError
 from regauge.prompts import find_prompt
 from regauge.pytest_items import commanded_key
 from regauge.runner import Plan, spec_of
-from regauge.stop_signals import hold_to_the_end
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -213,7 +212,6 @@ def option_words(given: Mapping[str, object]) -> list[str]:
 
 def end_interrupted(words: str = _THE_SAME_COMMAND) -> NoReturn:
     """End a command that Ctrl-C or another signal stopped while it called models."""
-    hold_to_the_end()
     clear_line()
     click.echo(f"interrupted: {words}", err=True)
     click.get_current_context().exit(INTERRUPTED)

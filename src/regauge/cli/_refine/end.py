@@ -14,7 +14,6 @@ from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
 from regauge.refine import BY_SIGNAL, CUT_OFF, find_refinement, headline, remember_status
 from regauge.reports import money
-from regauge.stop_signals import hold_to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,8 +57,6 @@ def conducted(
     try:
         with Meter(lambda: _so_far(evals)) as meter:
             state = perform(run, listen)
-        if state.stop is not None and state.stop.reason == "interrupted":
-            hold_to_the_end()
     finally:
         evals.close()
     today = datetime.now(UTC).date().isoformat()
