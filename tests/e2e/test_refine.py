@@ -483,7 +483,7 @@ def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
         return json.dumps({"prompt": "\n".join(lines)})
 
     refiner.answer = anew
-    repo.regauge("refine", *told, "--apply", "--max-cycles", "3", "--max-model-calls", "9")
+    repo.regauge("refine", *told, "--apply", "--max-cycles", "3", "--budget-refiner-calls", "9")
     assert repo.read(PROMPT) == text
     assert result(repo)["revision"] is None
     assert result(repo)["spent"]["model_calls"] <= 9

@@ -268,7 +268,7 @@ class RefineSettings(_Table):
         max_cycles: Rounds of diagnosing, proposing and verifying.
         budget_calls: Calls of all models together: the prompt's, LLM judges' and the refiner's;
             None is three times the least one repair takes.
-        max_model_calls: Calls of the model that criticises and proposes.
+        budget_refiner_calls: Calls of the refiner model.
         temperature: Of the refiner model's requests; None is what suits the step, and nothing where
             the model takes none.
         max_tokens: Tokens of one of its replies; None is what suits the step.
@@ -287,7 +287,7 @@ class RefineSettings(_Table):
     proposers: list[str] = ["rules", "model"]
     max_cycles: int = Field(default=5, ge=1)
     budget_calls: int | None = Field(default=None, ge=1)
-    max_model_calls: int = Field(default=40, ge=0)
+    budget_refiner_calls: int = Field(default=40, ge=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)
     context_tokens: int | None = Field(default=None, ge=1)

@@ -146,7 +146,7 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
         if "fix:" not in str(result["stop"]["text"]):
             click.echo("  fix: let another model propose, with --refiner-model", err=True)
     elif reason == "model-calls" and result["spent"]["model_calls"] and not proposed:
-        click.echo("  fix: begin a new run with more --max-model-calls", err=True)
+        click.echo("  fix: begin a new run with more --budget-refiner-calls", err=True)
     elif reason != "calls" or proposed:
         return
     click.get_current_context().exit(130 if reason == "interrupted" else 3)

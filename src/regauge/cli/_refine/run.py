@@ -60,6 +60,7 @@ _FEEDBACK_PR = "Tell the refiner model what people said on this pull request."
 _FEEDBACK = "Tell it what a file says; every paragraph is a note."
 _VARIANCE = "Repair what is only flaky, too, once nothing else fails."
 _STRATEGY = "Only edits of this kind, such as restore; a wrong one lists them."
+_REFINER_CALLS = "Calls of the refiner model."
 _LOCALISE = "Calls that tell which sentence carries which check."
 
 
@@ -67,7 +68,7 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.argument("prompt", metavar="NAME")
 @click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
 @click.option("--budget-calls", type=click.IntRange(min=1), help="Calls of all models together.")
-@click.option("--max-model-calls", type=click.IntRange(min=0), help="Calls of the refiner model.")
+@click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
 @click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
 @click.option("--variance", is_flag=True, help=_VARIANCE)
 @click.option("--budget-usd", type=click.FloatRange(min=0), help="What the run may cost.")
@@ -209,9 +210,9 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         model=given["refiner_model"] or settings.model or "",
         cycles=given["max_cycles"] or settings.max_cycles,
         calls=given["budget_calls"] or settings.budget_calls,
-        model_calls=settings.max_model_calls
-        if given["max_model_calls"] is None
-        else given["max_model_calls"],
+        model_calls=settings.budget_refiner_calls
+        if given["budget_refiner_calls"] is None
+        else given["budget_refiner_calls"],
         localise=settings.localise_calls if given["localise"] is None else given["localise"],
         variance=given["variance"] or settings.variance,
         usd=settings.budget_usd if given["budget_usd"] is None else given["budget_usd"],

@@ -1,9 +1,21 @@
 """Who proposes edits: rules, a model, examples, other packages."""
 
-from regauge.refine.edits import Anchor, Delete, Edit, Insert, Replace, ReplaceSection
-from regauge.refine.proposers._calls import criticised, looked, proposed
+from regauge.refine.edits import (
+    Anchor,
+    Delete,
+    Edit,
+    EditError,
+    Insert,
+    PromptText,
+    Replace,
+    ReplaceSection,
+    apply,
+)
+from regauge.refine.loop import Critique, TrialsDone
+from regauge.refine.proposers._calls import NoEditError, criticised, looked, proposed
 from regauge.refine.proposers._context import problem_of
 from regauge.refine.proposers._examples import load_examples
+from regauge.refine.proposers._model import edit_of_text
 from regauge.refine.proposers._protocol import (
     STRATEGIES,
     Ask,
@@ -19,25 +31,34 @@ from regauge.refine.proposers._protocol import (
     proposer_names,
 )
 from regauge.refine.proposers._rules import propose_by_rules
+from regauge.refine.tally import Outcome
 
 __all__ = [
     "STRATEGIES",
     "Anchor",
     "Ask",
+    "Critique",
     "Delete",
     "Edit",
+    "EditError",
     "Example",
     "Ideas",
     "Insert",
     "Looks",
+    "NoEditError",
+    "Outcome",
     "Problem",
+    "PromptText",
     "Proposer",
     "ProposerContext",
     "Replace",
     "ReplaceSection",
     "Shown",
+    "TrialsDone",
+    "apply",
     "check_strategies",
     "criticised",
+    "edit_of_text",
     "load_examples",
     "load_proposers",
     "looked",

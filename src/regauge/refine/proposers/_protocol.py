@@ -210,7 +210,6 @@ STRATEGIES: Mapping[str, Sequence[str]] = {
         REWRITE,
     ),
     "examples": ("add-example", "change-example"),
-    "gepa": (REWRITE,),
 }
 """By proposer of regauge; what proposers of other packages call their edits, only they know."""
 
@@ -267,7 +266,6 @@ def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[st
 def _own() -> Mapping[str, MakesProposer]:
     from regauge.refine.proposers._calls import ModelForm
     from regauge.refine.proposers._examples import ExampleProposer
-    from regauge.refine.proposers._gepa import gepa_proposer
     from regauge.refine.proposers._model import ModelProposer
     from regauge.refine.proposers._rules import RuleProposer
 
@@ -284,7 +282,6 @@ def _own() -> Mapping[str, MakesProposer]:
             ),
         ),
         "examples": lambda _: ExampleProposer(),
-        "gepa": gepa_proposer,
     }
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
+import tomllib
 from collections import Counter
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,7 +46,7 @@ from tests.unit.refine.proposers.problems import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import Edit
@@ -126,7 +130,7 @@ def test_another_package_can_register_one(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(tmp_path))
     context = ProposerContext(model=SIM)
     assert load_proposers(["calm"], context)["calm"].name == "calm"
-    assert {"calm", "rules", "model", "examples", "gepa"} <= set(proposer_names())
+    assert {"calm", "rules", "model", "examples"} <= set(proposer_names())
     with pytest.raises(UsageError, match=r"'broken' .* cannot be loaded"):
         load_proposers(["broken"], context)
     sys.modules.pop("calm_proposer", None)
@@ -137,6 +141,38 @@ def _outcome(text: str, case: str, *, good: bool) -> Outcome:
     return Outcome(text=text, case=case, trial=0, checks=(check,))
 
 
+@pytest.fixture
+def gepa_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The example package as pip installs it: its module, and the entry points it declares."""
+    source = Path(__file__).parents[4] / "examples" / "gepa-proposer"
+    declared = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    name, version = declared["name"], declared["version"]
+    info = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = [
+        line
+        for group, points in declared["entry-points"].items()
+        for line in (f"[{group}]", *(f"{key} = {value}" for key, value in points.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    shutil.copy(source / "regauge_gepa.py", tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("regauge_gepa", None)
+
+
+@pytest.mark.usefixtures("gepa_package")
+def test_the_example_package_registers_gepa_and_says_what_it_needs() -> None:
+    assert "gepa" in proposer_names()
+    if find_spec("gepa") is None:
+        with pytest.raises(UsageError, match=r"'gepa' .* cannot be loaded: No module named 'gepa'"):
+            load_proposers(["gepa"], ProposerContext(model=SIM))
+    else:
+        assert load_proposers(["gepa"], ProposerContext(model=SIM))["gepa"].asks_model
+
+
+@pytest.mark.usefixtures("gepa_package")
 def test_what_gepa_finds_is_read_as_edits() -> None:
     pytest.importorskip("gepa")
     drawn: Counter[str] = Counter()
@@ -159,15 +195,6 @@ def test_what_gepa_finds_is_read_as_edits() -> None:
     assert said.spent.calls == drawn.total() <= 60
     assert said.spent.model_calls == len(ask.asked) > 0
     assert set(drawn) <= {"one", "two", "three"}
-
-
-def test_gepa_that_is_not_installed_says_how_to_get_it() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("gepa") is not None:
-        pytest.skip("it is installed here")
-    with pytest.raises(UsageError, match=r"pip install 'regauge\[gepa\]'"):
-        load_proposers(["gepa"], ProposerContext(model=SIM))
 
 
 def _simulated_edits(system: str, cycles: int, released: list[str]) -> tuple[list[Edit], list[str]]:

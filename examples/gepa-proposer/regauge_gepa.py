@@ -4,63 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
-from importlib import import_module
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import UsageError
-from regauge.judges.model._reply import ReplyFault
+import gepa
+from gepa.core.adapter import EvaluationBatch
+
 from regauge.prompts import Message
-from regauge.refine.edits import EditError, PromptText, apply
-from regauge.refine.loop import TrialsDone
-from regauge.refine.proposers._model import ModelProposer, edit_of_text
-from regauge.refine.proposers._protocol import Ideas
+from regauge.refine.proposers import (
+    EditError,
+    Ideas,
+    NoEditError,
+    PromptText,
+    TrialsDone,
+    apply,
+    edit_of_text,
+    load_proposers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from regauge.refine.loop import Critique
-    from regauge.refine.proposers._protocol import Ask, Problem, ProposerContext
-    from regauge.refine.tally import Outcome
+    from regauge.refine.proposers import Ask, Critique, Outcome, Problem, ProposerContext
 
-__all__ = ["GepaProposer", "gepa_proposer"]
+__all__ = ["GepaProposer"]
 
 _COMPONENT = "prompt"
 _TRIALS_MAX = 60
 _MINIBATCH = 3
 
 
-def gepa_proposer(context: ProposerContext) -> GepaProposer:
-    """The proposer, where gepa is installed.
-
-    Raises:
-        UsageError: It is not.
-    """
-    from importlib.util import find_spec
-
-    if find_spec("gepa") is None:
-        raise UsageError(
-            "the proposer 'gepa' needs the package gepa, which is not installed\n"
-            "  fix: pip install 'regauge[gepa]'"
-        )
-    return GepaProposer(model=ModelProposer(model=context.model), seed=context.seed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GepaProposer:
     """Lets gepa choose which of the model's edits to build on, over a few trials.
 
     Its cache and its state on disk are not used: the first takes noisy answers for fixed ones,
     the second is pickled.
-
-    Attributes:
-        model: Proposes what gepa mutates a text with.
     """
 
-    model: ModelProposer
-    seed: int = 0
-    name: str = "gepa"
-    asks_model: bool = True
+    name = "gepa"
+    asks_model = True
+
+    def __init__(self, context: ProposerContext) -> None:
+        self.model = load_proposers(["model"], context)["model"]
+        self.seed = context.seed
 
     async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
         """As the model's."""
@@ -78,7 +64,7 @@ class GepaProposer:
             return Ideas(refused=(*refused, "gepa: it found nothing better"))
         try:
             edit = edit_of_text(found, problem.text, by=self.name, rationale="found by gepa")
-        except ReplyFault as fault:
+        except NoEditError as fault:
             return Ideas(refused=(*refused, f"gepa: {fault}"))
         return Ideas(edits=(edit,), refused=tuple(refused))
 
@@ -99,7 +85,6 @@ class _Search:
 
     def run(self) -> str | None:
         """The best text; None where the search came to nothing."""
-        gepa = import_module("gepa")
         cases = list(self._problem.cases)
         # gepa looks for its budget between steps and passes it by up to one look at all cases.
         calls = min(self._problem.calls, _TRIALS_MAX) - len(cases) - 2 * _MINIBATCH
@@ -131,7 +116,6 @@ class _Search:
         capture_traces: bool = False,  # noqa: FBT001, FBT002 - gepa calls it so
     ) -> Any:
         """Scores for cases under a text: the share of their checks that pass."""
-        batch_of = import_module("gepa.core.adapter").EvaluationBatch
         draw = self._problem.draw
         assert draw is not None
         done = self._await(draw(self._text(candidate), tuple(batch)))
@@ -139,7 +123,7 @@ class _Search:
             raise _StoppedError(done.text or done.reason)
         by_case = {outcome.case: outcome for outcome in done.outcomes}
         outcomes = [by_case.get(case) for case in batch]
-        return batch_of(
+        return EvaluationBatch(
             outputs=[outcome.answer if outcome else "" for outcome in outcomes],
             scores=[_score(outcome) for outcome in outcomes],
             trajectories=list(outcomes) if capture_traces else None,
