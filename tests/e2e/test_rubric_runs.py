@@ -87,7 +87,7 @@ def test_a_changed_rubric_makes_its_recordings_stale_and_says_so(
 def test_a_threshold_of_its_own_needs_no_new_call(judged: EvalProject, endpoint: Endpoint) -> None:
     judged.run()
     endpoint.forget()
-    judged.judged_by('min_chars(1), rubric("right", at_least=0.2)', more=MODEL_JUDGES_GATE)
+    judged.judged_by('min_chars(1), rubric("right", pass_at=0.2)', more=MODEL_JUDGES_GATE)
     judged.run("--record=none").assert_outcomes(passed=3)
     judged.write("prompts/judges/right.prompt.yml", GRADED.replace("pass_at: 0.5", "pass_at: 0.9"))
     judged.judged_by('min_chars(1), rubric("right")', more=MODEL_JUDGES_GATE)

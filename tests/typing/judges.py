@@ -46,7 +46,7 @@ assert_type(json_matches_schema({"type": "object"}), Rule)
 assert_type(not_(max_words(3)), Rule)
 assert_type(~max_words(3), Rule)
 assert_type(all_of(max_words(3), field("a", contains("b"))), Rule)
-assert_type(judge_from_spec("json_parses"), Judge)
+assert_type(judge_from_spec("json_parses"), Judge | UnboundJudge)
 assert_type(max_words(3).check_text("one"), Verdict)
 
 max_words("three")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

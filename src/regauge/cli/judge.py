@@ -15,7 +15,7 @@ import click
 from regauge.cli._terminal.text import echo, unreadable
 from regauge.datasets import GoldenCase
 from regauge.errors import UsageError
-from regauge.judges import judge_from_spec
+from regauge.judges import UnboundJudge, judge_from_spec
 from regauge.providers import Completion, Usage
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ def command(
     and `finish_reason`) is taken as such, so that run facts can be judged.
     """
     made = judge_from_spec(_spec(judge, params))
+    if isinstance(made, UnboundJudge):
+        raise UsageError(
+            f"{judge!r} calls a model, and only a run records calls\n"
+            "  fix: use it in an eval or in the `checks` of a golden case"
+        )
     completion = _completion(_read(output))
     verdict = asyncio.run(made.judge(completion, _case(case_file)))
     if as_json:

@@ -51,7 +51,13 @@ if TYPE_CHECKING:
         UnboundJudge as UnboundJudge,
     )
     from regauge.judges._asking import (
+        calibrated_judges as calibrated_judges,
+    )
+    from regauge.judges._asking import (
         usual_calls as usual_calls,
+    )
+    from regauge.judges._case_checks import (
+        CaseChecks as CaseChecks,
     )
     from regauge.judges._case_checks import (
         judge_of_checks as judge_of_checks,
@@ -152,6 +158,9 @@ if TYPE_CHECKING:
     from regauge.judges.model._claims import (
         verified_claims as verified_claims,
     )
+    from regauge.judges.model._declared import (
+        shipped_rubric as shipped_rubric,
+    )
     from regauge.judges.model._pairwise import (
         pairwise as pairwise,
     )
@@ -179,9 +188,9 @@ else:
             "_answer": "Answer Expected expected",
             "_asking": (
                 "JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing UnboundJudge"
-                " usual_calls"
+                " calibrated_judges usual_calls"
             ),
-            "_case_checks": "judge_of_checks",
+            "_case_checks": "CaseChecks judge_of_checks",
             "_criteria": "criterion_of",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
@@ -194,6 +203,7 @@ else:
             "_types": "Judge Outcome Verdict abstained failed graded passed",
             "deepeval": "DeepevalJudge",
             "model._claims": "verified_claims",
+            "model._declared": "shipped_rubric",
             "model._pairwise": "pairwise",
             "model._panel": "panel",
             "model._rubric": "rubric",

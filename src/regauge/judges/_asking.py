@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._types import Judge, Verdict
     from regauge.project import Project
+    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ModelJudge",
     "Standing",
     "UnboundJudge",
+    "calibrated_judges",
     "usual_calls",
 ]
 
@@ -39,10 +41,14 @@ class JudgeContext:
         project: Where rubrics are.
         model: The judge model of judges that name none, as `provider:model`: `judge_model` of
             `[tool.regauge]`; None where nothing says one.
+        loaded: The rubrics that were read, by name and version.
     """
 
     project: Project
     model: str | None = None
+    loaded: dict[tuple[str, str | None], Prompt] = field(
+        default_factory=dict[tuple[str, str | None], "Prompt"], compare=False, repr=False
+    )
 
 
 class JudgeCalls(Protocol):
@@ -71,7 +77,8 @@ class ModelJudge(Protocol):
     """A judge that asks a model.
 
     One whose later calls depend on responses to earlier ones may have a property `usual_calls`:
-    how many calls a judgement usually takes, for estimates before any is recorded.
+    how many calls a judgement usually takes, for estimates before any is recorded. One whose
+    verdicts rest on the calibration of other judges has a property `calibrated`, these judges.
     """
 
     @property
@@ -107,6 +114,12 @@ class ModelJudge(Protocol):
             UnmeasuredError: The model could not be asked.
         """
         ...
+
+
+def calibrated_judges(judge: ModelJudge) -> tuple[ModelJudge, ...]:
+    """The judges whose calibration a judge rests on: itself, unless it names others."""
+    named: object = getattr(judge, "calibrated", None)
+    return cast("tuple[ModelJudge, ...]", named) if isinstance(named, tuple) else (judge,)
 
 
 def usual_calls(judge: ModelJudge) -> int:

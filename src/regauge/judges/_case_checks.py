@@ -5,28 +5,35 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, get_args
 
 from regauge.datasets import Tier
 from regauge.digests import digest_of
-from regauge.errors import DatasetError, Fault, UsageError
-from regauge.judges._answer import READING
+from regauge.errors import DatasetError, Fault, PromptError, UsageError
+from regauge.judges._answer import READING, Answer
+from regauge.judges._asking import ModelJudge, Standing, UnboundJudge, calibrated_judges
 from regauge.judges._evidence import number
+from regauge.judges._outside_run import outside_run
 from regauge.judges._registry import judge_from_spec, rule_versions
 from regauge.judges._rule import Rule
+from regauge.judges._standing import standing_of
 from regauge.judges._types import abstained, failed, passed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._answer import Answer
+    from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.judges._types import Verdict
+    from regauge.project import Project
+    from regauge.providers import Completion
 
-__all__ = ["judge_of_checks"]
+__all__ = ["CaseChecks", "judge_of_checks"]
 
 _NAME: Final = "checks"
 _OPTIONS: Final = ("weight", "tier", "metric")
@@ -41,33 +48,80 @@ class _CaseCheck:
         weight: How much it counts towards `pass_at`, above 0.
         tier: A critical check must pass whatever `pass_at` says; a tracked one decides nothing.
         metric: What reports call it; its judge's name by default.
+        advisory: Why it decides nothing: its judge is not calibrated. Empty where it decides.
     """
 
-    rule: Rule
+    judge: Rule | ModelJudge
     weight: float
     tier: Tier
     metric: str
+    advisory: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether the verdict of the case depends on it."""
+        return self.tier != "tracked" and not self.advisory
 
 
-def judge_of_checks(cases: Iterable[GoldenCase]) -> Rule | None:
-    """One rule that applies to each case its own `checks`; None where no case has any.
+_Checks: TypeAlias = "tuple[tuple[_CaseCheck, ...], float]"
+"""The checks of one case, and the share that must pass."""
 
-    The rule abstains for cases without checks. Its digest does not depend on the cases: what a
-    case checks is part of the digest of the case.
+
+def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule | CaseChecks | None:
+    """One judge that applies to each case its own `checks`; None where no case has any.
+
+    It is a rule where all checks are. It abstains for cases without checks. Its digest does not
+    depend on the cases: what a case checks is part of the digest of the case.
 
     Raises:
         DatasetError: Checks that make no sense, all of them together, each with its place.
     """
-    made: dict[str, Rule] = {}
+    made = _MadeJudges(context)
+    of_case = _checks_of(cases, made)
+    if not of_case:
+        return None
+    if made.asking:
+        return CaseChecks(of_case=of_case, calibrated=made.calibrated)
+
+    def examine(answer: Answer) -> Verdict:
+        found = of_case.get(answer.case.id) if answer.case is not None else None
+        if found is None:
+            return abstained("the case has no checks", code="no_checks")
+        checks, pass_at = found
+        return _verdict(
+            [(check, cast("Rule", check.judge).examine(answer)) for check in checks], pass_at
+        )
+
+    return Rule(
+        kind=_NAME,
+        params={},
+        name=_NAME,
+        digest=digest_of(_made_of()),
+        examine=examine,
+        description="Applies the checks that the golden case brings.",
+        own=all(judge.own for judge in made.judges.values() if isinstance(judge, Rule)),
+    )
+
+
+def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Checks]:
+    """The checks of those cases that have any.
+
+    Raises:
+        DatasetError: Checks that make no sense.
+    """
     faults: list[Fault] = []
-    of_case: dict[str, tuple[tuple[_CaseCheck, ...], float]] = {}
+    of_case: dict[str, _Checks] = {}
     for case in cases:
         if not case.checks:
             continue
         try:
             checks = tuple(_check(spec, made) for spec in case.checks)
-        except UsageError as error:
-            message, _, fix = str(error).partition("\n  fix: ")
+        except (UsageError, PromptError) as error:
+            if isinstance(error, PromptError):
+                first = error.faults[0]
+                message, fix = first.message, first.fix
+            else:
+                message, _, fix = str(error).partition("\n  fix: ")
             path, _, line = case.at.rpartition(":")
             faults.append(
                 Fault(
@@ -81,30 +135,160 @@ def judge_of_checks(cases: Iterable[GoldenCase]) -> Rule | None:
             of_case[case.id] = (checks, 1.0 if case.pass_at is None else case.pass_at)
     if faults:
         raise DatasetError(faults)
-    if not of_case:
-        return None
+    return of_case
 
-    def examine(answer: Answer) -> Verdict:
-        found = of_case.get(answer.case.id) if answer.case is not None else None
+
+def _made_of() -> dict[str, JSON]:
+    return {"kind": _NAME, "version": 1, "reading": READING, "rules": rule_versions()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CaseChecks:
+    """The checks of cases, where some of them call a model.
+
+    Attributes:
+        of_case: By the case's id.
+        calibrated: The judges whose calibration the checks rest on, each once.
+        name: What reports call it.
+        criterion: The kind of quality it is about.
+    """
+
+    of_case: Mapping[str, _Checks]
+    calibrated: tuple[ModelJudge, ...]
+    name: str = _NAME
+    criterion: Criterion = "correctness"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of all checks, each once."""
+        return tuple(dict.fromkeys(model for judge in self.calibrated for model in judge.models))
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest_of({**_made_of(), "judges": sorted({one.digest for one in self.calibrated})})
+
+    @property
+    def digest(self) -> str:
+        """Over the versions of rules, and the rubrics and models that checks rest on."""
+        return self._digest
+
+    def standing_in(self, project: Project) -> Standing:
+        """Blocking: checks of uncalibrated judges are left out of each verdict instead."""
+        del project
+        return Standing(gates=True, reason="checks of calibrated judges and of rules decide")
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise: only a run can call models."""
+        del completion
+        raise outside_run(self.name, case)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Apply the checks of a case; those that call a model do so at the same time.
+
+        Raises:
+            JudgeError: A check has no verdict.
+            UnmeasuredError: A model could not be called.
+        """
+        from regauge.judges.model._ask import together
+
+        found = self.of_case.get(case.id)
         if found is None:
             return abstained("the case has no checks", code="no_checks")
-        return _verdict(*found, answer)
+        checks, pass_at = found
+        answer = Answer.of(completion, case)
 
-    return Rule(
-        kind=_NAME,
-        params={},
-        name=_NAME,
-        digest=digest_of(
-            {"kind": _NAME, "version": 1, "reading": READING, "rules": rule_versions()}
-        ),
-        examine=examine,
-        description="Applies the checks that the golden case brings.",
-        own=all(rule.own for rule in made.values()),
-    )
+        async def verdict_of(judge: Rule | ModelJudge) -> Verdict:
+            if isinstance(judge, Rule):
+                return judge.examine(answer)
+            return await judge.judge_with(completion, case, calls)
+
+        verdicts = await together(verdict_of(check.judge) for check in checks)
+        opinions = [*zip(checks, verdicts, strict=True)]
+        verdict = _verdict(opinions, pass_at)
+        rows: list[JSON] = [
+            {
+                "check": check.metric,
+                "outcome": said.outcome,
+                "score": said.score,
+                "reason": said.reason,
+                "decides": check.decides,
+            }
+            for check, said in opinions
+        ]
+        aside = [
+            f"advisory: {check.metric}: {said.outcome}: {said.reason} ({check.advisory})"
+            for check, said in opinions
+            if check.advisory
+        ]
+        return replace(
+            verdict,
+            reason="; ".join([verdict.reason, *aside]),
+            details={**verdict.details, "checks": rows},
+        )
 
 
-def _check(spec: JSON, made: dict[str, Rule]) -> _CaseCheck:
-    """The check that a case asks for; equal rules are made once.
+class _MadeJudges:
+    """The judges of checks: equal specifications make one judge."""
+
+    def __init__(self, context: JudgeContext) -> None:
+        self._context = context
+        self._standings: dict[str, Standing] = {}
+        self._calibrated: dict[str, ModelJudge] = {}
+        self.judges: dict[str, Rule | ModelJudge] = {}
+
+    @property
+    def asking(self) -> bool:
+        """Whether some of them call a model."""
+        return bool(self._calibrated)
+
+    @property
+    def calibrated(self) -> tuple[ModelJudge, ...]:
+        """The judges whose calibration those that call a model rest on."""
+        return tuple(self._calibrated.values())
+
+    def make(self, spec: JSON) -> Rule | ModelJudge:
+        """The judge that a specification asks for.
+
+        Raises:
+            UsageError: It makes no sense.
+        """
+        key = json.dumps(spec, sort_keys=True)
+        if key not in self.judges:
+            self.judges[key] = self._made(spec)
+        return self.judges[key]
+
+    def advisory(self, judge: Rule | ModelJudge) -> str:
+        """Why a judge decides nothing; empty where it does."""
+        if isinstance(judge, Rule):
+            return ""
+        standings = [self._standing(one) for one in calibrated_judges(judge)]
+        return next((standing.reason for standing in standings if not standing.gates), "")
+
+    def _made(self, spec: JSON) -> Rule | ModelJudge:
+        judge = judge_from_spec(spec)
+        if isinstance(judge, Rule):
+            return judge
+        if isinstance(judge, UnboundJudge):
+            judge = judge.bind(self._context)
+        if not isinstance(judge, ModelJudge):
+            raise UsageError(
+                f"{judge.name!r} is no rule, and calls no model\n"
+                "  fix: give it to the eval: golden(..., judges=[...])"
+            )
+        for one in calibrated_judges(judge):
+            self._calibrated.setdefault(one.digest, one)
+        return judge
+
+    def _standing(self, judge: ModelJudge) -> Standing:
+        if judge.digest not in self._standings:
+            self._standings[judge.digest] = standing_of(judge, self._context.project)
+        return self._standings[judge.digest]
+
+
+def _check(spec: JSON, made: _MadeJudges) -> _CaseCheck:
+    """The check that a case asks for.
 
     Raises:
         UsageError: It makes no sense.
@@ -122,33 +306,25 @@ def _check(spec: JSON, made: dict[str, Rule]) -> _CaseCheck:
         raise UsageError(f"no such tier: {tier!r}\n  fix: one of {', '.join(_TIERS)}")
     if metric is not None and not (isinstance(metric, str) and metric.strip()):
         raise UsageError(f"the metric {metric!r} is not a name")
-    key = json.dumps(spec, sort_keys=True)
-    if key not in made:
-        judge = judge_from_spec(spec)
-        if not isinstance(judge, Rule):
-            raise UsageError(
-                f"{judge.name!r} is not a rule\n"
-                "  fix: give it to the eval: golden(..., judges=[...])"
-            )
-        made[key] = judge
+    judge = made.make(spec)
     return _CaseCheck(
-        rule=made[key],
+        judge=judge,
         weight=weight,
         tier=cast("Tier", tier or "required"),
-        metric=metric or made[key].name,
+        metric=metric or judge.name,
+        advisory=made.advisory(judge),
     )
 
 
-def _verdict(checks: Sequence[_CaseCheck], pass_at: float, answer: Answer) -> Verdict:
+def _verdict(opinions: Sequence[tuple[_CaseCheck, Verdict]], pass_at: float) -> Verdict:
     """The verdict on the checks of one case: the weighted share that passes, against `pass_at`."""
-    opinions = [(check, check.rule.examine(answer)) for check in checks]
     deciding = [
         (check, verdict)
         for check, verdict in opinions
-        if verdict.outcome != "abstain" and check.tier != "tracked"
+        if verdict.outcome != "abstain" and check.decides
     ]
     if not deciding:
-        return abstained("every check abstains or is tracked", code="all_abstain")
+        return abstained("every check abstains, is tracked or advisory", code="all_abstain")
     total = math.fsum(check.weight for check, _ in deciding)
     good = math.fsum(check.weight for check, verdict in deciding if verdict.outcome == "pass")
     bad = [(check, verdict) for check, verdict in deciding if verdict.outcome == "fail"]

@@ -115,6 +115,7 @@ _CHAPTERS = {
     "run": "Tool calls and run facts",
     "ifeval": "As IFEval defines it (`regauge.judges.ifeval`)",
     "combine": "Combinations",
+    "rubric": "Rubrics and criteria",
     "installed": "Of other packages",
 }
 
@@ -133,8 +134,8 @@ for what a model wrote: an answer they cannot read fails with a reason.
   `json_invalid`, `missing_field`, `null_field`, and `not_<judge>` for a negation.
 - `means_like(model="openai:text-embedding-3-small")` is no rule: it asks an embedding model how
   near the answer is in meaning, and [its vectors are recorded](recordings.md).
-- `rubric`, `verified_claims`, `panel` and `pairwise` are no rules: they
-  [ask a model](rubrics.md), and decide once they are calibrated.
+- `rubric`, `verified_claims`, `panel` and `pairwise` are [LLM judges](rubrics.md): they are
+  advisory until they are calibrated.
 - Every judge counts under one criterion: `correctness`, `completeness`, `format` or `relevance`.
   A rule has that of its kind, a combination that of its parts where they agree, and a function
   of yours `correctness`; `.judging("completeness")` counts any judge under another one.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regauge.digests import JSON
+    from regauge.judges._asking import UnboundJudge
     from regauge.judges._types import Judge
 
 __all__ = ["ENTRY_POINTS", "judge_from_spec", "judge_kinds", "rule_versions"]
@@ -35,7 +36,15 @@ def _own() -> Mapping[str, RuleFactory[...]]:
     return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
 
 
-def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge]]:
+@functools.cache
+def _calling() -> Mapping[str, Callable[..., UnboundJudge]]:
+    """The judges that call a model."""
+    from regauge.judges.model._rubric import rubric
+
+    return {"rubric": rubric}
+
+
+def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     """Every kind of judge by name: those of regauge, and those other packages register.
 
     Args:
@@ -44,14 +53,14 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge]]
     Raises:
         UsageError: A registered judge cannot be loaded.
     """
-    kinds: dict[str, Callable[..., Judge]] = {**_own(), "not": not_}
+    kinds: dict[str, Callable[..., Judge | UnboundJudge]] = {**_own(), "not": not_, **_calling()}
     if not installed:
         return kinds
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
         try:
-            loaded: Callable[..., Judge] = point.load()
+            loaded: Callable[..., Judge | UnboundJudge] = point.load()
         except (ImportError, AttributeError) as error:
             raise UsageError(
                 f"judge {point.name!r} ({point.value}) cannot be loaded: {error}"
@@ -65,7 +74,7 @@ def rule_versions() -> Mapping[str, int]:
     return {kind: made.version for kind, made in _own().items() if made.version > 1}
 
 
-def judge_from_spec(spec: JSON) -> Judge:
+def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
     """Make a judge of what a YAML file says.
 
     A judge is its name, or a mapping of its name to its parameters: one value for the first of
@@ -84,7 +93,7 @@ def judge_from_spec(spec: JSON) -> Judge:
     if name == "not":
         inner = judge_from_spec(given)
         if not isinstance(inner, Rule):
-            raise UsageError(f"not: only rules can be negated, {inner.name!r} is none")
+            raise UsageError(f"not: only rules can be negated, and {_named(given)[0]!r} is none")
         return negated(inner)
     kind = _kind(name)
     positional, named = _arguments(kind, given)
@@ -105,10 +114,10 @@ def _named(spec: JSON) -> tuple[str, JSON]:
     )
 
 
-def _kind(name: str) -> Callable[..., Judge]:
-    own = _own()
-    if name in own:
-        return own[name]
+def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
+    own: Callable[..., Judge | UnboundJudge] | None = _own().get(name) or _calling().get(name)
+    if own is not None:
+        return own
     kinds = judge_kinds()
     if name in kinds:
         return kinds[name]
@@ -116,7 +125,9 @@ def _kind(name: str) -> Callable[..., Judge]:
     raise UsageError(f"no judge {name!r}; {hint}")
 
 
-def _arguments(kind: Callable[..., Judge], given: JSON) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(
+    kind: Callable[..., Judge | UnboundJudge], given: JSON
+) -> tuple[list[Any], dict[str, Any]]:
     """What a kind of judge is called with."""
     if given is None:
         return [], {}
@@ -168,7 +179,7 @@ def _parameter(name: str, value: JSON) -> Any:
             return _value(value)
 
 
-def _weighted(part: JSON) -> tuple[Judge, JSON]:
+def _weighted(part: JSON) -> tuple[Judge | UnboundJudge, JSON]:
     if not isinstance(part, Mapping) or set(part) != {"judge", "weight"}:
         raise UsageError(f"weighted: write {{judge: ..., weight: ...}}, not {part!r}")
     return judge_from_spec(part["judge"]), part["weight"]

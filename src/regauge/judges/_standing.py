@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.judges._asking import Standing
+from regauge.judges._asking import Standing, calibrated_judges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from regauge.judges._asking import ModelJudge
     from regauge.project import Project
 
@@ -17,8 +19,13 @@ def standing_of(judge: ModelJudge, project: Project) -> Standing:
     """What a judge's verdicts count for in a project.
 
     A judge decides when its calibration record is about this very judge (rubric, parameters,
-    models) and the labels as they are, and meets `[tool.regauge.calibration]`.
+    models) and the labels as they are, and meets `[tool.regauge.calibration]`. A judge that has
+    `standing_in(project)` answers for itself.
     """
+    own: Callable[[Project], Standing] | None = getattr(judge, "standing_in", None)
+    if own is not None:
+        return own(project)
+    (judge,) = calibrated_judges(judge)
     # Whoever judges by rules alone reads no records, and needs nothing to read them with.
     from regauge.judges.calibration._current import UncalibratedError, current_calibration
     from regauge.judges.calibration._record import shortfall

@@ -122,9 +122,10 @@ def bind(
         salt=project.settings.split_salt,
         holdout=project.settings.holdout,
     )
-    checks = judge_of_checks(dataset)
+    context = _context(project, options)
+    checks = judge_of_checks(dataset, context)
     judges = _judges(
-        (*spec.judges, checks) if checks else spec.judges, where, project=project, options=options
+        (*spec.judges, checks) if checks else spec.judges, where, context, options=options
     )
     if not judges:
         raise UsageError(
@@ -164,7 +165,9 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> Su
             )
             raise PromptError([fault])
     where = str(project.relative(path))
-    judges = _judges(judges_from_evaluators(prompt), where, project=project, options=options)
+    judges = _judges(
+        judges_from_evaluators(prompt), where, _context(project, options), options=options
+    )
     return Suite(
         prompt=prompt,
         dataset=Dataset(name="testData", path=path, cases=cases_from_test_data(prompt)),
@@ -195,18 +198,19 @@ def _model(prompt: Prompt, wanted: str | None, *, project: Project, options: Run
     return asked
 
 
+def _context(project: Project, options: RunOptions) -> JudgeContext:
+    return JudgeContext(project=project, model=options.judge_model or project.settings.judge_model)
+
+
 def _judges(
-    given: Sequence[JudgeLike], where: str, *, project: Project, options: RunOptions
+    given: Sequence[JudgeLike], where: str, context: JudgeContext, *, options: RunOptions
 ) -> tuple[Judge, ...]:
     """The judges of an eval; plain functions become judges, and every name is unique."""
-    context = JudgeContext(
-        project=project, model=options.judge_model or project.settings.judge_model
-    )
     judges = tuple(_judge(judge, where, context) for judge in given)
     if options.record != "none":
         for judge in judges:
             for model in getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ():
-                endpoint_of(project.settings, parse_model_id(model, at=judge.name).provider)
+                endpoint_of(context.project.settings, parse_model_id(model, at=judge.name).provider)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:

@@ -51,7 +51,7 @@ async def test_a_verdict_is_made_of_score_and_threshold(tmp_path: Path):
     verdict = await judge.judge_with(completion("It was full."), case(), asked)
     assert (verdict.outcome, verdict.score, verdict.code) == ("pass", 0.75, "ok")
     assert verdict.reason == "score 4: because"
-    stricter = bound(tmp_path, at_least=0.8)
+    stricter = bound(tmp_path, pass_at=0.8)
     verdict = await stricter.judge_with(completion("It was full."), case(), asked)
     assert (verdict.outcome, verdict.code) == ("fail", "below_threshold")
     one, other = asked.requests
@@ -214,7 +214,7 @@ async def test_the_digest_follows_whatever_may_change_a_verdict(tmp_path: Path):
         bound(tmp_path / "h", field="summary"),
     ]
     assert len({judge.measurement_digest for judge in judges}) == len(judges)
-    threshold = bound(tmp_path / "i", at_least=0.1)
+    threshold = bound(tmp_path / "i", pass_at=0.1)
     stated = bound(tmp_path / "j", GRADED.replace("0.75", "0.1"))
     described = bound(tmp_path / "k", GRADED + "description: Other words.\n")
     assert threshold.measurement_digest == judges[0].measurement_digest
@@ -256,7 +256,10 @@ async def test_a_prompt_that_is_no_such_rubric_is_refused(tmp_path: Path, text, 
 @pytest.mark.parametrize(
     ("parameters", "why"),
     [
-        ({"at_least": 7}, "from 0 to 1"),
+        ({"pass_at": 7}, "from 0 to 1"),
+        ({"pass_at": True}, "from 0 to 1"),
+        ({"pass_at": "high"}, "from 0 to 1"),
+        ({"criterion": "is polite"}, "the name of a rubric, or a criterion"),
         ({"votes": 0}, "at least 1"),
         ({"reducer": "max"}, "no reducer 'max'"),
         ({"model": "gpt"}, "does not say who serves"),

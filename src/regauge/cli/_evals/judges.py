@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 from regauge.cli._evals.collected import NoEvalsError, with_evals
 from regauge.errors import UsageError
-from regauge.judges import JudgeContext, ModelJudge, pairwise, rubric
+from regauge.judges import (
+    JudgeContext,
+    ModelJudge,
+    calibrated_judges,
+    pairwise,
+    rubric,
+    shipped_rubric,
+)
 from regauge.judges.calibration import file_stem
 from regauge.prompts import load_prompt
 from regauge.providers import parse_model_id
@@ -67,14 +74,13 @@ def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
     suites = {id(case.suite): case.suite for case in evals.plan.cases}
     for suite in suites.values():
         for judge in suite.judges:
-            if not isinstance(judge, ModelJudge):
-                continue
-            known = used.setdefault(judge.name, UsedJudge(judge=judge))
-            if known.judge.digest != judge.digest:
-                known.rivals.append(judge)
-            known.prompts.append(suite.prompt.name)
-            for case in suite.dataset:
-                known.cases.setdefault(case.id, case)
+            for one in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():
+                known = used.setdefault(one.name, UsedJudge(judge=one))
+                if one.digest not in {other.digest for other in (known.judge, *known.rivals)}:
+                    known.rivals.append(one)
+                known.prompts.append(suite.prompt.name)
+                for case in suite.dataset:
+                    known.cases.setdefault(case.id, case)
     return used
 
 
@@ -118,13 +124,14 @@ def _unused_rubric(
     name: str, project: Project, model: str | None, *, known: Sequence[str]
 ) -> UsedJudge:
     file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
-    if not file.is_file():
+    shipped = shipped_rubric(name, project)
+    if not file.is_file() and shipped is None:
         names = ", ".join(known) or "none"
         fix = did_you_mean(name, known) or f"write {project.relative(file)}"
         raise UsageError(
             f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
         )
-    spec = load_prompt(file, root=project.root).rubric
+    spec = load_prompt(shipped or file, root=project.root).rubric
     pairs = spec is not None and spec.kind == "pair"
     declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
     context = JudgeContext(project=project, model=project.settings.judge_model)

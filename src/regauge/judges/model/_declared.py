@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges._path import parse_path
@@ -10,14 +11,28 @@ from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
     from regauge.judges._asking import JudgeContext
+    from regauge.project import Project
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import ModelId
 
-__all__ = ["another_kind", "check_at_least", "check_parameters", "load_rubric", "model_of"]
+__all__ = [
+    "another_kind",
+    "check_at_least",
+    "check_parameters",
+    "load_rubric",
+    "model_of",
+    "shipped_rubric",
+]
 
 
 def check_parameters(
-    judge: str, *, at_least: float | None, field: str, model: str | None, declared: str
+    judge: str,
+    *,
+    at_least: float | None,
+    field: str,
+    model: str | None,
+    declared: str,
+    parameter: str = "at_least",
 ) -> None:
     """Refuse what makes no sense for a judge that asks one model.
 
@@ -25,25 +40,27 @@ def check_parameters(
         judge: How an error names the judge.
         at_least: The score that passes; None for the rubric's.
         declared: How the eval declares it, such as `rubric('tone')`.
+        parameter: The name of the parameter that holds the score that passes.
 
     Raises:
         UsageError: A parameter makes no sense.
     """
     if at_least is not None:
-        check_at_least(judge, at_least)
+        check_at_least(judge, at_least, parameter=parameter)
     parse_path(field)
     if model is not None:
         parse_model_id(model, at=declared)
 
 
-def check_at_least(judge: str, at_least: float) -> None:
+def check_at_least(judge: str, at_least: object, *, parameter: str = "at_least") -> None:
     """Refuse a score that none can reach, or that all do.
 
     Raises:
         UsageError: It is not between 0 and 1.
     """
-    if not 0 <= at_least <= 1:
-        raise UsageError(f"{judge}: at_least is a score from 0 to 1, not {at_least!r}")
+    sound = isinstance(at_least, int | float) and not isinstance(at_least, bool)
+    if not sound or not 0 <= cast("float", at_least) <= 1:
+        raise UsageError(f"{judge}: {parameter} is a score from 0 to 1, not {at_least!r}")
 
 
 def load_rubric(
@@ -51,12 +68,18 @@ def load_rubric(
 ) -> tuple[Prompt, RubricSpec]:
     """A rubric's prompt, and what verdict it asks for.
 
+    A rubric that comes with regauge serves where the project has no prompt of its name.
+
     Raises:
         PromptError: There is no such prompt, it is faulty, or it is no rubric.
     """
     from regauge.prompts import load_prompt
 
-    prompt = load_prompt(name, version, root=context.project.root)
+    prompt = context.loaded.get((name, version))
+    if prompt is None:
+        path = shipped_rubric(name, context.project) if version is None else None
+        prompt = load_prompt(path or name, version, root=context.project.root)
+        context.loaded[name, version] = prompt
     if prompt.rubric is None:
         fault = Fault(
             path=prompt.path,
@@ -66,6 +89,17 @@ def load_rubric(
         )
         raise PromptError([fault])
     return prompt, prompt.rubric
+
+
+def shipped_rubric(name: str, project: Project) -> Path | None:
+    """The file of a rubric that comes with regauge, unless the project has one of its name."""
+    from regauge.prompts import prompt_files, prompt_name
+
+    path = Path(__file__).parent / "rubrics" / f"{name}.prompt.yml"
+    if not name.replace("-", "").isalnum() or not path.is_file():
+        return None
+    own = any(prompt_name(file) == name for file in prompt_files(project.prompts_dir))
+    return None if own else path
 
 
 def model_of(

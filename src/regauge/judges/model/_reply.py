@@ -58,12 +58,16 @@ class Reply:
             neither.
         reasoning: Why, in the model's words.
         at: Where the value stands in the reply, for log-probabilities; None where unknown.
+        criterion: What the verdict is about, where a reply is about several criteria.
+        parts: The verdicts on each of several criteria, of which this is the lowest.
     """
 
     value: float | str
     score: float
     reasoning: str
     at: int | None = None
+    criterion: str = ""
+    parts: tuple[Reply, ...] = ()
 
 
 def read_completion(

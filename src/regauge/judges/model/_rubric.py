@@ -1,13 +1,13 @@
-"""`rubric("name")`: a judge that asks a model by a prompt file of the project."""
+"""`rubric("name")`: a judge that calls a model with a prompt file, or with a stated criterion."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
+from regauge.errors import JudgeError, UsageError
 from regauge.judges._declared import Declared
 from regauge.judges._evidence import number
 from regauge.judges._types import Verdict
@@ -17,11 +17,15 @@ from regauge.judges.model._delimited import PROTOCOL, question
 from regauge.judges.model._inputs import judged_text, texts_for
 from regauge.judges.model._logprobs import expected_score
 from regauge.judges.model._model_judge import OneModelJudge
+from regauge.judges.model._numbers import share_of
 from regauge.judges.model._reply import read_completion
 from regauge.judges.model._reply_form import reply_form
+from regauge.judges.model._several import numbered, read_several, several_form, several_format
 from regauge.judges.model._votes import check_reducer, count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
@@ -34,6 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RubricJudge", "UnboundRubric", "rubric"]
 
+_CRITERION: Final = "criterion"
+_CRITERIA_MAX: Final = 20
+_NAME_CHARS: Final = 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnboundRubric(Declared):
@@ -42,23 +50,27 @@ class UnboundRubric(Declared):
     Attributes:
         rubric: The name of its prompt file, or its path.
         version: Which version of the file; None for the file as it is.
-        at_least: The score that passes; None for what the file says.
+        pass_at: The score that passes; None for what the file says.
         votes: How often the question is asked.
         reducer: How the votes make one score.
         model: Who is asked, as `provider:model`; None for what the file or the project says.
         field: The part of the answer that is judged; empty for all of it.
         reference: What `{{reference}}` stands for; None for `expected.reference`.
+        stated: The criteria that the eval states; none where the file alone says what to judge.
+        several: Whether they were stated as a list.
         criterion: What it is about.
     """
 
     rubric: str
     version: str | None
-    at_least: float | None
+    pass_at: float | None
     votes: int
     reducer: Reducer
     model: str | None
     field: str
     reference: Expected | None
+    stated: tuple[str, ...] = ()
+    several: bool = False
     criterion: Criterion = "relevance"
 
     def bind(self, context: JudgeContext) -> RubricJudge:
@@ -75,24 +87,39 @@ class UnboundRubric(Declared):
                 "this rubric compares two answers",
                 fix=f'judge by it with pairwise("{prompt.name}")',
             )
+        if self.stated and _CRITERION not in prompt.variables:
+            raise another_kind(
+                prompt,
+                "a criterion was stated, and no message of this rubric uses {{criterion}}",
+                fix="put {{criterion}} into a message",
+            )
+        if self.several and spec.kind != "graded":
+            raise another_kind(
+                prompt,
+                f"several criteria in one call need a graded rubric, and this one is {spec.kind}",
+                fix="write `kind: graded`, or state the criteria one by one",
+            )
         return RubricJudge(
             name=self.name,
             criterion=self.criterion,
             prompt=prompt,
             spec=spec,
             asked=model_of(self.model, prompt, context, judge=self.name),
-            at_least=spec.pass_at if self.at_least is None else self.at_least,
+            at_least=spec.pass_at if self.pass_at is None else self.pass_at,
             votes=self.votes,
             reducer=self.reducer,
             field=self.field,
             reference=self.reference,
+            stated=self.stated,
+            several=self.several,
         )
 
 
 def rubric(
-    name: str,
+    name: str | None = None,
     *,
-    at_least: float | None = None,
+    criterion: str | Sequence[str] | None = None,
+    pass_at: float | None = None,
     votes: int = 1,
     reducer: Reducer = "median",
     model: str | None = None,
@@ -100,11 +127,14 @@ def rubric(
     reference: Expected | None = None,
     version: str | None = None,
 ) -> UnboundRubric:
-    """Judge by a rubric, `prompts/judges/<name>.prompt.yml`.
+    """Judge by a rubric, `prompts/judges/<name>.prompt.yml`, or by a criterion stated here.
 
     Args:
-        name: The name of the rubric.
-        at_least: The score from 0 to 1 that passes; by default the rubric's `pass_at`.
+        name: The name of the rubric: one of the project, or one that comes with regauge.
+        criterion: Instead of a name, what the answer must meet, such as `"is polite"`. All stated
+            criteria use one rubric, `criterion`, and its calibration. A list is asked in one call,
+            and every criterion of it must pass.
+        pass_at: The score from 0 to 1 that passes; by default the rubric's `pass_at`.
         votes: How often the model is asked about one answer.
         reducer: What makes one score of several votes: `median`, `mean`, `majority`, `min`, `all`.
         model: Who judges, as `provider:model`; by default what the rubric names, else the judge
@@ -117,26 +147,67 @@ def rubric(
     Raises:
         UsageError: A parameter makes no sense.
 
-    >>> rubric("incident-faithfulness", at_least=0.7).name
+    >>> rubric("incident-faithfulness", pass_at=0.7).name
     'incident-faithfulness'
+    >>> rubric(criterion="is polite", pass_at=0.7).name
+    'rubric(is polite)'
     """
+    stated = _stated(criterion)
+    if (name is None) is not bool(stated):
+        raise UsageError(
+            "rubric takes the name of a rubric, or a criterion\n"
+            '  fix: rubric("name"), or rubric(criterion="is polite")'
+        )
+    label = f"rubric({_shortened('; '.join(stated))})" if name is None else name
     check_parameters(
-        name, at_least=at_least, field=field, model=model, declared=f"rubric({name!r})"
+        label, at_least=pass_at, field=field, model=model, declared=label, parameter="pass_at"
     )
+    if isinstance(cast("object", votes), bool) or not isinstance(cast("object", votes), int):
+        raise UsageError(f"{label}: votes is a whole number, not {votes!r}")
     if votes < 1:
-        raise UsageError(f"{name}: votes must be at least 1, not {votes!r}")
-    check_reducer(reducer, judge=name)
+        raise UsageError(f"{label}: votes must be at least 1, not {votes!r}")
+    check_reducer(reducer, judge=label)
     return UnboundRubric(
-        rubric=name,
+        rubric=name or _CRITERION,
         version=version,
-        at_least=at_least,
+        pass_at=pass_at,
         votes=votes,
         reducer=reducer,
         model=model,
         field=field,
         reference=reference,
-        name=name.rpartition("/")[2],
+        stated=stated,
+        several=len(stated) > 1,
+        name=label if name is None else name.rpartition("/")[2],
     )
+
+
+def _stated(criterion: object) -> tuple[str, ...]:
+    """The criteria that a declaration states.
+
+    Raises:
+        UsageError: One is no text, is empty, or is stated twice.
+    """
+    if criterion is None:
+        return ()
+    given = [criterion] if isinstance(criterion, str) else criterion
+    texts = cast("list[object]", given) if isinstance(given, list | tuple) else [given]
+    for text in texts:
+        if not isinstance(text, str) or not text.strip():
+            raise UsageError(
+                f"rubric: a criterion is a sentence, not {text!r}\n"
+                '  fix: rubric(criterion="is polite")'
+            )
+    stated = tuple(" ".join(str(text).split()) for text in texts)
+    if not 1 <= len(stated) <= _CRITERIA_MAX:
+        raise UsageError(f"rubric: one call takes 1 to {_CRITERIA_MAX} criteria, not {len(stated)}")
+    if twice := next((text for text in stated if stated.count(text) > 1), None):
+        raise UsageError(f"rubric: the criterion {twice!r} is stated twice")
+    return stated
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +217,9 @@ class RubricJudge(OneModelJudge):
     Attributes:
         prompt: The rubric's file.
         spec: What verdict it asks for.
+        stated: The criteria that the eval or the case states; where there are none, `{{criterion}}`
+            is an input of the case like any other.
+        several: Whether one call is about a list of criteria.
     """
 
     prompt: Prompt
@@ -153,6 +227,28 @@ class RubricJudge(OneModelJudge):
     votes: int
     reducer: Reducer
     reference: Expected | None
+    stated: tuple[str, ...] = ()
+    several: bool = False
+
+    @property
+    def calibrated(self) -> tuple[RubricJudge, ...]:
+        """The judge whose calibration counts: for stated criteria, the rubric itself.
+
+        Its name states what differs from one call about one criterion at the rubric's `pass_at`:
+        calls about several criteria, other votes and other thresholds have records of their own.
+        """
+        if not self.stated:
+            return (self,)
+        name = "criteria" if self.several else _CRITERION
+        same = self.votes == 1 and passing(self.spec, self.at_least) == passing(
+            self.spec, self.spec.pass_at
+        )
+        at_least = self.spec.pass_at if same else self.at_least
+        more = [f"votes={self.votes}"] if self.votes > 1 else []
+        more += [f"pass_at={at_least:g}"] if at_least != self.spec.pass_at else []
+        if more:
+            name = f"{name}({', '.join(more)})"
+        return (replace(self, name=name, stated=(), field="", at_least=at_least),)
 
     @property
     def measurement_digest(self) -> str:
@@ -174,6 +270,8 @@ class RubricJudge(OneModelJudge):
                 "reducer": self.reducer,
                 "field": self.field,
                 "reference": str(self.reference) if self.reference else None,
+                **({"criteria": list(self.stated)} if self.stated else {}),
+                **({"several": True} if self.several else {}),
             }
         )
 
@@ -202,18 +300,33 @@ class RubricJudge(OneModelJudge):
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
-        texts = texts_for(
-            self.prompt, case, {"answer": text}, judge=self.name, reference=self.reference
-        )
+        given = {"answer": text}
+        criteria = self.stated or _criteria_of(case)
+        if self.several and len(criteria) < 2:  # noqa: PLR2004 - fewer are no list
+            raise JudgeError(
+                f"{self.name}: case {case.id!r} states no list of criteria\n"
+                '  fix: give it the input `criterion`, such as ["is polite", "names a time"]',
+                judge=self.name,
+            )
+        if self.several or len(criteria) == 1:
+            given[_CRITERION] = numbered(criteria) if self.several else criteria[0]
+            case = replace(
+                case, inputs={key: case.inputs[key] for key in case.inputs if key != _CRITERION}
+            )
+        texts = texts_for(self.prompt, case, given, judge=self.name, reference=self.reference)
         request = question(
             self.prompt,
             texts,
             model=self.asked,
             trial=calls.trial * self.votes,
-            reply=reply_form(self.spec),
+            reply=several_form(self.spec, len(criteria)) if self.several else reply_form(self.spec),
         )
+        if self.several:
+            request = replace(request, response_format=several_format(self.spec, len(criteria)))
 
         def read(completion: Completion) -> Reply:
+            if self.several:
+                return read_several(completion, self.spec, criteria)
             reply = read_completion(completion, self.spec, judged=texts.values())
             return expected_score(reply, completion, self.spec)
 
@@ -230,10 +343,7 @@ class RubricJudge(OneModelJudge):
         details: dict[str, JSON] = {
             "code": "ok" if ballot.passes else "below_threshold",
             "rubric": str(self.prompt.id),
-            "votes": [
-                {"value": reply.value, "score": reply.score, "reasoning": reply.reasoning}
-                for reply in replies
-            ],
+            "votes": [_vote(reply) for reply in replies],
             "agreement": ballot.agreement,
         }
         stated = ", ".join(_shown(reply.value) for reply in replies)
@@ -246,6 +356,37 @@ class RubricJudge(OneModelJudge):
             actual=ballot.score,
             details=details,
         )
+
+
+def _vote(reply: Reply) -> dict[str, JSON]:
+    vote: dict[str, JSON] = {
+        "value": reply.value,
+        "score": reply.score,
+        "reasoning": reply.reasoning,
+    }
+    if reply.parts:
+        vote["criteria"] = [
+            {"criterion": part.criterion, "score": part.score, "reasoning": part.reasoning}
+            for part in reply.parts
+        ]
+    return vote
+
+
+def _criteria_of(case: GoldenCase) -> tuple[str, ...]:
+    """The criteria among the inputs of a case, as labels state them."""
+    stated = case.inputs.get(_CRITERION)
+    if isinstance(stated, str):
+        return (stated,)
+    return tuple(map(str, stated)) if isinstance(stated, list | tuple) else ()
+
+
+def passing(spec: RubricSpec, pass_at: float) -> float:
+    """The lowest score a rubric can give that passes, or `pass_at` where it can give any.
+
+    Two thresholds with the same lowest score pass the same verdicts.
+    """
+    scores = [share_of(step, spec) for step in spec.steps]
+    return min((score for score in scores if score >= pass_at), default=pass_at)
 
 
 def _shown(value: float | str) -> str:

@@ -220,10 +220,23 @@ class _Bench:
 
     def _verdicts(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
         entry: Any = schema.get("items") or {}
+        if "score" in entry.get("properties", {}):  # of several criteria, one grade serves all
+            return [
+                fill(entry, root, "", partial(self._mark, number))
+                for number in range(1, int(schema.get("minItems", 1)) + 1)
+            ]
         return [
             fill(entry, root, "", partial(self._rule, ruling, number))
             for number, ruling in enumerate(self.rulings, start=1)
         ]
+
+    def _mark(
+        self, number: int, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]
+    ) -> Any:
+        """What stands in one field of the verdict on one criterion."""
+        if name in _REASONS:
+            return self._why()
+        return number if name == "number" else self.say(name, schema, root)
 
     def _rule(
         self, ruling: Ruling, number: int, name: str, schema: Mapping[str, Any],
