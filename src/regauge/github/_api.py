@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from regauge.errors import GitHubError, UsageError
 from regauge.github._refusal import refused, wait_s
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _TIMEOUT_S: Final = 30.0
+_WHOLE_S: Final = 120.0
 _PATIENCE_S: Final = 300.0
 _PER_PAGE: Final = 100
 # GitHub lists no more than this of anything.
@@ -30,6 +32,11 @@ _PAGES_MAX: Final = 300
 _REDIRECTS_MAX: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 307, 308})
 _BAD: Final = 400
+_KINDS: Final = {
+    **dict.fromkeys(("id", "number"), int),
+    **dict.fromkeys(("body", "title", "html_url"), str),
+    **dict.fromkeys(("user", "head", "base"), dict),
+}
 
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
@@ -95,6 +102,7 @@ class Request:
         what: In words, to follow on "cannot".
         permission: What the token needs for it.
         again: Whether it may be asked twice where it is not known what came of it.
+        needs: Keys that each object of the response has.
     """
 
     method: Method
@@ -104,6 +112,7 @@ class Request:
     again: bool = True
     query: Mapping[str, str | int] | None = None
     document: Mapping[str, Any] | None = None
+    needs: tuple[str, ...] = ()
 
 
 class Api:
@@ -160,7 +169,8 @@ class Api:
         Raises:
             GitHubError: It cannot be reached, or refuses.
         """
-        return self._document(self._response(request, self._url(request)), request)
+        found = self._document(self._response(request, self._url(request)), request)
+        return self._checked(found, request) if request.needs else found
 
     def pages(self, request: Request) -> Iterator[dict[str, Any]]:
         """Each element of a list, however many pages it has.
@@ -179,7 +189,7 @@ class Api:
             found: Any = self._document(response, request)
             if not isinstance(found, list):
                 raise self._malformed(request, "no list")
-            yield from cast("list[dict[str, Any]]", found)
+            yield from [self._checked(each, request) for each in cast("list[object]", found)]
             following = response.links.get("next", {}).get("url")
             url = self._own(following, request) if following else None
 
@@ -197,7 +207,7 @@ class Api:
             if response.status_code in _REDIRECTS and redirects < _REDIRECTS_MAX:
                 # A repository that was renamed; the method stays what it was.
                 redirects += 1
-                url = self._own(urljoin(url, response.headers.get("location", "")), request)
+                url = self._own(response.headers.get("location", ""), request, base=url)
                 continue
             if response.status_code < _BAD:
                 return response
@@ -218,10 +228,15 @@ class Api:
         """One answer; a connection that broke is tried once more where that does no harm."""
         import httpx2
 
+        from regauge.bounded_http import BodyTooLargeError, send_bounded
+
         for last in (False, True) if request.again else (True,):
             try:
-                return self._client.request(request.method, url, json=request.document)
-            except httpx2.TransportError as error:
+                sent = self._client.build_request(request.method, url, json=request.document)
+                return send_bounded(self._client, sent, seconds_max=_WHOLE_S)
+            except (BodyTooLargeError, httpx2.InvalidURL) as error:
+                raise self._malformed(request, str(error)) from error
+            except httpx2.RequestError as error:
                 if last:
                     raise GitHubError(
                         f"cannot {request.what}: {self.access.api_url} cannot be reached:"
@@ -230,9 +245,13 @@ class Api:
                     ) from error
         raise AssertionError("the last attempt answers or raises")
 
-    def _own(self, url: str, request: Request) -> str:
+    def _own(self, named: str, request: Request, *, base: str = "") -> str:
         """An address that GitHub named; the token goes nowhere else."""
-        ours, theirs = urlsplit(self.access.api_url), urlsplit(url)
+        try:
+            url = urljoin(base, named)
+            ours, theirs = urlsplit(self.access.api_url), urlsplit(url)
+        except ValueError as error:
+            raise self._malformed(request, f"it points to {named!r}") from error
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
             raise self._malformed(request, f"it points to {theirs.netloc!r}")
         return url
@@ -241,9 +260,20 @@ class Api:
         if not response.content:
             return None
         try:
-            return response.json()
+            return read_json(response.content)
         except ValueError as error:
             raise self._malformed(request, "no JSON") from error
+
+    def _checked(self, found: object, request: Request) -> dict[str, Any]:
+        """An object of a response, whose values are of the kinds that GitHub documents."""
+        if not isinstance(found, dict):
+            raise self._malformed(request, "no object")
+        table = cast("dict[str, Any]", found)
+        for key, kind in _KINDS.items():
+            value: object = table.get(key)
+            if not isinstance(value, kind) and (value is not None or key in request.needs):
+                raise self._malformed(request, f"no {key}")
+        return table
 
     def _malformed(self, request: Request, why: str) -> GitHubError:
         return GitHubError(

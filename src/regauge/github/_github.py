@@ -116,7 +116,9 @@ class GitHub:
         document = {"head": head, "base": base, "title": title, "body": text, "draft": draft}
         try:
             # A second one of the same branches is refused, so asking again does no harm.
-            made = self._writes.create("pulls", document, what, permission=_PULL, again=True)
+            made = self._writes.create(
+                "pulls", document, what, permission=_PULL, again=True, needs="number"
+            )
             opened = posted(made, "created")
         except GitHubError as error:
             there = self._pull_of(head, base, what) if error.kind == "invalid" else None
@@ -171,13 +173,15 @@ class GitHub:
                 what=what,
                 permission=_ISSUE,
                 query={"state": "open"},
+                needs=("number",),
             )
             for issue in self._api.pages(request):
                 ours = mark.found_on(issue.get("body") or "") and self._author.wrote(issue)
                 if ours and "pull_request" not in issue:
                     return self._renewed(f"issues/{issue['number']}", issue, title, text, what)
         document = {"title": title, "body": text, "labels": list(labels)}
-        return posted(self._writes.create("issues", document, what, permission=_ISSUE), "created")
+        made = self._writes.create("issues", document, what, permission=_ISSUE, needs="number")
+        return posted(made, "created")
 
     def pull_request_of(self, event: Event) -> Event | None:
         """The event with the number and the base of its open pull request.
@@ -195,13 +199,13 @@ class GitHub:
             head: dict[str, Any] = pull["head"]
             base: dict[str, Any] = pull["base"]
             if (
-                head["sha"] == event.head_sha
+                head.get("sha") == event.head_sha
                 and _is_from(head, event.head_repo)
                 and _is_from(base, self._api.access.repo)
             ):
                 return replace(
                     event,
-                    number=int(pull["number"]),
+                    number=pull["number"],
                     base_ref=str(base.get("ref") or ""),
                     base_sha=str(base.get("sha") or ""),
                 )
@@ -222,6 +226,7 @@ class GitHub:
             what=what,
             permission="pull-requests: read",
             query={"state": "open", **query},
+            needs=("number", "head", "base"),
         )
         return list(self._api.pages(request))
 
@@ -253,6 +258,6 @@ class GitHub:
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
     """Whether one side of a pull request is in a repository; so it is where none is named."""
-    there = cast("dict[str, Any]", side.get("repo") or {})
-    named = there.get("full_name")
+    there: object = side.get("repo")
+    named = cast("dict[str, Any]", there).get("full_name") if isinstance(there, dict) else None
     return not repo or not isinstance(named, str) or named.lower() == repo.lower()

@@ -87,13 +87,21 @@ class OneComment:
         return Posted(number=self._number, url=str(first.get("html_url", "")), outcome=outcome)
 
     def _create(self, text: str) -> dict[str, Any]:
-        made: dict[str, Any] = self._writes.create(self._path, {"body": text}, self._what)
-        return made
+        made: dict[str, Any] = self._writes.create(
+            self._path, {"body": text}, self._what, needs="id"
+        )
+        return {"body": text, **made}
 
     def _written(self) -> list[dict[str, Any]]:
         """The comments of the mark that this token wrote; anybody can write a mark."""
         listed = self._api.pages(
-            Request(method="GET", path=self._path, what=self._what, permission=COMMENTING)
+            Request(
+                method="GET",
+                path=self._path,
+                what=self._what,
+                permission=COMMENTING,
+                needs=("id",),
+            )
         )
         return [
             comment

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import GitHubError
 from regauge.printable import printable
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -117,7 +118,7 @@ def refused(
 def _words(response: httpx2.Response) -> str:
     """GitHub's own words: the message, then each error of a 422."""
     try:
-        document: Any = response.json()
+        document: Any = read_json(response.content)
     except ValueError:
         document = None
     if not isinstance(document, dict):

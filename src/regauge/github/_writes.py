@@ -50,8 +50,14 @@ class Writes:
         *,
         permission: str = COMMENTING,
         again: bool = False,
+        needs: str = "",
     ) -> Any:
-        """What GitHub says of a new object; `again` where asking twice does no harm."""
+        """A new object as GitHub returns it.
+
+        Args:
+            again: Whether asking twice does no harm.
+            needs: A key that it has.
+        """
         request = Request(
             method="POST",
             path=path,
@@ -59,6 +65,7 @@ class Writes:
             permission=permission,
             again=again,
             document=document,
+            needs=(needs,) if needs else (),
         )
         return self._api.ask(request)
 
@@ -80,4 +87,4 @@ class Writes:
 
 def posted(made: dict[str, Any], outcome: Literal["created", "updated", "unchanged"]) -> Posted:
     """What GitHub says of an object, as what became of its text."""
-    return Posted(number=int(made["number"]), url=str(made.get("html_url", "")), outcome=outcome)
+    return Posted(number=made["number"], url=str(made.get("html_url", "")), outcome=outcome)

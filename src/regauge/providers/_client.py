@@ -1,17 +1,41 @@
-"""Opens the client of the openai SDK for an endpoint."""
+"""Opens the client of the openai SDK for an endpoint; loaded when there is something to send."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from regauge.providers._endpoint import OPENAI_URL, Endpoint
+import aiohttp
+import httpx2
+import openai
+
+from regauge.bounded_http import bounded
+from regauge.providers._endpoint import OPENAI_URL
 from regauge.providers._network import cannot_open
 
 if TYPE_CHECKING:
-    import httpx2
-    from openai import AsyncOpenAI
+    from regauge.providers._endpoint import Endpoint
 
 __all__ = ["open_client"]
+
+
+# A third less work per call than over the SDK's default transport.
+class _BoundedClient(openai.DefaultAioHttpClient):
+    """Reads responses up to a size; all that goes wrong is an error of httpx2."""
+
+    async def send(
+        self, request: httpx2.Request, *, stream: bool = False, **options: Any
+    ) -> httpx2.Response:
+        try:
+            response = bounded(await super().send(request, stream=True, **options))
+            if not stream:
+                try:
+                    await response.aread()
+                finally:
+                    await response.aclose()
+        except aiohttp.ClientError as error:
+            # Such as for a response that is not HTTP.
+            raise httpx2.RemoteProtocolError(str(error), request=request) from error
+        return response
 
 
 def open_client(
@@ -20,7 +44,7 @@ def open_client(
     timeout_s: float,
     connections: int,
     transport: httpx2.AsyncBaseTransport | None,
-) -> AsyncOpenAI:
+) -> openai.AsyncOpenAI:
     """The client, which neither retries nor follows redirects.
 
     Args:
@@ -32,9 +56,6 @@ def open_client(
         AttemptError: The client cannot be set up on this machine.
         ProviderError: The key of the endpoint is missing.
     """
-    import httpx2
-    import openai
-
     options: dict[str, Any] = {
         "limits": httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
         # What ends before twice the time of an attempt is a connection that failed.
@@ -50,8 +71,7 @@ def open_client(
             default_headers=endpoint.headers(),
             max_retries=0,
             timeout=2 * timeout_s,
-            # A third less work per call than over the SDK's default transport.
-            http_client=openai.DefaultAioHttpClient(**options),
+            http_client=_BoundedClient(**options),
         )
     except (OSError, ValueError) as error:
         raise cannot_open(error, where=str(endpoint)) from error

@@ -25,6 +25,7 @@ _RESPONSES: Final = {
     "ClientPayloadError": "broke off its response",
     "DecodingError": "sent a response that cannot be decompressed",
     "ClientResponseError": "sent a response that is not valid HTTP",
+    "BodyTooLargeError": "sent a response that is too large",
 }
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -71,7 +72,9 @@ def cannot_connect(error: BaseException, *, where: str, provider: str) -> Attemp
         broken := next((what for name, what in _RESPONSES.items() if name in names), None)
     ) is not None:
         fix = "look at the server's log, or at that of a proxy before it; or correct " + base_url
-        return _failure(f"{where} {broken}: {_words(cause)}", fix)
+        large = "BodyTooLargeError" in names
+        kind = "malformed" if large else "connection"
+        return _failure(f"{where} {broken}: {_words(cause)}", fix, kind=kind, transient=not large)
     if any("Proxy" in name for name in names):
         fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
         return _failure(f"{said} (through a proxy)", fix)
@@ -100,9 +103,14 @@ def _certificate_fix(code: int, base_url: str) -> str:
 
 
 def _failure(
-    what: str, fix: str, *, transient: bool = True, never_sent: bool = False
+    what: str,
+    fix: str,
+    *,
+    kind: str = "connection",
+    transient: bool = True,
+    never_sent: bool = False,
 ) -> AttemptError:
-    failure = AttemptError(f"{what}\n  fix: {fix}", kind="connection", transient=transient)
+    failure = AttemptError(f"{what}\n  fix: {fix}", kind=kind, transient=transient)
     failure.never_sent = never_sent
     return failure
 

@@ -7,7 +7,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.providers._client import open_client
 from regauge.providers._endpoint import Endpoint
 from regauge.providers._failure import AttemptError, retry_after_s
 from regauge.providers._network import cannot_connect
@@ -147,6 +146,8 @@ class OpenAIEmbedder:
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
+            from regauge.providers._client import open_client
+
             self._opened = open_client(
                 self._endpoint,
                 timeout_s=self._timeout_s,

@@ -48,12 +48,16 @@ def list_models(
     """
     import httpx2
 
+    from regauge.bounded_http import send_bounded
+
     endpoint = Endpoint(name=name, settings=settings, environ=environ)
     url = f"{endpoint.url}/models"
     shown = shown_url(url)
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
     try:
-        reply = httpx2.get(url, headers=headers, timeout=timeout_s)
+        with httpx2.Client(timeout=timeout_s) as client:
+            request = client.build_request("GET", url, headers=headers)
+            reply = send_bounded(client, request, seconds_max=timeout_s)
     except httpx2.TimeoutException as error:
         raise ProviderError(
             f"{shown} did not answer within {timeout_s:g} s", kind="timeout"

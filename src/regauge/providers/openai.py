@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.providers._breaker import Breaker
-from regauge.providers._client import open_client
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import OPENAI_URL, Endpoint
 from regauge.providers._failure import AttemptError, refused
@@ -227,7 +226,6 @@ class OpenAIProvider:
     async def _send(
         self, request: CompletionRequest, ledger: Ledger, *, limit_key: str
     ) -> httpx2.Response:
-        import aiohttp
         import httpx2
         import openai
 
@@ -264,9 +262,8 @@ class OpenAIProvider:
                 kind="timeout",
                 transient=True,
             ) from error
-        except (openai.APIConnectionError, aiohttp.ClientError) as error:
-            # Over aiohttp a refused connection, too, arrives as a timeout of the SDK, and a
-            # response that is not HTTP as an error of aiohttp.
+        except openai.APIConnectionError as error:
+            # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
             raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error
         except openai.OpenAIError as error:
             raise AttemptError(
@@ -275,6 +272,8 @@ class OpenAIProvider:
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
+            from regauge.providers._client import open_client
+
             # A pool smaller than the window would make requests wait unseen, inside their timeout.
             self._opened = open_client(
                 self._endpoint,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 import time
+import zlib
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -156,6 +158,54 @@ def test_a_comment_that_was_deleted_meanwhile_is_written_anew(server, github):
 def test_a_broken_connection_is_tried_again(server, github):
     server.faults[f"GET {COMMENTS}"] = [Fault(0, drop=True)]
     assert github.upsert_comment(7, "x", mark=GATE).outcome == "created"
+
+
+_MARKED = {"body": "<!-- regauge gate -->\nx", "user": ACTIONS, "id": 1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault(200, gzip.compress(bytes(65 * 2**20)), {"Content-Encoding": "gzip"}), "64 MiB"),
+        (Fault(403, zlib.compress(bytes(65 * 2**20)), {"Content-Encoding": "deflate"}), "64 MiB"),
+        (Fault(200, b"[" * 200_000), "no JSON"),
+        (Fault(403, b"[" * 200_000), "answered 403"),
+        (Fault(200, b"\xff\xfe"), "no JSON"),
+        (Fault(200, {"message": "fine"}), "no list"),
+        (Fault(200, [1]), "no object"),
+        (Fault(200, [{**_MARKED, "id": "one"}]), "no id"),
+        (Fault(200, [{**_MARKED, "id": None}]), "no id"),
+        (Fault(200, [{**_MARKED, "body": 5}]), "no body"),
+        (Fault(200, [{**_MARKED, "user": "me"}]), "no user"),
+        (Fault(302, b"", {"Location": "http://["}), "points to"),
+        (Fault(302, b"", {"Location": "//elsewhere/x"}), "points to"),
+    ],
+)
+def test_an_answer_that_is_not_githubs_ends_in_one_sentence(server, github, fault, words):
+    server.faults[f"GET {COMMENTS}"] = [fault] * 2
+    with pytest.raises(GitHubError, match="cannot comment on pull request 7") as caught:
+        github.upsert_comment(7, "x", mark=GATE)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"id": "x"}, []])
+def test_a_comment_without_an_id_was_not_written(server, github, said):
+    server.faults[f"POST {COMMENTS}"] = [Fault(201, said)]
+    with pytest.raises(GitHubError, match="does not answer as GitHub does"):
+        github.upsert_comment(7, "x", mark=GATE)
+
+
+def test_a_pull_request_without_a_head_is_refused(server, github):
+    server.faults["GET /pulls"] = [Fault(200, [{"number": 7, "base": {}}])]
+    event = Event(head_owner="ada", head_branch="fix", head_sha="b" * 40)
+    with pytest.raises(GitHubError, match="no head"):
+        github.pull_request_of(event)
+
+
+def test_an_answer_that_drips_is_given_up(server, github, monkeypatch):
+    monkeypatch.setattr("regauge.github._api._WHOLE_S", -1)
+    with pytest.raises(GitHubError, match="does not end"):
+        github.upsert_comment(7, "x", mark=GATE)
 
 
 def test_a_renamed_repository_is_followed_with_the_same_method(server, github):

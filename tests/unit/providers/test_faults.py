@@ -7,6 +7,7 @@ import gzip
 import json
 import socket
 import time
+import zlib
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -365,6 +366,26 @@ def test_a_broken_response_is_tried_again_and_named_in_one_sentence(kit, name):
 def test_a_compressed_answer_is_read(kit):
     body = gzip.compress(json.dumps(kit.chat()).encode())
     assert kit.talk([kit.Reply(raw=body, headers={"content-encoding": "gzip"})]).completion.text
+
+
+_LARGE = bytes(65 * 2**20)
+_BOMBS = {
+    "gzip": gzip.compress(_LARGE),
+    "deflate": zlib.compress(_LARGE),
+    "gzip, gzip": gzip.compress(gzip.compress(_LARGE)),
+    "gzip, deflate": zlib.compress(gzip.compress(_LARGE)),
+    "identity": _LARGE,
+}
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("encoding", _BOMBS)
+def test_a_response_that_is_too_large_is_refused_once(kit, encoding, status):
+    reply = kit.Reply(status=status, raw=_BOMBS[encoding], headers={"content-encoding": encoding})
+    talk = kit.talk(lambda *_: reply)
+    error = error_of(talk)
+    assert (error.kind, len(talk.endpoint.bodies)) == ("malformed", 1)
+    assert "sent a response that is too large: more than 64 MiB, decompressed" in str(error)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

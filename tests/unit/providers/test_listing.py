@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import date
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings
 from regauge.providers.listing import list_models, shutdown_of
+from tests.served import JsonHandler, Served
 
 
 @pytest.mark.parametrize(
@@ -56,3 +58,20 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
     with pytest.raises(ProviderError, match="fix: correct SSL_CERT_FILE"):
         list_models("local", EndpointSettings(base_url="https://127.0.0.1:9/v1"), {})
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "words"),
+    [
+        (gzip.compress(bytes(65 * 2**20)), {"Content-Encoding": "gzip"}, "more than 64 MiB"),
+        (b"[" * 200_000, {}, "answers no list of models"),
+        (b"{}", {"Content-Encoding": "gzip"}, "cannot be decompressed"),
+    ],
+)
+def test_a_list_that_cannot_be_read_is_one_sentence(socket_enabled, body, headers, words):
+    class Handler(JsonHandler):
+        def answer(self):
+            self.say(body, headers=headers)
+
+    with Served(Handler) as server, pytest.raises(ProviderError, match=words):
+        list_models("local", EndpointSettings(base_url=f"{server.address}/v1"), {})
