@@ -120,7 +120,9 @@ def _signalled(command: list[str], signals: list[signal.Signals], code: int, roo
         time.sleep(0.5)
         if why := _wordless(ended, (code,)):
             return why
-        if "-m pytest" in shlex.join(command) and "cases  passed" not in ended.out:
+        # On a slow machine the signal may come before the first case is judged.
+        told = "cases  passed" in ended.out or "nothing was measured: " in ended.out
+        if "-m pytest" in shlex.join(command) and not told:
             return f"without a table: {ended.tail(2)}"
         return _again(project, server, command)
 

@@ -89,6 +89,7 @@ class PytestEnd:
     _end: RunEnd = field(default_factory=RunEnd, init=False)
     _trouble: list[str] = field(default_factory=list[str], init=False)
     _unmeasured: list[str] = field(default_factory=list[str], init=False)
+    _nothing_judged: bool = field(default=False, init=False)
     _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
@@ -108,6 +109,10 @@ class PytestEnd:
         if self.gate is not None and not self.gate.accepts and _is_quiet(session):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.writer.empty and decision is None:
+            # Workers that were cut off report no plan.
+            cut_off = not (self._end.collected or self._end.owed)
+            planned = self._end.planned > 0 or cut_off
+            self._nothing_judged = interrupted and planned and self.gate is None
             with suppress(OSError):
                 self.writer.directory.rmdir()  # workers make it before their first row
             self._judge_troubles(session)
@@ -241,9 +246,17 @@ class PytestEnd:
                 red=True,
             )
         if self._record is None:
-            if self._unmeasured:
+            if self._unmeasured or self._trouble or self._nothing_judged:
                 terminal.section("regauge", sep="=")
+            if self._nothing_judged:
+                terminal.write_line(
+                    "nothing was measured: the run was interrupted before its first case was"
+                    " judged; the same command continues with the completions that are kept",
+                    red=True,
+                )
+                self._write_lines(terminal, recorded_lines(self.project, self._end.written))
             self._write_unmeasured(terminal)
+            self._write_trouble(terminal)
             return
         terminal.section("regauge", sep="=")
         lines = [
@@ -256,17 +269,24 @@ class PytestEnd:
             *recorded_lines(self.project, self._end.written),
             *self._suggestion_lines(),
         ]
-        for line in lines:
-            terminal.write_line(line.text, **_MARKUP[line.tone])
+        self._write_lines(terminal, lines)
         self._write_unmeasured(terminal)
-        for text in self._trouble:
-            terminal.write_line(text, red=True)
+        self._write_trouble(terminal)
         if in_github_actions(os.environ):
             terminal.ensure_newline()
             for command in self._annotations(terminal):
                 print_command(command, terminal_stream(self.config))
         if not self.writer.trouble:
             terminal.write_line(f"run {self._record.id} · regauge report {self._record.id}")
+
+    @staticmethod
+    def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[Line]) -> None:
+        for line in lines:
+            terminal.write_line(line.text, **_MARKUP[line.tone])
+
+    def _write_trouble(self, terminal: pytest.TerminalReporter) -> None:
+        for text in self._trouble:
+            terminal.write_line(text, red=True)
 
     def _write_unmeasured(self, terminal: pytest.TerminalReporter) -> None:
         for text in self._unmeasured:

@@ -205,6 +205,40 @@ def test_a_terminated_run_ends_as_ctrl_c_ends_it(
     assert len(endpoint.twice) <= 16
 
 
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n2")], ids=["alone", "two workers"])
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_ends_before_its_first_verdict_states_that_nothing_was_measured(
+    live: EvalProject,
+    endpoint: Endpoint,
+    wait_until: Callable[..., None],
+    ending: signal.Signals,
+    workers: tuple[str, ...],
+):
+    live.golden(live.case(number) for number in range(40))
+    live.eval(
+        "import time\nfrom regauge import golden\n\n"
+        "def slow(output, case):\n    time.sleep(60)\n    return True\n\n"
+        "@golden('triage', judges=[slow])\ndef test_triage(result):\n    result.check()\n"
+    )
+    run = live.start(*workers, "--concurrency=8")
+    wait_until(lambda: endpoint.answered.total() >= 12, process=run)
+    run.send_signal(ending)
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, said
+    assert "Traceback" not in said
+    assert said.count("nothing was measured: the run was interrupted before its first case") == 1
+    assert live.records() == []
+    live.wait_for_end_of_workers(wait_until)
+    asked = endpoint.calls.copy()
+    live.eval(
+        "from regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        "@golden('triage', judges=[min_chars(1)])\ndef test_triage(result):\n    result.check()\n"
+    )
+    live.run().assert_outcomes(passed=40)
+    assert len({text for text, count in endpoint.calls.items() if count > 1}) <= 16
+    assert len(asked) >= 12
+
+
 @pytest.mark.parametrize("pause_s", [0.0, 0.02, 0.1])
 def test_ctrl_c_twice_loses_nothing(
     live: EvalProject, endpoint: Endpoint, wait_until: Callable[..., None], pause_s: float

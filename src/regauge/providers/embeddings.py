@@ -120,7 +120,7 @@ class OpenAIEmbedder:
             raise cannot_connect(
                 error, where=str(self._endpoint), provider=self._endpoint.name
             ) from error
-        except (openai.OpenAIError, ValueError) as error:
+        except (openai.OpenAIError, ValueError, RecursionError, OverflowError) as error:
             raise self._malformed(str(error)[:200]) from error
 
     def _vectors(self, response: Any, count: int) -> list[list[float]]:

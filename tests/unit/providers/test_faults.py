@@ -15,6 +15,7 @@ import pytest
 
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings
+from regauge.providers.embeddings import OpenAIEmbedder
 from regauge.providers.openai import OpenAIProvider
 
 
@@ -484,3 +485,34 @@ def test_a_connection_reset_between_requests_costs_nothing(kit):
             return texts, len(served.bodies)
 
     assert asyncio.run(main()) == (["yes"] * 3, 3)
+
+
+_VECTOR = b'{"data":[{"index":0,"embedding":[%b]}]}'
+_NO_VECTORS = {
+    "not HTTP": ({"wire": b"SSH-2.0-OpenSSH_9.6\r\n"}, "not valid HTTP"),
+    "too large": (
+        {"raw": _BOMBS["gzip"], "headers": {"content-encoding": "gzip"}},
+        "more than 64 MiB",
+    ),
+    "too deep": ({"raw": b"[" * 200_000}, "gave no vectors"),
+    "an integer that is no float": ({"raw": _VECTOR % (b"1" + b"0" * 400)}, "gave no vectors"),
+    "NaN": ({"raw": _VECTOR % b"NaN"}, "broken ones"),
+    "an error with 200": ({"document": {"error": {"message": "x"}}}, "without vectors"),
+}
+
+
+@pytest.mark.parametrize("name", _NO_VECTORS)
+def test_vectors_that_cannot_be_read_are_an_error_of_the_provider(kit, name):
+    reply, words = _NO_VECTORS[name]
+
+    async def main():
+        async with kit.endpoint(lambda *_: kit.Reply(**reply)) as served:
+            settings = EndpointSettings(base_url=served.base_url, max_attempts=2)
+            embedder = OpenAIEmbedder(settings, name="local", model="e", environ={})
+            try:
+                await embedder.embed(["x"])
+            finally:
+                await embedder.aclose()
+
+    with pytest.raises(ProviderError, match=words):
+        asyncio.run(main())
