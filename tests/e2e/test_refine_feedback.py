@@ -86,7 +86,8 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     heard = "1 label, 1 comment; left out: 1 of bots, 1 of people who may not write here"
     assert f"  heard: {heard}\n  diagnosed: " in said
     result = document(repo)
-    assert "praise" not in (result["revision"] or {"diff": ""})["diff"]
+    assert result["revision"] is not None, "what people said keeps nothing from being repaired"
+    assert "praise" not in result["revision"]["diff"]
     assert "praise" not in repo.read(PROMPT)
     guarded = [entry["detail"] for entry in result["rejected"] if "praise" in entry["added"]]
     assert guarded, "the simulated refiner obeyed what the comment ordered"

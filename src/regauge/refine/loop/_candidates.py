@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
 _CANDIDATES_MAX = 5
+# So many of them are proposals with all of their changes, where there are as many.
+_WHOLE_MIN = 2
 _SECTION = 10
 _PLACES_MAX = 3
 # So many statements are left out in turn, one of them at a time.
@@ -83,7 +85,11 @@ def candidates_of(
         )
         kept.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
     kept.sort(key=lambda entry: entry[0])
-    return tuple(candidate for _, candidate in kept[:_CANDIDATES_MAX]), tuple(refused)
+    ranked = [candidate for _, candidate in kept]
+    # A definition of many entries may help only as a whole, and its parts may be many.
+    whole = [one for one in ranked if one.text.shape in pool.whole][:_WHOLE_MIN]
+    parts = [one for one in ranked if one not in whole][: _CANDIDATES_MAX - len(whole)]
+    return tuple(one for one in ranked if one in whole or one in parts), tuple(refused)
 
 
 def _pooled(
@@ -113,6 +119,7 @@ def _pooled(
             pool.add(edit_between(edit, state.text, part), part)
     for edit, after in sorted(wholes, key=lambda one: isinstance(one[0].ops[0], ReplaceSection)):
         pool.add(edit, after)
+        pool.whole.add(after.shape)
     for edit, after in list(pool.made.values()):
         if _relevance(setting, state, edit, after):
             pool.made |= {
@@ -132,10 +139,12 @@ class _Pool:
     """Candidates by what they make of the prompt.
 
     Attributes:
+        whole: What a proposal makes of the prompt with all of its changes.
         agreement: How many proposals lead there; none of what was only moved to another section.
     """
 
     made: dict[str, _Made] = field(default_factory=dict[str, _Made])
+    whole: set[str] = field(default_factory=set[str])
     agreement: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, edit: Edit, after: PromptText) -> None:

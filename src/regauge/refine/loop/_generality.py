@@ -56,6 +56,7 @@ def generalises(
     """How many times likelier the trials of unseen cases are if the edit helps as on seen ones.
 
     The other explanation is that it does nothing there. Without a holdout case nothing is known.
+    An edit that helps seen cases half of the time is not expected to do better on others.
     """
     check, base = edit.cluster.check, setting.base.digest
     before = _rate(state.tally.over(base, (*seen, *unseen), check))
@@ -70,6 +71,7 @@ def generalises(
         )
         idle = max(_IDLE_MIN, (known.passed + _PRIOR * before) / (known.trials + _PRIOR))
         busy = 1 / (1 + math.exp(-_log_odds(idle) - max(0.0, gain)))
+        busy = max(idle, min(busy, helped.rate))
         odds += said.passed * math.log(busy / idle)
         odds += said.failed * math.log((1 - busy) / (1 - idle))
     return math.exp(min(odds, 700.0))

@@ -32,6 +32,7 @@ _ORDER: Final = re.compile(
     r"|[^.\n\"]*\b(?:ignore|disregard|forget|override)\b[^.\n\"]*\b(?:instructions?|rules?|prompt)\b[^.\n\"]*",
     re.IGNORECASE,
 )
+_COUNTS: Final = re.compile(r"\n?^expected value -> value in the answer, .*$", re.MULTILINE)
 _NUMBER: Final = re.compile(r"\d+")
 _NEGATED: Final = re.compile(r"\b(?:never|no|not|without|avoid)\b", re.IGNORECASE)
 _FLUFF: Final = (
@@ -70,7 +71,11 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
         return None
     asked = "\n\n".join(message.content for message in request.messages)
     texts = {found["name"]: found["text"] for found in _TEXT.finditer(asked)}
-    told = "\x1f".join(texts.get(name, "") for name in ("prompt", "check", "lines", "lessons"))
+    # Counts differ from run to run and are no part of the task.
+    check = _COUNTS.sub("", texts.get("check", ""))
+    told = "\x1f".join(
+        (texts.get("prompt", ""), check, texts.get("lines", ""), texts.get("lessons", ""))
+    )
     identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
     desk = Desk(texts=texts, dice=replace(dice, document=identity))
     said = part(desk)

@@ -28,6 +28,7 @@ from tests.unit.refine.world import (
     UTC,
     adding,
     passes,
+    replacing,
     without,
     world,
 )
@@ -84,6 +85,23 @@ def test_of_edits_that_help_the_one_that_leaves_fewest_failures_is_accepted():
     assert state.stop.reason == "goal-met"
     assert half not in state.text.whole
     assert JSON in state.text.whole
+
+
+def test_a_definition_of_many_entries_is_tried_as_a_whole_although_it_has_many_parts():
+    entries = [
+        f"  - JSON of every {word} in the answer"
+        for word in ("disk", "node", "pod", "shard", "cable")
+    ]
+    block = "\n".join(["- Answer in JSON when", *entries, "  - the clock is late"])
+
+    def ok(text, case, check):
+        return block in text if check == "json" else passes(text, case, check)
+
+    edit = replacing(LOCAL, block)
+    base = PromptText.of(f"You help.\n# Rules\n{SHORT}\n{UTC}\n{LOCAL}\n{{{{input}}}}")
+    here = world(base, propose=lambda *_: [edit], passes=ok)
+
+    assert here.run().text == apply(base, edit.ops)
 
 
 def test_the_edit_in_doubt_is_taken_back_and_a_later_one_stays():
