@@ -30,6 +30,9 @@ if TYPE_CHECKING:
         expected as expected,
     )
     from regauge.judges._asking import (
+        EXTERNAL as EXTERNAL,
+    )
+    from regauge.judges._asking import (
         JudgeCalls as JudgeCalls,
     )
     from regauge.judges._asking import (
@@ -70,6 +73,12 @@ if TYPE_CHECKING:
     )
     from regauge.judges._evaluators import (
         judges_from_evaluators as judges_from_evaluators,
+    )
+    from regauge.judges._external import (
+        command_judge as command_judge,
+    )
+    from regauge.judges._external import (
+        http_judge as http_judge,
     )
     from regauge.judges._function import (
         AsyncFunctionJudge as AsyncFunctionJudge,
@@ -187,12 +196,13 @@ else:
         {
             "_answer": "Answer Expected expected",
             "_asking": (
-                "JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing UnboundJudge"
-                " calibrated_judges usual_calls"
+                "EXTERNAL JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing"
+                " UnboundJudge calibrated_judges usual_calls"
             ),
             "_case_checks": "CaseChecks judge_of_checks",
             "_criteria": "criterion_of",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
+            "_external": "command_judge http_judge",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
             "_reference": "JudgeDescription describe reference_page",
             "_registry": "judge_from_spec judge_kinds",

@@ -8,7 +8,7 @@ through which each of its model calls is recorded, replayed, budgeted, retried a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, CompletionRequest
 
 __all__ = [
+    "EXTERNAL",
     "JudgeCalls",
     "JudgeContext",
     "Measurement",
@@ -31,6 +32,10 @@ __all__ = [
     "calibrated_judges",
     "usual_calls",
 ]
+
+
+EXTERNAL: Final = frozenset({"command_judge", "http_judge"})
+"""Under which provider names the calls of programs and web services are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

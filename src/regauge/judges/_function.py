@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.providers import Completion
 
-__all__ = ["AsyncFunctionJudge", "JudgeFunction", "Judged", "as_judge", "as_rule"]
+__all__ = [
+    "AsyncFunctionJudge",
+    "JudgeFunction",
+    "Judged",
+    "ResultReader",
+    "as_judge",
+    "as_rule",
+]
 
 Judged: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
 """What a function may return: see `as_judge`."""
@@ -60,6 +67,75 @@ _FORMS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultReader:
+    """Makes verdicts of results: `True`, 0.8, `(False, "why")`, `{"score": 0.8, "reason": "why"}`.
+
+    Attributes:
+        label: The judge, for reasons and errors.
+        at_least: The score that passes.
+        forms: The results that the judge may give, for errors.
+    """
+
+    label: str
+    at_least: float
+    forms: str = _FORMS
+
+    def verdict(self, result: object) -> Verdict:
+        """The verdict that a result stands for.
+
+        Raises:
+            JudgeError: It stands for none.
+        """
+        if isinstance(result, Mapping):
+            return self._of_keys(cast("Mapping[str, Any]", result))
+        if not isinstance(result, tuple):
+            return self._of_value(result, "", result)
+        pair = cast("tuple[object, ...]", result)
+        if len(pair) != 2 or not isinstance(pair[1], str):  # noqa: PLR2004 - a result, a reason
+            raise self.no_verdict(pair)
+        return self._of_value(pair[0], pair[1], pair)
+
+    def _of_keys(self, given: Mapping[str, Any]) -> Verdict:
+        flags = [given[key] for key in ("pass", "passed") if given.get(key) is not None]
+        score, reason = given.get("score"), given.get("reason")
+        flag = flags[0] if flags else None
+        sound = all(isinstance(one, bool) and one is flag for one in flags)
+        sound = sound and {*given} <= _RESULT_KEYS and isinstance(reason, str | None)
+        if not sound or (flag is None and score is None):
+            raise self.no_verdict(given)
+        if score is None:
+            return self._of_value(flag, reason or "", given)
+        graded = self._of_value(score, reason or "", given)
+        if flag is None or (graded.outcome == "pass") is flag:
+            return graded
+        # The function decides; its score says how well.
+        if flag:
+            return passed(graded.reason, score=graded.score)
+        return failed(graded.reason, code=self.label, score=graded.score)
+
+    def _of_value(self, value: object, reason: str, result: object) -> Verdict:
+        label = self.label
+        if isinstance(value, bool):
+            if value:
+                return passed(reason or f"{label} says true")
+            return failed(reason or f"{label} says false", code=label)
+        if isinstance(value, int | float) and 0 <= value <= 1 and not math.isnan(value):
+            reason = reason or f"{label} gives {value:g}, {self.at_least:g} wanted"
+            if value >= self.at_least:
+                return passed(reason, score=float(value))
+            return failed(reason, code=label, score=float(value))
+        raise self.no_verdict(result)
+
+    def no_verdict(self, result: object, hint: str = "") -> JudgeError:
+        """The error of a result that stands for no verdict."""
+        return JudgeError(
+            f"{self.label} returned {result!r:.400}{hint}\n  {self.forms}",
+            judge=self.label,
+            raw=repr(result),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Function:
     """A function and what is known of it before it is called.
@@ -70,11 +146,15 @@ class _Function:
     """
 
     call: Callable[..., object]
-    label: str
-    at_least: float
+    results: ResultReader
     by_place: tuple[str, ...]
     by_name: Mapping[str, str]
     asserts: bool
+
+    @property
+    def label(self) -> str:
+        """What people read."""
+        return self.results.label
 
     def arguments(self, answer: Answer) -> tuple[list[object], dict[str, object]] | Verdict:
         """What the function is called with, or the verdict on an answer without a text."""
@@ -117,55 +197,11 @@ class _Function:
             return result
         if result is None and self.asserts:
             return passed(f"every assertion of {self.label} holds")
-        if isinstance(result, Mapping):
-            return self._of_keys(cast("Mapping[str, Any]", result))
-        if not isinstance(result, tuple):
-            return self._of_value(result, "", result)
-        pair = cast("tuple[object, ...]", result)
-        if len(pair) != 2 or not isinstance(pair[1], str):  # noqa: PLR2004 - a result, a reason
-            raise self._no_verdict(pair)
-        return self._of_value(pair[0], pair[1], pair)
-
-    def _of_keys(self, given: Mapping[str, Any]) -> Verdict:
-        flags = [given[key] for key in ("pass", "passed") if given.get(key) is not None]
-        score, reason = given.get("score"), given.get("reason")
-        flag = flags[0] if flags else None
-        sound = all(isinstance(one, bool) and one is flag for one in flags)
-        sound = sound and {*given} <= _RESULT_KEYS and isinstance(reason, str | None)
-        if not sound or (flag is None and score is None):
-            raise self._no_verdict(given)
-        if score is None:
-            return self._of_value(flag, reason or "", given)
-        graded = self._of_value(score, reason or "", given)
-        if flag is None or (graded.outcome == "pass") is flag:
-            return graded
-        # The function decides; its score says how well.
-        if flag:
-            return passed(graded.reason, score=graded.score)
-        return failed(graded.reason, code=self.label, score=graded.score)
-
-    def _of_value(self, value: object, reason: str, result: object) -> Verdict:
-        label = self.label
-        if isinstance(value, bool):
-            if value:
-                return passed(reason or f"{label} says true")
-            return failed(reason or f"{label} says false", code=label)
-        if isinstance(value, int | float) and 0 <= value <= 1 and not math.isnan(value):
-            reason = reason or f"{label} gives {value:g}, {self.at_least:g} wanted"
-            if value >= self.at_least:
-                return passed(reason, score=float(value))
-            return failed(reason, code=label, score=float(value))
-        raise self._no_verdict(result)
-
-    def _no_verdict(self, result: object) -> JudgeError:
-        hint = ""
         if result is None:
-            hint = "\n  it has no `assert`, and returns nothing: is a `return` missing?"
-        return JudgeError(
-            f"{self.label} returned {result!r}{hint}\n  {_FORMS}",
-            judge=self.label,
-            raw=repr(result),
-        )
+            raise self.results.no_verdict(
+                None, "\n  it has no `assert`, and returns nothing: is a `return` missing?"
+            )
+        return self.results.verdict(result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -240,8 +276,7 @@ def as_judge(
     source = _source(function)
     known = _Function(
         call=function,
-        label=label,
-        at_least=at_least,
+        results=ResultReader(label=label, at_least=at_least),
         by_place=by_place,
         by_name=by_name,
         asserts=_asserts(source),

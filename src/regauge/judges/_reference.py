@@ -116,6 +116,7 @@ _CHAPTERS = {
     "ifeval": "As IFEval defines it (`regauge.judges.ifeval`)",
     "combine": "Combinations",
     "rubric": "Rubrics and criteria",
+    "external": "Programs and web services",
     "installed": "Of other packages",
 }
 
@@ -136,6 +137,8 @@ for what a model wrote: an answer they cannot read fails with a reason.
   near the answer is in meaning, and [its vectors are recorded](recordings.md).
 - `rubric`, `verified_claims`, `panel` and `pairwise` are [LLM judges](rubrics.md): they are
   advisory until they are calibrated.
+- `command_judge` and `http_judge` have a [program or a web service](../how-to/write-a-judge.md)
+  judge.
 - Every judge counts under one criterion: `correctness`, `completeness`, `format` or `relevance`.
   A rule has that of its kind, a combination that of its parts where they agree, and a function
   of yours `correctness`; `.judging("completeness")` counts any judge under another one.

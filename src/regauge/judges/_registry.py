@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +15,6 @@ from regauge.judges.rules._combine import not_
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    import inspect
     from collections.abc import Callable
 
     from regauge.digests import JSON
@@ -38,10 +38,11 @@ def _own() -> Mapping[str, RuleFactory[...]]:
 
 @functools.cache
 def _calling() -> Mapping[str, Callable[..., UnboundJudge]]:
-    """The judges that call a model."""
+    """The judges that call a model, a program or a web service."""
+    from regauge.judges._external import command_judge, http_judge
     from regauge.judges.model._rubric import rubric
 
-    return {"rubric": rubric}
+    return {"rubric": rubric, "command_judge": command_judge, "http_judge": http_judge}
 
 
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
@@ -131,7 +132,7 @@ def _arguments(
     """What a kind of judge is called with."""
     if given is None:
         return [], {}
-    parameters = list(kind.signature.parameters.values()) if isinstance(kind, RuleFactory) else []
+    parameters = list(_signature(kind).parameters.values())
     if isinstance(given, Mapping) and not _is_expected(given):
         return _by_name(parameters, given)
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
@@ -144,6 +145,15 @@ def _arguments(
         _parameter(names[min(place, len(names) - 1)] if names else "", value)
         for place, value in enumerate(given)
     ], {}
+
+
+def _signature(kind: Callable[..., Judge | UnboundJudge]) -> inspect.Signature:
+    if isinstance(kind, RuleFactory):
+        return kind.signature
+    try:
+        return inspect.signature(kind)
+    except (TypeError, ValueError):  # written in C: it says nothing of its parameters
+        return inspect.Signature()
 
 
 def _by_name(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regauge.judges._asking import ModelJudge
     from regauge.project import Project
 
-__all__ = ["standing_of"]
+__all__ = ["calibrated_standing", "standing_of"]
 
 
 def standing_of(judge: ModelJudge, project: Project) -> Standing:
@@ -25,7 +25,12 @@ def standing_of(judge: ModelJudge, project: Project) -> Standing:
     own: Callable[[Project], Standing] | None = getattr(judge, "standing_in", None)
     if own is not None:
         return own(project)
-    (judge,) = calibrated_judges(judge)
+    (calibrated,) = calibrated_judges(judge)
+    return calibrated_standing(calibrated, project)
+
+
+def calibrated_standing(judge: ModelJudge, project: Project) -> Standing:
+    """What a judge's verdicts count for by its own calibration record."""
     # Whoever judges by rules alone reads no records, and needs nothing to read them with.
     from regauge.judges.calibration._current import UncalibratedError, current_calibration
     from regauge.judges.calibration._record import shortfall

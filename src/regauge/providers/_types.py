@@ -46,6 +46,7 @@ class CompletionRequest:
         tools: As they go over the wire.
         trial: Which draw this is, from 0. Not part of the digest.
         origin: The prompt file, for error messages. Not part of the digest.
+        answered_by: Answers instead of a provider of the project. Not part of the digest.
     """
 
     model: str
@@ -56,6 +57,7 @@ class CompletionRequest:
     tools: tuple[Mapping[str, JSON], ...] = ()
     trial: int = 0
     origin: str = ""
+    answered_by: Provider | None = field(default=None, compare=False, repr=False)
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     @property

@@ -136,7 +136,7 @@ class Drawing:
     async def _completion(self, question: Question) -> Completion:
         """Call the model, within the budget."""
         request = question.request
-        provider = self._providers.of(request.provider)
+        provider = request.answered_by or self._providers.of(request.provider)
         usage = self._usage.of_question(question) if self._budget.limited else Usage()
         expected_usd = self._expected_usd(request, usage)
         expected_tokens = usage.input_tokens + usage.output_tokens

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
+from regauge.judges import EXTERNAL
 from regauge.project import ENDPOINT_IDENTITY, EndpointSettings, PriceSettings
 from regauge.providers import price_of
 from regauge.providers._endpoint import Endpoint
@@ -152,5 +153,7 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
 def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:
     """What the model of a request costs; None when no price is declared."""
+    if request.provider in EXTERNAL:
+        return _FREE
     endpoint = endpoint_of(settings, request.provider)
     return _FREE if endpoint is None else price_of(endpoint.prices, request.model)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges import (
+    EXTERNAL,
     JudgeContext,
     Rule,
     RuleFactory,
@@ -208,9 +209,11 @@ def _judges(
     """The judges of an eval; plain functions become judges, and every name is unique."""
     judges = tuple(_judge(judge, where, context) for judge in given)
     if options.record != "none":
-        for judge in judges:
-            for model in getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ():
-                endpoint_of(context.project.settings, parse_model_id(model, at=judge.name).provider)
+        models = [model for judge in judges for model in _models(judge)]
+        for at, model in models:
+            provider = parse_model_id(model, at=at).provider
+            if provider not in EXTERNAL:
+                endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -219,6 +222,12 @@ def _judges(
             " apart\n  fix: remove one, or give it a name of its own with .named(...)"
         )
     return judges
+
+
+def _models(judge: Judge) -> list[tuple[str, str]]:
+    """The models that a judge calls, each with the judge's name."""
+    models = getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ()
+    return [(judge.name, model) for model in models]
 
 
 def _judge(given: JudgeLike, where: str, context: JudgeContext) -> Judge:

@@ -153,7 +153,8 @@ def rubric(
     'rubric(is polite)'
     """
     stated = _stated(criterion)
-    if (name is None) is not bool(stated):
+    named = isinstance(cast("object", name), str) and bool(name)
+    if named is bool(stated) or not (named or name is None):
         raise UsageError(
             "rubric takes the name of a rubric, or a criterion\n"
             '  fix: rubric("name"), or rubric(criterion="is polite")'

@@ -1,0 +1,469 @@
+"""`command_judge(...)` and `http_judge(...)`: judges that are programs or web services."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+from urllib.parse import urlsplit
+
+from regauge.digests import digest_of
+from regauge.errors import JudgeError, UsageError
+from regauge.judges._answer import Answer
+from regauge.judges._asking import Standing
+from regauge.judges._declared import Declared
+from regauge.judges._external_calls import CommandCalls, HttpCalls
+from regauge.judges._function import ResultReader
+from regauge.judges._outside_run import outside_run
+from regauge.judges._standing import calibrated_standing
+from regauge.providers import CompletionRequest
+from regauge.strict_json import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.criteria import Criterion
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges._types import Verdict
+    from regauge.project import Project
+    from regauge.providers import Completion, Provider
+
+__all__ = ["ExternalJudge", "UnboundExternal", "command_judge", "http_judge"]
+
+_FORMS: Final = (
+    'respond with {"pass": true, "score": 0.8, "reason": "..."}, where `pass` or `score` may be'
+    " left out; or with pass, fail or a score from 0 to 1, and a reason on the next line"
+)
+_WORDS: Final = {"pass": True, "true": True, "fail": False, "false": False}
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
+_METHODS: Final = ("POST", "PUT", "PATCH")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_CHECKED_EACH: Final = 4
+_TIMEOUT_MAX_S: Final = 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundExternal(Declared):
+    """An external judge as an eval declares it.
+
+    Attributes:
+        kind: `command_judge` or `http_judge`.
+        arguments: The program and its arguments, or the method and the URL.
+        env: Names of environment variables; for headers, by the name of the header.
+        pass_at: The score that passes.
+        timeout_s: For one call.
+        deterministic: Whether the same judgement always has the same verdict.
+        version: The author's word for its state, part of the digest.
+        files: Files of the project whose content is part of the digest.
+        criterion: What it is about.
+    """
+
+    kind: str
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    pass_at: float
+    timeout_s: float
+    deterministic: bool
+    version: str
+    files: tuple[str, ...]
+    criterion: Criterion = "correctness"
+
+    def bind(self, context: JudgeContext) -> ExternalJudge:
+        """The judge itself.
+
+        Raises:
+            UsageError: One of its files cannot be read.
+        """
+        return ExternalJudge(
+            declared=self, root=context.project.root, files=_contents(self, context.project.root)
+        )
+
+
+def command_judge(
+    command: Sequence[str],
+    *,
+    env: Sequence[str] = (),
+    pass_at: float = 0.5,
+    timeout_s: float = 60,
+    deterministic: bool = False,
+    files: Sequence[str] = (),
+    version: str = "",
+    name: str | None = None,
+) -> UnboundExternal:
+    """Have a program judge: it reads a JSON document from standard input and writes a verdict.
+
+    The document holds `output`, `case`, `expected`, `inputs` and `completion`. The program writes
+    `{"pass": true, "score": 0.8, "reason": "..."}`, where `pass` or `score` may be left out, or
+    `pass`, `fail` or a score, with a reason on the next line.
+
+    Args:
+        command: The program and its arguments, as a list; it runs in the project, without a shell.
+        env: The names of environment variables that the program may read.
+        pass_at: The score from 0 to 1 that passes, where the program gives a score alone.
+        timeout_s: The seconds after which the program and all that it started are stopped.
+        deterministic: The same input always gives the same verdict. Such a judge is blocking
+            without calibration; it is asked twice at random, and must then agree with itself.
+        files: Files of the project, besides those in `command`, that change the verdict.
+        version: Any word; another one makes recorded verdicts stale.
+        name: The name of the judge; by default that of the program.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+
+    >>> command_judge(["node", "judges/brief.js"], deterministic=True).name
+    'command_judge(node judges/brief.js)'
+    """
+    kind = "command_judge"
+    arguments = _texts(command, kind, "command", 'command_judge(["node", "judge.js"])')
+    if not arguments or not arguments[0]:
+        raise UsageError(
+            f'{kind}: the command is empty\n  fix: command_judge(["node", "judge.js"])'
+        )
+    names = _texts(env, kind, "env", 'env=["TOKEN"]')
+    return _declared(
+        kind,
+        arguments,
+        env={variable: variable for variable in names},
+        pass_at=pass_at,
+        timeout_s=timeout_s,
+        deterministic=deterministic,
+        files=_texts(files, kind, "files", 'files=["judges/rules.json"]'),
+        version=version,
+        name=name or f"{kind}({_shortened(' '.join(arguments))})",
+    )
+
+
+def http_judge(
+    url: str,
+    *,
+    method: str = "POST",
+    headers: Mapping[str, str] | None = None,
+    pass_at: float = 0.5,
+    timeout_s: float = 60,
+    deterministic: bool = False,
+    version: str = "",
+    name: str | None = None,
+) -> UnboundExternal:
+    """Have a web service judge: it gets a JSON document and responds with a verdict.
+
+    Document and verdict are those of `command_judge`. Redirects are not followed; calls that fail
+    for a reason that may pass are tried again, as those of models are.
+
+    Args:
+        url: Its address, with `http` or `https`.
+        method: `POST`, `PUT` or `PATCH`.
+        headers: For each header the name of the environment variable that holds its value.
+        pass_at: The score from 0 to 1 that passes, where the service gives a score alone.
+        timeout_s: The seconds that one attempt may take.
+        deterministic: The same document always gives the same verdict. Such a judge is blocking
+            without calibration; it is asked twice at random, and must then agree with itself.
+        version: Any word; another one makes recorded verdicts stale.
+        name: The name of the judge; by default the host and path of the address.
+
+    Raises:
+        UsageError: A parameter makes no sense.
+
+    >>> http_judge("https://judge.example/v1", headers={"Authorization": "JUDGE_AUTH"}).name
+    'http_judge(judge.example/v1)'
+    """
+    kind = "http_judge"
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except (ValueError, AttributeError, TypeError):
+        sound, parts = False, urlsplit("")
+    if not sound or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"{kind}: {url!r} is no address\n  fix: begin it with https://")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            f"{kind}: the address holds a user name or a password\n"
+            '  fix: put it into an environment variable: headers={"Authorization": "VARIABLE"}'
+        )
+    if method not in _METHODS:
+        raise UsageError(f"{kind}: no method {method!r}\n  fix: one of {', '.join(_METHODS)}")
+    given = cast("Mapping[object, object]", headers or {})
+    for header, variable in given.items():
+        if not isinstance(header, str) or not _HEADER.fullmatch(header):
+            raise UsageError(f"{kind}: {header!r} is no name of a header")
+        if header.lower() in {"host", "content-length", "content-type", "transfer-encoding"}:
+            raise UsageError(f"{kind}: the header {header!r} is set by regauge\n  fix: remove it")
+        if not isinstance(variable, str):
+            raise UsageError(f"{kind}: {variable!r} is no name of an environment variable")
+    return _declared(
+        kind,
+        (method, url),
+        env=dict(headers or {}),
+        pass_at=pass_at,
+        timeout_s=timeout_s,
+        deterministic=deterministic,
+        files=(),
+        version=version,
+        name=name or f"{kind}({_shortened(parts.netloc + parts.path)})",
+    )
+
+
+def _declared(
+    kind: str,
+    arguments: tuple[str, ...],
+    *,
+    env: Mapping[str, str],
+    pass_at: object,
+    timeout_s: object,
+    deterministic: object,
+    files: tuple[str, ...],
+    version: object,
+    name: object,
+) -> UnboundExternal:
+    for variable in env.values():
+        if not _VARIABLE.fullmatch(variable):
+            raise UsageError(
+                f"{kind}: {variable!r} is no name of an environment variable\n"
+                "  fix: give the name; the value stays out of files and recordings"
+            )
+    for what, value, most in (("pass_at", pass_at, 1), ("timeout_s", timeout_s, _TIMEOUT_MAX_S)):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= cast("float", value) <= most or (most > 1 and not value):
+            raise UsageError(f"{kind}: {what} is a number up to {most}, not {value!r}")
+    if not isinstance(deterministic, bool):
+        raise UsageError(f"{kind}: deterministic is true or false, not {deterministic!r}")
+    for what, text in (("version", version), ("name", name)):
+        if not isinstance(text, str):
+            raise UsageError(f"{kind}: {what} is a text, not {text!r}\n  fix: put it in quotes")
+    return UnboundExternal(
+        kind=kind,
+        arguments=arguments,
+        env=env,
+        pass_at=cast("float", pass_at),
+        timeout_s=cast("float", timeout_s),
+        deterministic=deterministic,
+        version=cast("str", version),
+        files=files,
+        name=cast("str", name),
+    )
+
+
+def _texts(given: object, kind: str, what: str, example: str) -> tuple[str, ...]:
+    values = cast("Sequence[object]", given)
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in values):
+        raise UsageError(f"{kind}: {what} is a list of texts, not {given!r}\n  fix: {example}")
+    if any("\0" in str(one) for one in values):
+        raise UsageError(f"{kind}: {what} holds a NUL character")
+    return tuple(map(str, values))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"  # noqa: PLR2004 - a name fits a line
+
+
+def _contents(declared: UnboundExternal, root: Path) -> Mapping[str, str]:
+    """The digest of each file that a judge is made of: those declared, and those it is called with.
+
+    Raises:
+        UsageError: One that was declared cannot be read.
+    """
+    contents: dict[str, str] = {}
+    for name in declared.files:
+        try:
+            contents[name] = digest_of((root / name).read_bytes().hex())
+        except OSError as error:
+            raise UsageError(
+                f"{declared.name}: {name!r} cannot be read: {error.strerror or error}\n"
+                "  fix: name files from the root of the project"
+            ) from error
+    for name in declared.arguments if declared.kind == "command_judge" else ():
+        path = root / name
+        inside = path.is_file() and path.resolve().is_relative_to(root.resolve())
+        if inside and not Path(name).is_absolute():
+            contents[name] = digest_of(path.read_bytes().hex())
+    return contents
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExternalJudge:
+    """An external judge that is ready to judge.
+
+    Attributes:
+        declared: How the eval declares it.
+        root: The root of the project.
+        files: The digest of each file that it is made of.
+    """
+
+    declared: UnboundExternal
+    root: Path
+    files: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What people read; labels and calibration are filed under it."""
+        return self.declared.name
+
+    @property
+    def criterion(self) -> Criterion:
+        """The kind of quality it is about."""
+        return self.declared.criterion or "correctness"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Who is asked: no model, but what calibration records name."""
+        return (f"{self.declared.kind}:{self._model}",)
+
+    @cached_property
+    def _model(self) -> str:
+        last = "-".join(self.declared.arguments[-1].split()) or "-"
+        return _shortened(last)
+
+    @cached_property
+    def _parameters(self) -> dict[str, JSON]:
+        made = self.declared
+        return {
+            "protocol": 1,
+            "arguments": list(made.arguments),
+            "env": dict(made.env),
+            "version": made.version,
+            "files": dict(self.files),
+        }
+
+    @cached_property
+    def _digest(self) -> str:
+        made = self.declared
+        return digest_of(
+            {
+                "kind": made.kind,
+                **self._parameters,
+                "pass_at": made.pass_at,
+                "deterministic": made.deterministic,
+            }
+        )
+
+    @property
+    def digest(self) -> str:
+        """Over the arguments, files, names of variables and version; not over the time limit."""
+        return self._digest
+
+    @cached_property
+    def _calls(self) -> Provider:
+        made = self.declared
+        if made.kind == "command_judge":
+            return CommandCalls(
+                name=made.name,
+                timeout_s=made.timeout_s,
+                check=self._verdict,
+                arguments=made.arguments,
+                env=tuple(made.env.values()),
+                directory=self.root,
+            )
+        return HttpCalls(
+            name=made.name,
+            timeout_s=made.timeout_s,
+            check=self._verdict,
+            method=made.arguments[0],
+            url=made.arguments[1],
+            headers=made.env,
+        )
+
+    def standing_in(self, project: Project) -> Standing:
+        """Blocking where declared deterministic; otherwise as calibration says."""
+        if self.declared.deterministic:
+            return Standing(gates=True, reason="declared deterministic")
+        return calibrated_standing(self, project)
+
+    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
+        """Raise: only a run records calls."""
+        del completion
+        raise outside_run(self.name, case)
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """The verdict of the program or service; every fourth deterministic one is asked for twice.
+
+        Raises:
+            JudgeError: Two responses to the same judgement differ.
+            UnmeasuredError: There is no response, or no verdict in it.
+        """
+        answer = Answer.of(completion, case)
+        if answer.text is None and not completion.tool_calls:
+            return answer.nothing()
+        request = self._request(completion, case, calls.trial)
+        first = self._verdict((await calls.complete(request)).text or "")
+        # Random to the judge, and the same in every replay.
+        if not self.declared.deterministic or int(request.digest[:8], 16) % _CHECKED_EACH:
+            return first
+        again = request.for_trial(request.trial + 1)
+        second = self._verdict((await calls.complete(again)).text or "")
+        if (first.outcome, first.score) != (second.outcome, second.score):
+            raise JudgeError(
+                f"{self.name} is declared deterministic, and its verdicts on case {case.id!r}"
+                f" differ: {first}; {second}\n"
+                "  fix: make it give the same verdict every time, or remove deterministic and"
+                " calibrate it",
+                judge=self.name,
+            )
+        return first
+
+    def _request(self, completion: Completion, case: GoldenCase, trial: int) -> CompletionRequest:
+        from regauge.prompts import Message
+
+        # What a completion took and cost differs from run to run, and would make each one new.
+        document: dict[str, JSON] = {
+            "protocol": 1,
+            "output": completion.text,
+            "case": case.id,
+            "inputs": dict(case.inputs),
+            "expected": case.expected,
+            "completion": {
+                "text": completion.text,
+                "finish_reason": completion.finish_reason,
+                "tool_calls": [
+                    {"name": call.name, "arguments": call.arguments}
+                    for call in completion.tool_calls
+                ],
+            },
+        }
+        text = json.dumps(document, ensure_ascii=False, sort_keys=True)
+        return CompletionRequest(
+            provider=self.declared.kind,
+            model=self._model,
+            messages=(Message(role="user", content=text),),
+            parameters=self._parameters,
+            trial=2 * trial,
+            origin=self.name,
+            answered_by=self._calls,
+        )
+
+    def _verdict(self, text: str) -> Verdict:
+        """The verdict in a response.
+
+        Raises:
+            JudgeError: There is none.
+        """
+        reader = ResultReader(label=self.name, at_least=self.declared.pass_at, forms=_FORMS)
+        word, _, reason = text.strip().partition("\n")
+        plain = word.strip().casefold()
+        result: object
+        if plain in _WORDS:
+            result = _WORDS[plain]
+        elif _NUMBER.fullmatch(plain):
+            result = float(plain)
+        else:
+            result, reason = self._document(text), ""
+        verdict = reader.verdict((result, reason.strip()) if reason.strip() else result)
+        return replace(verdict, reason=" ".join(verdict.reason.split())[:2_000])
+
+    def _document(self, text: str) -> object:
+        try:
+            return read_json(text)
+        except ValueError as error:
+            shown = repr(text[:200]) if text else "nothing"
+            raise JudgeError(
+                f"{self.name} responded with {shown}, which is no verdict: {error}\n"
+                f"  fix: {_FORMS}",
+                judge=self.name,
+                raw=text,
+            ) from error

@@ -1,0 +1,403 @@
+"""Puts a judgement to a program or a web service: one JSON document there, one response back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import IO, TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from regauge.errors import ProviderError
+from regauge.providers import Completion, CompletionRequest, Usage
+from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._retry import Ledger, retried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from email.message import Message
+    from pathlib import Path
+
+__all__ = ["OUTPUT_MAX", "CommandCalls", "HttpCalls"]
+
+OUTPUT_MAX: Final = 1_000_000
+"""The most bytes of a response that are read."""
+
+Result = TypeVar("Result")
+
+_STDERR_SHOWN: Final = 400
+_ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+_SECRET_CHARS: Final = 6
+_ATTEMPTS: Final = 4
+_STEP: Final = 65_536
+_LOOK_S: Final = 0.005
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Calls:
+    """What both kinds share.
+
+    Attributes:
+        name: The judge, for errors.
+        timeout_s: For one call.
+        check: Raises JudgeError for a response that holds no verdict, so that it is not recorded.
+    """
+
+    name: str
+    timeout_s: float
+    check: Callable[[str], object]
+
+    async def aclose(self) -> None:
+        """Nothing stays open between calls."""
+
+    def _completion(
+        self, request: CompletionRequest, body: bytes, secrets: Iterable[str], *, began: float
+    ) -> Completion:
+        """The response as a completion, without the values of the environment that were passed.
+
+        Raises:
+            ProviderError: It is too long, is no text, or holds no verdict.
+        """
+        if len(body) > OUTPUT_MAX:
+            raise ProviderError(
+                f"the response is longer than {OUTPUT_MAX:,} bytes\n"
+                "  fix: respond with a verdict alone",
+                kind="malformed",
+            )
+        try:
+            text = _without(body.decode("utf-8").strip(), secrets)
+        except UnicodeDecodeError as error:
+            raise ProviderError(f"the response is not UTF-8: {error}", kind="malformed") from error
+        try:
+            self.check(text)
+        except Exception as error:
+            raise ProviderError(_without(str(error), secrets), kind="malformed") from error
+        return Completion(
+            text=text,
+            finish_reason="stop",
+            usage=Usage(),
+            model=request.model,
+            provider=request.provider,
+            latency_s=time.monotonic() - began,
+            cost_usd=0.0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CommandCalls(_Calls):
+    """Starts a program for every judgement, never through a shell.
+
+    Attributes:
+        arguments: The program and its arguments.
+        env: The names of environment variables that it gets besides a few such as PATH.
+        directory: Where it runs.
+    """
+
+    arguments: tuple[str, ...]
+    env: tuple[str, ...]
+    directory: Path
+    _rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
+        default_factory=WeakKeyDictionary["asyncio.AbstractEventLoop", asyncio.Semaphore],
+        repr=False,
+    )
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """What the program writes to its standard output.
+
+        Raises:
+            ProviderError: It cannot be started, fails, takes too long, or writes no verdict.
+        """
+        values = _values(self.env)
+        environ = {name: os.environ[name] for name in _ALWAYS if name in os.environ} | values
+        # A program takes a processor, so no more of them than there are run at a time.
+        room = self._rooms.setdefault(
+            asyncio.get_running_loop(), asyncio.Semaphore(max(2, os.cpu_count() or 2))
+        )
+        async with room:
+            began = time.monotonic()
+            body = await self._run(request.messages[-1].content.encode(), environ, values.values())
+        return self._completion(request, body, values.values(), began=began)
+
+    async def _run(self, given: bytes, environ: Mapping[str, str], secrets: Iterable[str]) -> bytes:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=environ,
+                cwd=self.directory,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ProviderError(
+                f"{self.arguments[0]!r} cannot be started: {error.strerror or error}\n"
+                f"  fix: give a program that can be executed in {self.directory}",
+                kind="command",
+            ) from error
+        reading: asyncio.Future[tuple[bytes, bytes, None]] | None = None
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                assert process.stdin is not None
+                assert process.stdout is not None
+                assert process.stderr is not None
+                reading = asyncio.gather(
+                    _head(process.stdout, process.pid),
+                    _tail(process.stderr),
+                    _write(process.stdin, given),
+                )
+                status = await _ended(process)
+                _end(process.pid)  # what it left behind could hold its output open
+                body, errors, _ = await reading
+        except TimeoutError:
+            raise ProviderError(
+                f"the command did not end within {self.timeout_s:g} s and was stopped\n"
+                "  fix: raise timeout_s",
+                kind="timeout",
+            ) from None
+        finally:
+            _end(process.pid)
+            if reading is not None and not reading.done():
+                reading.cancel()
+                with suppress(asyncio.CancelledError):
+                    await reading
+            await _ended(process)
+        if len(body) <= OUTPUT_MAX and status != 0:
+            ended = (
+                f"was ended by {signal.Signals(-status).name}"
+                if status < 0
+                else f"failed with exit status {status}"
+            )
+            text = _without(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
+            raise ProviderError(
+                f"the command {ended}: {text or 'it wrote nothing to standard error'}",
+                kind="command",
+            )
+        return body
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    """The exit status; `wait` of asyncio waits for those who hold the output, too."""
+    while process.returncode is None:  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(_LOOK_S)
+    return process.returncode
+
+
+async def _head(stream: asyncio.StreamReader, group: int) -> bytes:
+    """The beginning of a stream; a program that writes more is stopped."""
+    parts: list[bytes] = []
+    size = 0
+    while size <= OUTPUT_MAX and (part := await stream.read(_STEP)):
+        parts.append(part)
+        size += len(part)
+    if size > OUTPUT_MAX:
+        _end(group)
+    return b"".join(parts)
+
+
+async def _tail(stream: asyncio.StreamReader) -> bytes:
+    tail = b""
+    while part := await stream.read(_STEP):
+        tail = (tail + part)[-4 * _STDERR_SHOWN :]
+    return tail
+
+
+async def _write(stream: asyncio.StreamWriter, given: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
+        stream.write(given)
+        await stream.drain()
+    stream.close()
+
+
+def _end(group: int) -> None:
+    """End every process of a group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HttpCalls(_Calls):
+    """Sends every judgement to a web service.
+
+    Attributes:
+        url: Where.
+        method: How.
+        headers: The name of an environment variable for each header.
+    """
+
+    url: str
+    method: str
+    headers: Mapping[str, str]
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """The body of the response; what may pass is tried again, as calls of models are.
+
+        Raises:
+            ProviderError: There is none, or it holds no verdict.
+        """
+        values = _values(self.headers.values())
+        headers = {name: values[variable] for name, variable in self.headers.items()}
+        for name, value in headers.items():
+            if not value.isascii() or not value.isprintable():
+                raise ProviderError(
+                    f"the value of ${self.headers[name]} cannot be sent as the header {name!r}\n"
+                    "  fix: give the variable one line of ASCII text",
+                    kind="bad-request",
+                )
+        given = request.messages[-1].content.encode()
+        began = time.monotonic()
+
+        async def attempt(ledger: Ledger) -> bytes:
+            start = time.monotonic()
+            try:
+                timeout_s = min(self.timeout_s, ledger.left_s)
+                return await _in_thread(lambda: self._send(given, headers, timeout_s))
+            except AttemptError as error:
+                error.args = (_without(str(error), values.values()),)
+                raise
+            finally:
+                ledger.spent_s += time.monotonic() - start
+
+        ledger = Ledger(max_attempts=_ATTEMPTS, deadline_s=2 * self.timeout_s)
+        body = await retried(attempt, ledger)
+        return self._completion(request, body, values.values(), began=began)
+
+    def _send(self, given: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
+        request = urllib.request.Request(  # noqa: S310 - http and https only, see `http_judge`
+            self.url,
+            data=given,
+            method=self.method,
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/plain",
+                "User-Agent": "regauge",
+                **headers,
+            },
+        )
+        ends = time.monotonic() + timeout_s
+        try:
+            with urllib.request.build_opener(_NoRedirects).open(
+                request, timeout=timeout_s
+            ) as response:
+                return _read(response, ends)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error) from None
+        except TimeoutError as error:
+            raise self._failed(f"no response within {timeout_s:.2g} s", "timeout") from error
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            if isinstance(reason, TimeoutError):
+                raise self._failed(f"no response within {timeout_s:.2g} s", "timeout") from error
+            raise self._failed(f"no connection: {reason}", "connection") from error
+
+    def _failed(self, why: str, kind: str) -> AttemptError:
+        return AttemptError(f"{self.method} {self.url}: {why}", kind=kind, transient=True)
+
+    def _refused(self, error: urllib.error.HTTPError) -> AttemptError:
+        status = error.code
+        text = ""
+        with suppress(OSError, HTTPException):
+            text = error.read(_STDERR_SHOWN).decode("utf-8", "replace").strip()
+        words = f"{self.method} {self.url}: status {status}"
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            place = error.headers.get("Location", "elsewhere")
+            return AttemptError(
+                f"{words}: redirects are not followed, this one goes to {place}\n"
+                "  fix: name the last address",
+                kind="redirect",
+                status=status,
+                transient=False,
+            )
+        limited = status == HTTPStatus.TOO_MANY_REQUESTS
+        passing = limited or status == HTTPStatus.REQUEST_TIMEOUT
+        return AttemptError(
+            f"{words}: {text or error.reason}",
+            kind="rate-limit" if limited else "server",
+            status=status,
+            transient=passing or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+            retry_after_s=retry_after_s({k.lower(): v for k, v in error.headers.items()}),
+        )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Headers with secrets go to the named address alone."""
+
+    def redirect_request(  # noqa: PLR0917 - as the base class has it
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: Message,
+        newurl: str,
+    ) -> None:
+        """Follow nothing."""
+        del req, fp, code, msg, headers, newurl
+
+
+async def _in_thread(call: Callable[[], Result]) -> Result:
+    """What a call returns that waits; the end of the run does not wait for it."""
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    done.set_running_or_notify_cancel()
+    threading.Thread(target=run, name="regauge-http-judge", daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
+def _read(response: IO[bytes], ends: float) -> bytes:
+    """The body, up to a byte more than is allowed.
+
+    Raises:
+        TimeoutError: It takes too long, however steadily it comes.
+    """
+    parts: list[bytes] = []
+    size = 0
+    read: Callable[[int], bytes] = getattr(response, "read1", response.read)
+    while size <= OUTPUT_MAX and (part := read(_STEP)):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > ends:
+            raise TimeoutError
+    return b"".join(parts)
+
+
+def _values(names: Iterable[str]) -> dict[str, str]:
+    """The values of environment variables.
+
+    Raises:
+        ProviderError: One is not set.
+    """
+    values = {name: os.environ.get(name, "") for name in names}
+    missing = [f"${name}" for name, value in values.items() if not value]
+    if missing:
+        raise ProviderError(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set\n"
+            "  fix: set it in the environment of the run",
+            kind="authentication",
+        )
+    return values
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= _SECRET_CHARS:
+            text = text.replace(secret, "[removed]")
+    return text
