@@ -27,24 +27,24 @@ from regauge.refine.edits import (
     without_losses,
 )
 from regauge.refine.loop._findings import Candidate, Note
-from regauge.statements import content_words, delete, move, normalise
+from regauge.refine.loop._suspects import INSTEAD, rule_edit, rule_to_follow
+from regauge.statements import content_words, move
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Setting, State
-    from regauge.statements import Node, Tree
 
 __all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
 _CANDIDATES_MAX = 5
 # So many of them are proposals with all of their changes, where there are as many.
 _WHOLE_MIN = 2
+# What these take out, trials showed to be the cause, or a release did not say.
+_AS_THEY_ARE = frozenset({"restore", INSTEAD})
 _SECTION = 10
 _PLACES_MAX = 3
-# So many statements are left out in turn, one of them at a time.
-_LEFT_OUT_MAX = 3
 
 REWRITE = "rewrite"
 """The strategy of an edit that was read off a whole new text."""
@@ -109,7 +109,7 @@ def _pooled(
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
-        if isinstance(edit.ops[0], ReplaceSection) or edit.strategy == "restore":
+        if isinstance(edit.ops[0], ReplaceSection) or edit.strategy in _AS_THEY_ARE:
             wholes.append((edit, literal))
             continue
         # What is lost next to other changes has no reason of its own.
@@ -153,59 +153,14 @@ class _Pool:
 
 
 def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
-    """Edits where a rule is there and not followed well enough.
+    """The rule in other places, where it is there and not followed well enough.
 
-    Statements that no check asks for are left out in turn: whether one causes the failure is for
-    the trials to show, and words only say which comes first. Then the rule is said in another
-    place; as part of a line it stays where it is.
+    As part of a line it stays where it is.
     """
-    check = state.cluster.check
-    texts = [setting.base, *(one.text for one in state.accepted)]
-    added = [
-        one.edit.added
-        if isinstance(one.edit.ops[0], ReplaceSection)
-        else changed_statements(before, one.text)[0]
-        for before, one in zip(texts, state.accepted, strict=False)
-        if one.cluster.check == check
-    ]
-    if state.accepted and added and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
-        return ()  # it was proved as a whole, so no part of it is tried alone
-    wanted = setting.checks.get(check)
-    rules = ([wanted.advice] if wanted else []) + added[-1:]
-    rule = next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
-    if not rule:
-        return ()
-    edits = [*_left_out(setting, state, rule), *_moved(state.text, rule)]
-    return tuple(e for e in edits if not setting.strategies or e.strategy in setting.strategies)
-
-
-def _left_out(setting: Setting, state: State, rule: str) -> list[Edit]:
-    """The prompt without one statement each, those first that share most with the rule."""
-    text = state.text
-    watched = [content_words(one) for one in _wanted_elsewhere(setting, state)]
-    about = content_words(f"{rule} {state.cluster.check}")
-    ranked: list[tuple[int, int, PromptText]] = []
-    position = 0
-    for index, tree in enumerate(text.trees):
-        for node in tree.statements:
-            words = content_words(_label(tree, node) + tree.of(node))
-            if "{{" in tree.of(node) or not words or normalise(tree.of(node)) in normalise(rule):
-                continue
-            if any(2 * len(words & other) >= len(words | other) for other in watched):
-                continue  # another check asks for it
-            leaner = text.with_content(index, delete(tree, node))
-            position -= 1
-            if not state.memory.refuses(state.cluster.key, text, leaner):
-                shared = len(words & about)
-                ranked.append((-shared, position, leaner))
-    ranked.sort(key=lambda one: one[:2])
-    return [_rule_edit("take-out", text, leaner) for *_, leaner in ranked[:_LEFT_OUT_MAX]]
-
-
-def _label(tree: Tree, node: Node) -> str:
-    """What an enumeration says of all its entries: `body:`."""
-    above = tree.parent(node)
-    return tree.of(above.children[0]) if node.kind == "clause" and above is not None else ""
+    rule = rule_to_follow(setting, state)
+    edits = _moved(state.text, rule) if rule else []
+    wanted = setting.strategies
+    return tuple(e for e in edits if e.ops and (not wanted or e.strategy in wanted))
 
 
 def _moved(text: PromptText, rule: str) -> list[Edit]:
@@ -227,14 +182,8 @@ def _moved(text: PromptText, rule: str) -> list[Edit]:
             continue
         after = text.with_content(index, move(tree, node, home.node))
         strategy = "move-last" if home in last else "move"
-        found.append(_rule_edit(strategy, text, after))
+        found.append(rule_edit(strategy, text, after))
     return found[:_PLACES_MAX]
-
-
-def _rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
-    why = "where a rule is, and what may speak against it, decide how it is followed"
-    edit = Edit(ops=(), strategy=strategy, proposer="rules", rationale=why)
-    return edit_between(edit, text, after)
 
 
 def _elsewhere(
@@ -254,17 +203,6 @@ def _elsewhere(
         if (home.message, home.heading) != (index, tree.heading(change.now)):
             there = with_rule(text, home, tree.of(change.now))
             yield edit_between(replace(edit, strategy="add-rule"), text, there), there
-
-
-def _wanted_elsewhere(setting: Setting, state: State) -> list[str]:
-    """What other checks want, in their words."""
-    return [
-        text
-        for name, other in setting.checks.items()
-        if name != state.cluster.check
-        for text in (other.advice, other.description)
-        if text
-    ]
 
 
 def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +23,16 @@ __all__ = [
     "Note",
     "NoteEvent",
     "Phase",
+    "Place",
     "Spent",
     "Stack",
     "Stop",
     "StopReason",
 ]
+
+
+Place: TypeAlias = "tuple[int, int]"
+"""A statement: the message it is in, and its number there."""
 
 
 Phase = Literal[
@@ -128,11 +133,15 @@ class Candidate:
 
     Attributes:
         suspicion: What may be wrong with it, as far as words tell; it needs more evidence then.
+        suspects: The statements that its text lacks, to find one of them; it is never proposed.
+        within: The text that has them all, where that is not the incumbent.
     """
 
     edit: Edit
     text: PromptText
     suspicion: str = ""
+    suspects: tuple[Place, ...] = ()
+    within: PromptText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from regauge.refine.loop._findings import Confirmed, Note
 from regauge.refine.loop._goals import out_of_reach
 from regauge.refine.loop._plan import screen_cases, unclear_cases
 from regauge.refine.loop._steadying import paired_steadiness
+from regauge.refine.loop._suspects import all_suspects, masked, narrowed
 from regauge.refine.tally import Tally
 
 if TYPE_CHECKING:
@@ -130,21 +131,55 @@ def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
     state = state.noting(*refused, *(note for note, _ in objections))
     entries = [entry for _, entry in objections if entry is not None]
     by_model = setting.proposers[state.tier] in setting.critics
+    lacking = all_suspects(setting, state)
+    candidates = (*kept, *([lacking] if lacking else []))
     state = replace(
         state,
         memory=state.memory.with_tried(*entries),
-        novel=state.novel or bool(kept or entries or told.refused),
+        novel=state.novel or bool(kept or entries or told.refused or lacking),
         unread=told.refused[-1] if told.unread else state.unread,
         read=state.read or (by_model and len(told.edits) + len(told.refused) > told.unread),
     )
-    if not kept:
+    if not candidates:
         return next_tier(setting, state)
-    return replace(state, phase="screen", candidates=kept)
+    return replace(state, phase="screen", candidates=candidates)
+
+
+def _narrowed(setting: Setting, state: State) -> State:
+    """Look for the statement that keeps a rule from being followed, then screen edits."""
+    state, edits = narrowed(setting, state)
+    if edits:
+        kept, refused = candidates_of(setting, state, edits)
+        entries = [entry for _, entry in refused if entry is not None]
+        state = state.noting(
+            *(note for note, _ in refused),
+            memory=state.memory.with_tried(*entries),
+            candidates=kept or state.candidates,
+        )
+    if not state.candidates:
+        return next_tier(setting, state)
+    cases = screen_cases(setting, state.cluster)
+    drawn = (
+        state.tally.over(one.text.digest, cases, state.cluster.check).trials
+        for one in state.candidates
+    )
+    searching = any(one.suspects for one in state.candidates)
+    return state if searching or not all(drawn) else _ranked(setting, state)
 
 
 def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     """Go on with the candidates that do better than the incumbent on a few failing cases."""
     state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    if any(candidate.suspects for candidate in state.candidates):
+        return _narrowed(setting, state)
+    hidden = masked(setting, state)
+    if hidden:
+        return replace(state, candidates=(*state.candidates, *hidden))
+    return _ranked(setting, state)
+
+
+def _ranked(setting: Setting, state: State) -> State:
+    """Test the best of the candidates that were screened."""
     cluster, test = state.cluster, setting.policy.test
     cases = screen_cases(setting, cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
@@ -205,7 +240,7 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     if candidate.suspicion:  # words speak against it, so trials have to say more for it
         bound /= test.looks
-    harmed = _harmed(setting, state, new)
+    harmed, surely = _harmed(setting, state, new)
     numbers: dict[str, float | int | str] = {
         "p": p,
         "bound": bound,
@@ -219,11 +254,11 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
         named_edit = text if event == "confirmed" else f"{candidate.edit.strategy}: {text}"
         return state.noting(Note(event=event, subject=new, text=named_edit, numbers=numbers))
 
-    if harmed:
+    if harmed and (surely or state.look >= test.looks):
         worse = f"{harmed} got worse"
         return _drop_first(setting, tried(said("refuted", worse), candidate.text, worse))
     confirmed = Confirmed(candidate=candidate, p=p, effect=effect)
-    if p <= bound and effect > -error and (found is None or found.gain >= 0):
+    if p <= bound and not harmed and effect > -error and (found is None or found.gain >= 0):
         gained = "passes more often" if found is None else f"varies less: {found}"
         state = said("confirmed", f"{cluster.check} {gained}")
         return _confirmed(setting, state, confirmed)
@@ -239,13 +274,18 @@ def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     return replace(state, look=state.look + 1)
 
 
-def _harmed(setting: Setting, state: State, new: str) -> str:
-    """The first check that a text fails more often, or the first criterion; empty without one."""
+def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
+    """What a text fails more often: a check, or a criterion; empty without one.
+
+    One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
+    doubt.
+
+    Returns:
+        Its name, and whether no more trials are needed.
+    """
     tally, old, test = state.tally, state.text.digest, setting.policy.test
     others = [name for name in tally.checks(old, setting.train) if name != state.cluster.check]
-    for name in others:
-        if worse_p(tally, new, old, setting.train, name) <= test.harm_p / test.looks:
-            return name
+    found = {name: worse_p(tally, new, old, setting.train, name) for name in others}
     for criterion in CRITERIA:
         checks = [
             name
@@ -254,9 +294,12 @@ def _harmed(setting: Setting, state: State, new: str) -> str:
         ]
         if len(checks) > 1:
             p = worse_together_p(tally, new, old, setting.train, checks)
-            if p <= test.harm_p / test.looks:
-                return f"{criterion} as a whole"
-    return ""
+            found[f"{criterion} as a whole"] = p
+    name = min(found, key=lambda name: found[name], default="")
+    bound = test.harm_p / test.looks
+    if not name or found[name] > bound:
+        return "", False
+    return name, found[name] <= bound / len(found)
 
 
 def begin_test(state: State) -> State:
