@@ -116,13 +116,15 @@ class _Service:
     refused: int = 0
     began_at: float = 0.0
     ended_at: float = 0.0
+    runs: int = 0
     chance: random.Random = field(default_factory=random.Random)
 
     def reset(self) -> None:
         self.left, self.at = self.burst, asyncio.get_running_loop().time()
         self.requests = self.refused = 0
         self.began_at = self.ended_at = 0.0
-        self.chance = random.Random(1)
+        self.runs += 1  # each run has its own luck, and a repeated benchmark the same
+        self.chance = random.Random(self.runs)
 
     def grants(self) -> bool:
         now = asyncio.get_running_loop().time()
