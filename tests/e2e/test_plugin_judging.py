@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 
 if TYPE_CHECKING:
     from tests.conftest import EvalProject
+    from tests.fakes import Endpoint
 
 
 def test_judges_decide_where_the_body_does_not_ask_them(project: EvalProject):
@@ -103,6 +104,113 @@ def test_an_async_judge_that_breaks_leaves_the_case_unmeasured(project: EvalProj
     result = project.run()
     assert result.parseoutcomes() == {"unmeasured": 1}
     assert "judge broken broke: KeyError: 'gone'" in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ("outcome='pass', score=float('nan')", "the score is nan, not a number from 0 to 1"),
+        ("outcome='pass', score=7.0", "the score is 7.0, not a number from 0 to 1"),
+        ("outcome='pass', score='1'", "the score is '1', not a number from 0 to 1"),
+        ("outcome='great', score=1", "the outcome is 'great', not 'pass', 'fail' or 'abstain'"),
+        ("outcome='pass', score=1, cost_usd=-1", "the cost is -1, not an amount in US dollars"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["function", "class"])
+def test_a_verdict_with_values_that_make_no_sense_names_its_place(
+    project: EvalProject, values: str, problem: str, kind: str
+):
+    project.golden([project.case(0)])
+    verdict = f"        return Verdict({values}, reason='odd')\n"
+    head = "def odd(output, case):\n    if True:\n"
+    if kind == "class":
+        head = (
+            "class Odd:\n    name = 'odd'\n    digest = 'd'\n"
+            "    async def judge(self, completion, case):\n"
+        )
+    project.judged_by("odd" if kind == "function" else "Odd()", more=head + verdict)
+    result = project.run()
+    assert result.parseoutcomes() == {"unmeasured": 1}
+    said = project.complaint(result)
+    assert problem in said
+    assert "odd" in said
+    assert "evals/test_triage.py:" in said
+
+
+CONNECTS = """\
+import asyncio, socket, threading, urllib.request
+PORT = {port}
+
+def connects(output, case):
+    socket.create_connection(("127.0.0.1", PORT)).close()
+    return True
+
+def hides_it(output, case):
+    try:
+        urllib.request.urlopen(f"http://localhost:{{PORT}}", timeout=1)
+    except Exception:
+        pass
+    return True
+
+async def awaits(output):
+    _, writer = await asyncio.open_connection("127.0.0.1", PORT)
+    writer.close()
+    return True
+
+def sends(output, case):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.sendto(b"x", ("127.0.0.1", PORT))
+    return True
+
+def stays(output, case):
+    a, b = socket.socketpair()
+    a.close(), b.close()
+    return True
+"""
+
+
+@pytest.mark.parametrize(
+    "judge", ["connects", "hides_it", "awaits", "sends", "~as_judge(connects)"]
+)
+def test_a_function_that_opens_a_connection_is_unmeasured_in_a_replay(
+    live: EvalProject, endpoint: Endpoint, judge: str
+):
+    port = int(endpoint.base_url.split(":")[2].partition("/")[0])
+    live.golden([live.case(0)])
+    live.run()
+    live.judged_by(
+        f"min_chars(1), {judge}",
+        more="from regauge.judges import as_judge\n" + CONNECTS.format(port=port),
+    )
+    result = live.run("--record=none")
+    assert result.parseoutcomes() == {"unmeasured": 1}
+    said = result.stdout.str()
+    assert "opens a connection to " in said
+    assert f"{port}, and a run with --record=none opens none" in said
+
+
+def test_only_the_function_is_kept_off_the_network(live: EvalProject, endpoint: Endpoint):
+    """Neither what runs next to it nor what comes after it is."""
+    port = int(endpoint.base_url.split(":")[2].partition("/")[0])
+    live.golden([live.case(0)])
+    live.judged_by("min_chars(1)")
+    live.run()
+    live.eval(
+        "from regauge import golden\n" + CONNECTS.format(port=port) + "\n"
+        "BEFORE = dict(vars(socket.socket)), dict(vars(socket))\n"
+        "def dial():\n    socket.create_connection(('127.0.0.1', PORT)).close()\n"
+        "def beside(output, case):\n"
+        "    failed = []\n"
+        "    def run():\n"
+        "        try:\n            dial()\n"
+        "        except Exception as error:\n            failed.append(error)\n"
+        "    thread = threading.Thread(target=run)\n    thread.start()\n    thread.join()\n"
+        "    return not failed\n\n"
+        "@golden('triage', judges=[stays, beside])\n"
+        "def test_triage(result):\n    result.check()\n    dial()\n"
+        "    assert (dict(vars(socket.socket)), dict(vars(socket))) == BEFORE\n"
+    )
+    live.run("--record=none").assert_outcomes(passed=1)
 
 
 def test_judges_without_an_opinion_leave_the_case_unmeasured(project: EvalProject):

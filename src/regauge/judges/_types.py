@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from regauge.digests import JSON
 
@@ -21,6 +22,7 @@ Outcome = Literal["pass", "fail", "abstain"]
 NO_ANSWER = frozenset({"no_text", "refused"})
 """Codes that say there was nothing to judge; a negation leaves such a verdict as it is."""
 
+_OUTCOMES = frozenset({"pass", "fail", "abstain"})
 _NOTHING: Mapping[str, JSON] = MappingProxyType({})
 
 
@@ -46,6 +48,26 @@ class Verdict:
     actual: JSON = None
     cost_usd: float = 0.0
     details: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be counted or written.
+
+        Raises:
+            ValueError: One of them.
+        """
+        # Callers without types may give anything.
+        score, cost, reason = cast("tuple[object, ...]", (self.score, self.cost_usd, self.reason))
+        if self.outcome not in _OUTCOMES:
+            problem = f"the outcome is {self.outcome!r}, not 'pass', 'fail' or 'abstain'"
+        elif not isinstance(score, int | float) or not 0 <= score <= 1:  # NaN is not
+            problem = f"the score is {self.score!r}, not a number from 0 to 1"
+        elif not isinstance(reason, str):
+            problem = f"the reason is {self.reason!r}, not a text"
+        elif not isinstance(cost, int | float) or not 0 <= cost < inf:
+            problem = f"the cost is {self.cost_usd!r}, not an amount in US dollars"
+        else:
+            return
+        raise ValueError(problem)
 
     @property
     def code(self) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import traceback
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges import Answer, Rule, Verdict, criterion_of
+from regauge.runner._no_network import no_network
 from regauge.runner._trial import JudgedVerdict, Trial
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ __all__ = [
 
 Said: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
 _NOTHING: Said = MappingProxyType({})
-_OUTCOMES = str(Path("_pytest", "outcomes.py"))
+_ELSEWHERE = (
+    str(Path("_pytest", "outcomes.py")),
+    str(Path("regauge", "judges", "_types.py")),
+    "<string>",  # the `__init__` of a dataclass
+)
 
 
 async def judge_trial(
@@ -45,6 +49,7 @@ async def judge_trial(
     suite: Suite,
     case: GoldenCase,
     said: Said = _NOTHING,
+    offline: bool = False,
 ) -> Trial:
     """Let every judge say its verdict; one that cannot makes the trial unmeasured.
 
@@ -55,6 +60,7 @@ async def judge_trial(
         suite: Whose judges judge.
         case: The case.
         said: What judges that ask a model have said already, by name.
+        offline: Whether functions of users are kept off the network.
     """
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
@@ -64,7 +70,7 @@ async def judge_trial(
             given = said.get(judge.name) or JudgedVerdict(
                 judge=judge.name,
                 judge_digest=judge.digest,
-                verdict=await _verdict(judge, judged, answer.completion, case),
+                verdict=await _verdict(judge, judged, answer.completion, case, offline=offline),
                 criterion=criterion_of(judge),
             )
             if isinstance(given, UnmeasuredError):
@@ -89,9 +95,12 @@ def judge_trial_now(
     suite: Suite,
     case: GoldenCase,
     said: Said = _NOTHING,
+    offline: bool = False,
 ) -> Trial:
     """The same, for a thread without an event loop."""
-    judging = judge_trial(number, request_digest, answer, suite=suite, case=case, said=said)
+    judging = judge_trial(
+        number, request_digest, answer, suite=suite, case=case, said=said, offline=offline
+    )
     if not all(isinstance(judge, Rule) or judge.name in said for judge in suite.judges):
         return asyncio.run(judging)
     try:
@@ -118,13 +127,17 @@ def _undecided(suite: Suite, verdicts: list[JudgedVerdict]) -> UnmeasuredError |
 
 
 async def _verdict(
-    judge: Judge, answer: Answer, completion: Completion, case: GoldenCase
+    judge: Judge, answer: Answer, completion: Completion, case: GoldenCase, *, offline: bool
 ) -> Verdict:
     """One verdict; a judge that breaks is an error, never a fail and never a pass."""
     try:
-        if isinstance(judge, Rule):
+        if not isinstance(judge, Rule):
+            with no_network(judge.name, active=offline):
+                return checked_verdict(judge.name, await judge.judge(completion, case))
+        if judge.own or not offline:
             return checked_verdict(judge.name, judge.examine(answer))
-        return checked_verdict(judge.name, await judge.judge(completion, case))
+        with no_network(judge.name, active=True):
+            return checked_verdict(judge.name, judge.examine(answer))
     except UnmeasuredError:
         raise
     except RegaugeError as error:
@@ -136,35 +149,22 @@ async def _verdict(
 
 
 def checked_verdict(judge: str, given: object) -> Verdict:
-    """The verdict, if it is one: a known outcome, and numbers that can be counted and written.
+    """The verdict, if it is one; its values were checked when it was made.
 
     Raises:
-        JudgeError: It is not.
+        JudgeError: It is none.
     """
-    if not isinstance(given, Verdict):
-        problem = f"it returned {given!r}, not a Verdict"
-    elif given.outcome not in {"pass", "fail", "abstain"}:
-        problem = f"the outcome is {given.outcome!r}, not 'pass', 'fail' or 'abstain'"
-    elif not _is_number(given.score) or not 0 <= given.score <= 1:
-        problem = f"the score is {given.score!r}, not a number from 0 to 1"
-    elif not _is_number(given.cost_usd) or given.cost_usd < 0:
-        problem = f"the cost is {given.cost_usd!r}, not an amount in US dollars"
-    elif not isinstance(cast("object", given.reason), str):
-        problem = f"the reason is {given.reason!r}, not a text"
-    else:
+    if isinstance(given, Verdict):
         return given
-    raise JudgeError(f"judge {judge}: {problem}", judge=judge)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    raise JudgeError(f"judge {judge}: it returned {given!r:.400}, not a Verdict", judge=judge)
 
 
 def broken_judge(judge: str, error: BaseException) -> JudgeError:
     """The error of a judge that raised something else than regauge's own errors."""
     frames = traceback.extract_tb(error.__traceback__)
-    # `pytest.skip` and its like raise inside pytest, which is not where to look.
-    own = [frame for frame in frames if not frame.filename.endswith(_OUTCOMES)] or [*frames]
+    # `pytest.skip` and its like raise inside pytest, and a bad `Verdict` where its values are
+    # checked: neither is where to look.
+    own = [one for one in frames if not one.filename.endswith(_ELSEWHERE)] or [*frames]
     return JudgeError(
         f"judge {judge} broke: {type(error).__name__}: {error}\n"
         f"  at {own[-1].filename}:{own[-1].lineno}",

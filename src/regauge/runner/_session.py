@@ -331,6 +331,7 @@ class EvalSession:
             misses=self.misses,
             progress=self.progress,
             rejudge=self.options.rejudge,
+            offline=self.options.record == "none",
             drawing=drawing,
             window=window,
         )

@@ -62,6 +62,7 @@ class Trials:
         misses: Where judgements are noted that would need a model where none may be asked.
         progress: Counts what is asked.
         rejudge: Whether what judges measured is worked out anew from their calls.
+        offline: Whether functions of users are kept off the network while they judge.
         drawing: Asks models; None where none may be asked.
         window: How far they are asked ahead; None where they are not.
     """
@@ -74,6 +75,7 @@ class Trials:
         misses: Misses,
         progress: Progress,
         rejudge: bool,
+        offline: bool = False,
         drawing: Drawing | None = None,
         window: Window | None = None,
     ) -> None:
@@ -81,6 +83,7 @@ class Trials:
         self._misses = misses
         self._progress = progress
         self._drawing = drawing
+        self._offline = offline
         self._judging = ModelJudging(
             ask=self._reply,
             measurements=measurements,
@@ -102,6 +105,7 @@ class Trials:
             suite=planned.suite,
             case=planned.case,
             said=asked.said,
+            offline=self._offline,
         )
 
     async def ask(self, draw: Draw) -> AskedTrial:
@@ -199,6 +203,7 @@ class Trials:
             suite=planned.suite,
             case=planned.case,
             said=asked.said,
+            offline=self._offline,
         )
 
     async def answer(self, question: Question) -> SourcedCompletion:

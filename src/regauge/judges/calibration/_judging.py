@@ -211,11 +211,6 @@ async def _judgement(
         compared = await judge.compare(answer, others[0], case, calls)
         return Judgement(said=compared.winners, reason=compared.reason)
     verdict = await judge.judge_with(_completion(answer), case, calls)
-    if not 0 <= verdict.score <= 1:  # NaN is not
-        raise JudgeError(
-            f"{judge.name}: the score is {verdict.score!r}, not a number from 0 to 1",
-            judge=judge.name,
-        )
     return Judgement(said=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
 
 
