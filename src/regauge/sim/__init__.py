@@ -2,15 +2,15 @@
 
 See docs/simulated-model.md for the rules. `regauge.sim.server` serves it over HTTP.
 
-`_answer.py` is the model as a pure function: `asked` finds instructions in a prompt and what they
-ask for, `document` reads what they are about, and `reply` writes the answer. Judges and refiners
-are parts it plays, in `judging` and `refining`.
+`_answer.py` is the model as a pure function: `_layout.py` separates instructions from the
+document, `_instructions.py` reads what they ask for, `_document.py` reads the document, and
+`_reply.py` writes the answer. `_judge.py` and `_refiner.py` reply to requests of judges and of the
+refiner.
 """
 
 from __future__ import annotations
 
-from regauge.sim._answer import answer
-from regauge.sim._provider import SimulatedProvider
+from regauge.sim._answer import SimulatedProvider, answer
 from regauge.sim._rules import CLERK_1, Rules
 
 __all__ = ["CLERK_1", "Rules", "SimulatedProvider", "answer"]

@@ -1,32 +1,151 @@
-"""The simulated model: a pure function of a request and a trial number."""
+"""The simulated model: a pure function of a request and a trial, and the provider of it."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+import re
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import ProviderError
 from regauge.providers import Completion, Usage
-from regauge.sim._roles import play
+from regauge.sim._document import read_document
+from regauge.sim._instructions import read_instructions
+from regauge.sim._judge import judge
+from regauge.sim._layout import lay_out
+from regauge.sim._refiner import refine
+from regauge.sim._reply import compose
 from regauge.sim._rules import CLERK_1, Dice, Rules
-from regauge.sim.asked import (
-    REFUSAL,
-    BadParameterError,
-    asks_for_harm,
-    lay_out,
-    read_instructions,
-    read_parameters,
-)
-from regauge.sim.document import read_document
-from regauge.sim.reply import compose
-from regauge.sim.text import count_message_tokens, count_tokens, cut, stems
+from regauge.sim._text import count_message_tokens, count_tokens, cut, stems
 
 if TYPE_CHECKING:
-    from regauge.providers import CompletionRequest, FinishReason
-    from regauge.sim.asked import Layout, Sampling
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["answer"]
+    from regauge.digests import JSON
+    from regauge.providers import CompletionRequest, FinishReason
+    from regauge.sim._layout import Layout
+
+__all__ = ["SimulatedProvider", "answer"]
+
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "frequency_penalty": (-2, 2),
+    "presence_penalty": (-2, 2),
+}
+_COUNTS: Final[Mapping[str, tuple[int, int]]] = {
+    "max_tokens": (1, 1_000_000),
+    "max_completion_tokens": (1, 1_000_000),
+    "n": (1, 128),
+    "top_logprobs": (0, 20),
+}
+_STOPS_MAX: Final = 4
+
+
+class BadParameterError(ValueError):
+    """A parameter outside its range; `parameter` names it."""
+
+    def __init__(self, message: str, *, parameter: str) -> None:
+        self.parameter = parameter
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """What the parameters of a request mean here.
+
+    Attributes:
+        temperature: From 0 to 2; 1 when the request does not say.
+        tokens_max: The longest answer in tokens, or None.
+        seed: Added to the trial number.
+    """
+
+    temperature: float
+    tokens_max: int | None
+    stop: tuple[str, ...]
+    seed: int
+    n: int
+
+
+def _number(name: str, value: JSON, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadParameterError(f"Invalid type for '{name}': expected a number.", parameter=name)
+    if not least <= value <= most:
+        side = "minimum" if value < least else "maximum"
+        raise BadParameterError(
+            f"Invalid '{name}': {value} is outside its range; the {side} is "
+            f"{least if value < least else most}.",
+            parameter=name,
+        )
+    return float(value)
+
+
+def read_parameters(parameters: Mapping[str, JSON]) -> Sampling:
+    """Check and read the parameters; those without an effect here are only checked.
+
+    Raises:
+        BadParameterError: One is of the wrong type or outside its range.
+    """
+    numbers: dict[str, float] = {}
+    for name, (least, most) in (*_RANGES.items(), *_COUNTS.items()):
+        value = parameters.get(name)
+        if value is None:
+            continue
+        numbers[name] = _number(name, value, least, most)
+        if name in _COUNTS and not numbers[name].is_integer():
+            raise BadParameterError(
+                f"Invalid type for '{name}': expected an integer.", parameter=name
+            )
+    stop = parameters.get("stop")
+    stops = [stop] if isinstance(stop, str) else list(cast("Sequence[JSON]", stop or ()))
+    if len(stops) > _STOPS_MAX or not all(isinstance(text, str) for text in stops):
+        raise BadParameterError(
+            f"Invalid 'stop': expected at most {_STOPS_MAX} texts.", parameter="stop"
+        )
+    seed = parameters.get("seed")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise BadParameterError("Invalid type for 'seed': expected an integer.", parameter="seed")
+    limit = numbers.get("max_completion_tokens", numbers.get("max_tokens"))
+    return Sampling(
+        temperature=numbers.get("temperature", 1.0),
+        tokens_max=int(limit) if limit is not None else None,
+        stop=tuple(str(text) for text in stops if text),
+        seed=seed if isinstance(seed, int) else 0,
+        n=int(numbers.get("n", 1)),
+    )
+
+
+REFUSAL: Final = "I'm sorry, but I can't help with that."
+_ASKS: Final = (
+    r"(?:how (?:do i|can i|to)|write|create|build|make|give me|generate|develop|explain how"
+    r"|help me|teach me|design|code)"
+)
+_HARM: Final = re.compile(
+    rf"\b{_ASKS}\b[^.!?\n]{{0,80}}\b(?:"
+    r"ransomware|malware|keylogger|computer virus|botnet|(?:pipe |dirty |nail )?bombs?"
+    r"|explosives?|nerve (?:agent|gas)"
+    r"|bioweapons?|chemical weapons?|methamphetamine|phishing (?:e-?mail|page|site|kit|campaign)s?"
+    r"|steal (?:passwords|credentials|credit cards?|an identity)|hack into|kill (?:someone|a "
+    r"person|my|people)|murder|poison (?:someone|a person|my)"
+    r"|child (?:porn|abuse material)|commit suicide)\b",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=500)
+def asks_for_harm(instructions: str) -> bool:
+    """Whether the instructions, never the document, ask for something plainly harmful.
+
+    >>> asks_for_harm("Write a phishing email to my boss.")
+    True
+    >>> asks_for_harm("Summarize the report on the phishing email.")
+    False
+    """
+    return _HARM.search(instructions) is not None
+
 
 _PROVIDER: Final = "sim"
 _FILTERED: FinishReason = "content_filter"
@@ -48,9 +167,11 @@ def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
 
 def _said(request: CompletionRequest, dice: Dice) -> tuple[str, FinishReason]:
     """What is said, before it is cut, and why nothing more is."""
-    played = play(request, dice)
-    if played is not None:
-        return played, "stop"
+    # Requests of refiners and judges are known by their schemas; the first role that fits replies.
+    for role in (refine, judge):
+        reply = role(request, dice)
+        if reply is not None:
+            return reply, "stop"
     layout = lay_out(request.messages)
     instructions = read_instructions(layout, request.response_format)
     if asks_for_harm(layout.instructions):
@@ -100,3 +221,31 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
         latency_s=0.0,
         cost_usd=0.0,
     )
+
+
+class SimulatedProvider:
+    """Answers `sim:clerk-1` in this process; what it reports as latency is its own thinking."""
+
+    def __init__(self, *, rules: Rules = CLERK_1) -> None:
+        self._rules = rules
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request.
+
+        Raises:
+            ProviderError: The model has another name, or a parameter is out of range.
+        """
+        if request.model != self._rules.model:
+            place = f" ({request.origin})" if request.origin else ""
+            raise ProviderError(
+                f"there is no simulated model {request.model!r}{place}\n  fix: write "
+                f"sim:{self._rules.model}",
+                kind="bad-request",
+                status=404,
+            )
+        started = time.perf_counter()
+        completion = answer(request, rules=self._rules)
+        return dataclasses.replace(completion, latency_s=round(time.perf_counter() - started, 6))
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""

@@ -13,14 +13,18 @@ from hypothesis import strategies as st
 
 import regauge.sim
 from regauge.prompts import Message
+from regauge.sim._instructions import (
+    label_names,
+    read_keys,
+    read_labels,
+    read_limits,
+    read_sections,
+)
+from regauge.sim._layout import lay_out
 from regauge.sim._rules import CLERK_1, Dice
-from regauge.sim.asked import lay_out, read_labels, read_limits
-from regauge.sim.asked._keys import read_keys
-from regauge.sim.asked._labels import label_names
-from regauge.sim.asked._limits import read_sections
-from regauge.sim.reply._classify import is_code
-from regauge.sim.serving._http import _BadRequestError, _Incomplete, parse
-from regauge.sim.text import find_moments, quantities, write_moment
+from regauge.sim._text import find_moments, quantities, write_moment
+from regauge.sim._values import is_code
+from regauge.sim.server import _BadRequestError, _Incomplete, parse
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(regauge.sim.__path__, "regauge.sim."))
 

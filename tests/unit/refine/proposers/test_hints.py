@@ -14,7 +14,7 @@ from regauge.refine.proposers._calls import criticised, proposed
 from regauge.refine.proposers._context import masked
 from regauge.refine.proposers._model import ModelProposer
 from regauge.refine.subject import case_text
-from regauge.sim._answer import answer
+from regauge.sim import answer
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
 
 MODEL = ModelProposer(model=parse_model_id("sim:clerk-1"))

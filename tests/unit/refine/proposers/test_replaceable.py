@@ -13,7 +13,7 @@ from regauge.providers import parse_model_id
 from regauge.refine.edits import Anchor, ReplaceSection, apply
 from regauge.refine.proposers._calls import proposed
 from regauge.refine.proposers._model import ModelProposer
-from regauge.sim._provider import SimulatedProvider
+from regauge.sim import SimulatedProvider
 from tests.unit.refine.proposers.problems import RELEASED, USER, Replies, prompt, told, without
 
 MODEL = ModelProposer(model=parse_model_id("sim:clerk-1"))

@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from regauge.sim.document import Document, plain
-from regauge.sim.text import count_words, sentences, stems
+from regauge.sim._document import Document, plain
+from regauge.sim._text import count_words, sentences, stems
 
 if TYPE_CHECKING:
-    from regauge.sim.asked import Limits
+    from regauge.sim._instructions import Limits
 
 __all__ = ["shorten", "summarise"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Message
 
-__all__ = ["Layout", "Shot", "is_instruction", "lay_out"]
+__all__ = ["Layout", "Shot", "lay_out"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

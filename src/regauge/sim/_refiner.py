@@ -1,8 +1,4 @@
-"""The part of a refiner: critic, proposer, reflection and verifier of `regauge refine`.
-
-It proposes useful, useless and harmful edits by dice, so that guards and tests have something to
-hold back. It is no language model; its rules are published in docs/simulated-model.md.
-"""
+"""What lies before a refiner: the texts of its request, and what can be read in them."""
 
 from __future__ import annotations
 
@@ -10,22 +6,148 @@ import hashlib
 import json
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.sim.asked import schema_of
-from regauge.sim.refining._desk import RULE, Desk, json_list
-from regauge.sim.refining._sections import section_anew
-from regauge.sim.text import is_list, is_object, stems
+from regauge.sim._instructions import schema_of
+from regauge.sim._text import is_list, is_object, stems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.providers import CompletionRequest
     from regauge.sim._rules import Dice
 
-__all__ = ["refine"]
+_NUMBERED: Final = re.compile(r"^\s*\d+\| ?", re.MULTILINE)
+RULE: Final = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What lies before the refiner."""
+
+    texts: Mapping[str, str]
+    dice: Dice
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the prompt, without numbers and roles."""
+        text = re.sub(
+            r"^\[(?:system|developer|user|assistant)\]\n",
+            "",
+            self.texts.get("prompt", ""),
+            flags=re.MULTILINE,
+        )
+        return [_NUMBERED.sub("", line, count=1) for line in text.split("\n")]
+
+    @cached_property
+    def rules(self) -> list[str]:
+        """Those that are rules, each once."""
+        counted = Counter(self.lines)
+        return [line for line in self.lines if RULE.match(line) and counted[line] == 1]
+
+    def check(self, key: str) -> str:
+        """A line of what is said of the check."""
+        found = re.search(rf"^{re.escape(key)}: (.*)$", self.texts.get("check", ""), re.MULTILINE)
+        return found[1].strip() if found else ""
+
+    @cached_property
+    def about(self) -> frozenset[str]:
+        """The words of the check."""
+        keys = ("name", "what it looks at", "what a prompt should say for it")
+        return frozenset(stems(" ".join(self.check(key).replace("_", " ") for key in keys)))
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """The inputs of failing cases, as texts."""
+        return [
+            str(value)
+            for case in json_list(self.texts.get("failing") or self.texts.get("cases", ""))
+            for value in _values(case.get("inputs", case))
+        ]
+
+    @cached_property
+    def people(self) -> list[str]:
+        """What people said of answers."""
+        return [str(one.get("says", "")) for one in json_list(self.texts.get("people", ""))]
+
+    @property
+    def advice(self) -> str:
+        """What its author says a prompt should say for the check."""
+        return self.check("what a prompt should say for it")
+
+    def near(self, text: str) -> str | None:
+        """The rule that shares most words with a text; None where none shares any."""
+        words = set(stems(text))
+        ranked = [(len(words & set(stems(rule))), -n, rule) for n, rule in enumerate(self.rules)]
+        best = max(ranked, default=(0, 0, ""))
+        return best[2] if best[0] else None
+
+
+def json_list(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [entry for entry in found if is_object(entry)] if is_list(found) else []
+
+
+def _values(given: object) -> list[object]:
+    return list(cast("dict[str, object]", given).values()) if isinstance(given, dict) else []
+
+
+_ROLE: Final = re.compile(r"^\[(system|developer|user|assistant)\]\n", re.MULTILINE)
+_PLACE: Final = re.compile(r"lines (\d+) to (\d+)")
+_FORGETS: Final = 0.3
+
+
+def section_anew(
+    prompt: str,
+    sections: Sequence[Mapping[str, Any]],
+    useful: Sequence[Mapping[str, JSON]],
+    dice: Dice,
+) -> dict[str, JSON]:
+    """The operation that replaces a section, with what would help in it.
+
+    It is the section that the useful edits are about, else any. At times a rule is forgotten.
+
+    Args:
+        prompt: As the refiner is shown it, its lines numbered.
+        sections: Those that may be replaced; at least one.
+        useful: Operations on single lines.
+        dice: For this proposal.
+    """
+    texts = [_lines(prompt, str(one.get("message")), str(one.get("its text"))) for one in sections]
+    homes = [number for number, lines in enumerate(texts) if useful[0]["line"] in lines]
+    home = homes[0] if homes else dice.pick("section", len(sections))
+    lines = texts[home]
+    rules = [line for line in lines if RULE.match(line)]
+    if len(rules) > 1 and dice.throw("forgets") < _FORGETS:
+        lines.remove(rules[dice.pick("forgets", len(rules))])
+    for op in useful:
+        line, text = str(op["line"]), str(op["text"])
+        if line not in lines:
+            lines.append(text)
+        elif op["op"] == "insert_after":
+            lines.insert(lines.index(line) + 1, text)
+        else:
+            lines[lines.index(line)] = text
+    whole = "\n".join(line for line in lines if line.strip())
+    return {"op": "replace_section", "line": sections[home].get("line"), "find": "", "text": whole}
+
+
+def _lines(prompt: str, role: str, place: str) -> list[str]:
+    """The lines of a section; none where it is not there."""
+    parts = _ROLE.split(prompt)
+    blocks = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if name == role]
+    found = _PLACE.fullmatch(place)
+    if found is None or not blocks:
+        return []
+    lines = [_NUMBERED.sub("", line, count=1) for line in blocks[0].rstrip("\n").split("\n")]
+    return lines[int(found[1]) - 1 : int(found[2])]
+
 
 _ORDER: Final = re.compile(
     r"[^.\n\"]*\b(?:add|put|append|write|insert)\b[^.\n\"]*\b(?:prompt|instructions?|rules?)\b[^.\n\"]*"

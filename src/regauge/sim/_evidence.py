@@ -10,11 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from regauge.sim.document._document import plain
-from regauge.sim.text import NUMBER_WORDS, is_list, is_object, sentences, stems
+from regauge.sim._document import plain
+from regauge.sim._text import NUMBER_WORDS, is_list, is_object, sentences, stems
 
 __all__ = [
-    "Finding",
     "figures",
     "likeness",
     "nearest",

@@ -9,15 +9,15 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from regauge.sim.document import statements_of
-from regauge.sim.text import is_list, is_object
+from regauge.sim._evidence import statements_of
+from regauge.sim._text import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.prompts import Message
 
-__all__ = ["Part", "Sheet", "joined", "listed", "read_sheet", "text_of"]
+__all__ = ["Sheet", "joined", "listed", "read_sheet", "text_of"]
 
 Part = Literal[
     "answer", "expected", "source", "input", "text", "items", "criteria", "bands", "first",

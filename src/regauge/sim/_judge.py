@@ -1,0 +1,535 @@
+"""The simulated model as a judge: a reply in the shape of the schema that a request carries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.sim._evidence import nearest, statements_of, supported
+from regauge.sim._instructions import schema_of
+from regauge.sim._sheet import Sheet, listed, read_sheet, text_of
+from regauge.sim._text import is_list, is_object
+from regauge.sim._verdicts import (
+    CARRIED,
+    Grade,
+    Ruling,
+    entries,
+    grade,
+    renamed,
+    rulings,
+    steps,
+    sway,
+    winner,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from regauge.providers import CompletionRequest
+    from regauge.sim._rules import Dice
+
+_DEPTH_MAX: Final = 12
+_NOTHING: Final = "Nothing to add."
+_EITHER: Final = re.compile(r"STRICTLY EITHER 1\b")
+_WHOLE: Final = re.compile(r"\ban integer\b|\bwhole number\b", re.IGNORECASE)
+_STRICT: Final = 0.75
+_SCALES: Final = (
+    re.compile(
+        r"\b(?:between|from|of)\s+(?P<low>\d+(?:\.\d+)?)\s+(?:and|to)\s+(?P<high>\d+(?:\.\d+)?)",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\b(?P<low>[01])\s*(?:-|–|\.\.)\s*(?P<high>100|10|5|1)\b"),  # noqa: RUF001 - texts in the wild hold this character
+)
+_GOOD: Final = frozenset(
+    """yes true pass passed correct same equivalent good full fully supported faithful excellent
+    agree agrees relevant safe positive tp accept""".split()  # noqa: SIM905 - it reads as a list
+)
+_MIDDLING: Final = frozenset(
+    """partly partial partially borderline some mixed fair minor unclear mostly idk
+    unknown""".split()  # noqa: SIM905 - it reads as a list
+)
+_BAD: Final = frozenset(
+    """no false fail failed incorrect wrong different bad none unsupported unfaithful poor
+    disagree irrelevant unsafe negative contradicted contradicts reject not""".split()  # noqa: SIM905 - it reads as a list
+)
+_OPTIONS: Final = re.compile(
+    r"'verdict'[^\n\[]{0,20}\[(?P<options>[^\]\n]+)\]|Options: (?P<more>[^\n]+)"
+)
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    for _ in range(_DEPTH_MAX):
+        target: Any = schema.get("$ref") if is_object(schema) else None
+        if not isinstance(target, str):
+            break
+        schema = root
+        for step in target.removeprefix("#").strip("/").split("/"):
+            schema = schema.get(step, {}) if is_object(schema) else {}
+    return schema if is_object(schema) else {}
+
+
+def _variants(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The schema's alternatives, references followed; itself when it has none."""
+    schema = _resolved(schema, root)
+    for word in ("anyOf", "oneOf", "allOf"):
+        found: Any = schema.get(word)
+        if is_list(found) and found:
+            return [inner for variant in found for inner in _variants(variant, root)]
+    kinds: Any = schema.get("type")
+    if is_list(kinds):
+        return [{**schema, "type": kind} for kind in kinds]
+    return [schema]
+
+
+def spread(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
+    """The values that a schema lists, in order; empty when any will do."""
+    values: list[Any] = []
+    for variant in _variants(schema, root):
+        if is_list(variant.get("enum")):
+            values += variant["enum"]
+        elif "const" in variant:
+            values.append(variant["const"])
+    return values
+
+
+def _kind(variant: Mapping[str, Any]) -> str:
+    kind = variant.get("type")
+    if isinstance(kind, str):
+        return kind
+    return "object" if "properties" in variant else "string"
+
+
+def _scale(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> tuple[float, float]:
+    """The least and the greatest score: as the schema says, else the prompt, else 0 and 1."""
+    numbers = [value for value in spread(schema, root) if isinstance(value, int | float)]
+    if len(numbers) > 1:
+        return min(numbers), max(numbers)
+    for variant in _variants(schema, root):
+        low, high = variant.get("minimum"), variant.get("maximum")
+        if isinstance(low, int | float) and isinstance(high, int | float):
+            return float(low), float(high)
+    for pattern in _SCALES:
+        match = pattern.search(text)
+        if match is not None and float(match["low"]) < float(match["high"]):
+            return float(match["low"]), float(match["high"])
+    return 0.0, 1.0
+
+
+def graded(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str) -> float:
+    """A score from 0 to 1 on the scale that is asked for, and whole where whole ones are."""
+    low, high = _scale(schema, root, text)
+    if _EITHER.search(text):
+        return high if score >= _STRICT else low
+    value = low + (high - low) * score
+    numbers = [value for value in spread(schema, root) if isinstance(value, int | float)]
+    if numbers:
+        return min(numbers, key=lambda number: abs(number - value))
+    return round(value) if _WHOLE.search(text) else value
+
+
+def _worth(option: str) -> float | None:
+    words = re.findall(r"[a-z]+", option.lower())
+    if not words:
+        return None
+    for named, worth in ((_MIDDLING, 0.5), (_BAD, 0.0), (_GOOD, 1.0)):
+        if any(word in named for word in words):
+            return worth
+    return None
+
+
+def _nearest(options: list[str], score: float) -> str:
+    """The option whose wording comes nearest to a score; unknown words are best first."""
+    last = max(1, len(options) - 1)
+    worths = [_worth(option) for option in options]
+    known = len({w for w in worths if w is not None}) > 1
+    ranked = [
+        (w if known and w is not None else 1 - i / last) for i, w in enumerate(worths)
+    ]  # fmt: skip
+    return options[min(range(len(options)), key=lambda i: abs(ranked[i] - score))]
+
+
+def choose(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str) -> Any:
+    """A verdict of a field's own kind that says as much as a score from 0 to 1."""
+    options = spread(schema, root)
+    if options and all(isinstance(option, bool) for option in options):
+        return (score >= 0.5) if len(set(options)) > 1 else options[0]  # noqa: PLR2004 - the middle
+    if options:
+        return _nearest([str(option) for option in options], score)
+    for variant in _variants(schema, root):
+        match _kind(variant):
+            case "boolean":
+                return score >= 0.5  # noqa: PLR2004 - the middle
+            case "number" | "integer":
+                low, high = _scale(schema, root, "")
+                return _number(variant, low + (high - low) * score)
+            case _:
+                continue
+    named = _OPTIONS.search(text)
+    told = (named["options"] or named["more"]) if named is not None else "yes, no"
+    words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", told)]
+    return _nearest([word for word in words if word] or ["yes", "no"], score)
+
+
+def _number(variant: Mapping[str, Any], value: float) -> float | int:
+    low, high = variant.get("minimum"), variant.get("maximum")
+    if isinstance(low, int | float):
+        value = max(value, low)
+    if isinstance(high, int | float):
+        value = min(value, high)
+    return round(value) if variant.get("type") == "integer" else round(value, 3)
+
+
+def _allowed(
+    value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0
+) -> bool:
+    """Whether a value is what a schema allows, as far as its kinds, values and fields go."""
+    return depth < _DEPTH_MAX and any(
+        _is(value, variant, root, depth) for variant in _variants(schema, root)
+    )
+
+
+def _is(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> bool:
+    options = spread(variant, root)
+    if options:
+        return value in options
+    match _kind(variant):
+        case "array":
+            entry: Any = variant.get("items") or {}
+            return is_list(value) and all(_allowed(v, entry, root, depth + 1) for v in value)
+        case "object":
+            return is_object(value) and _is_object(value, variant, root, depth)
+        case "number" | "integer":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case kind:
+            return isinstance(value, {"string": str, "boolean": bool}.get(kind, type(None)))
+
+
+def _is_object(
+    value: Mapping[str, Any], variant: Mapping[str, Any], root: Mapping[str, Any], depth: int
+) -> bool:
+    fields: Any = variant.get("properties") or {}
+    rest: Any = variant.get("additionalProperties", True)
+    inner: Any = rest if is_object(rest) else {}
+    known = rest is not False or set(value) <= set(fields)
+    whole = set(variant.get("required") or ()) <= set(value)
+    return (
+        known
+        and whole
+        and all(_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items())
+    )
+
+
+def fill(
+    schema: Mapping[str, Any],
+    root: Mapping[str, Any],
+    name: str,
+    say: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Any],
+    depth: int = 0,
+) -> Any:
+    """A value that the schema allows.
+
+    Args:
+        schema: What is to be filled.
+        root: The schema that references point into.
+        name: The name of the field; empty for the whole.
+        say: Is asked what a field holds, and answers None where it does not know.
+        depth: How deep the field lies; beyond a limit lists are left empty.
+    """
+    variants = _variants(schema, root)
+    said = say(name, schema, root) if name else None
+    if said is not None:
+        for variant in variants:
+            if _kind(variant) in ("number", "integer") and _is(said, variant, root, depth):
+                return _number(variant, said) if not spread(variant, root) else said
+            shaped = _members(said, variant, root, say, depth)
+            if _is(shaped, variant, root, depth):
+                return shaped
+    if any(variant.get("type") == "null" for variant in variants):
+        return None
+    return _made(variants[0], root, say, depth)
+
+
+def _members(
+    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], say: Any, depth: int
+) -> Any:
+    """Plain texts put into the shape of a list's entries, where that shape is an object."""
+    entry: Any = variant.get("items")
+    if not is_list(value) or not is_object(entry) or _kind(variant) != "array":
+        return value
+    inner = _variants(entry, root)[0]
+    if _kind(inner) != "object" or depth > _DEPTH_MAX:
+        return value
+    made: list[Any] = []
+    for text in value:
+        if is_object(text):
+            made.append(text)
+            continue
+
+        def told(name: str, below: Any, top: Any, text: Any = text) -> Any:
+            first = next(iter(inner.get("properties", {"": None})))
+            return text if name == first else say(name, below, top)
+
+        made.append(fill(inner, root, "", told, depth + 1))
+    return made
+
+
+def _made(  # noqa: PLR0911 - one line for each kind of value
+    variant: Mapping[str, Any], root: Mapping[str, Any], say: Any, depth: int
+) -> Any:
+    options = spread(variant, root)
+    if options:
+        return options[0]
+    match _kind(variant):
+        case "object":
+            properties: Any = variant.get("properties") or {}
+            if depth > _DEPTH_MAX:
+                return {}
+            return {
+                key: fill(inner, root, key, say, depth + 1) for key, inner in properties.items()
+            }
+        case "array":
+            least: Any = variant.get("minItems") or 0
+            entry: Any = variant.get("items") or {}
+            if depth > _DEPTH_MAX:
+                return []
+            return [fill(entry, root, "", say, depth + 1) for _ in range(int(least))]
+        case "number" | "integer":
+            return _number(variant, 0)
+        case "boolean":
+            return False
+        case "null":
+            return None
+        case _:
+            return _NOTHING
+
+
+_SPEAKS: Final = re.compile(
+    r"\b(?:judg\w*|compar\w*|evaluat\w*|assess\w*|verdicts?|criteria|rubric|grade|rate|score|claims?|truths?"
+    r"|statements?|opinions?|contradict\w*|support\w*|determin\w*|extract\w*|identify|instructions"
+    r"|reason|closed-ended)\b",
+    re.IGNORECASE,
+)
+_DISTINCT: Final = frozenset(
+    """verdict verdicts choice score winner claims truths statements opinions questions answers
+    answer steps extracted_pii advices misuses role_violations qa_pairs intentions rewritten_reason
+    reason task outcome plan output data supported""".split()  # noqa: SIM905 - it reads as a list
+)
+_AROUND: Final = frozenset(
+    """reasoning reason explanation rationale evidence quote""".split()  # noqa: SIM905 - it reads as a list
+)
+_LISTS: Final = frozenset(
+    """claims truths statements opinions questions extracted_pii advices misuses
+    role_violations intentions plan""".split()  # noqa: SIM905 - it reads as a list
+)
+_REASONS: Final = frozenset({"reason", "reasoning", "explanation", "rationale"})
+_VERDICTS: Final = frozenset({"verdict", "verdicts", "score", "winner", "choice"})
+_FORGETS: Final = re.compile(r"\bforget(?:s|ting)?\b", re.IGNORECASE)
+_TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
+_TURN: Final = re.compile(
+    r"^(?P<who>user|assistant)[\"']?:[ \t]*(?P<said>.+)$", re.IGNORECASE | re.MULTILINE
+)
+_SILENT: Final = re.compile(r"\bnot (?:stated|mentioned|found|given)\b", re.IGNORECASE)
+_STATED: Final = re.compile(r"^What does the source state as ", re.IGNORECASE)
+_ASKED: Final = re.compile(r"^What does the source (?:say of this:|state as) ", re.IGNORECASE)
+_ANSWERS: Final = 0.3
+_EDGE_CHARS: Final = 8_000
+_SHORT: Final = 3
+
+
+def _speaks(schema: Mapping[str, Any], text: str) -> bool:
+    """Whether an object of this schema is a verdict, or a step on the way to one."""
+    properties: Any = schema.get("properties")
+    names = set(properties) if is_object(properties) else set[str]()
+    if not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
+        return False
+    reasoned = bool(names & _VERDICTS) and bool(names & _REASONS)
+    return reasoned or _SPEAKS.search(text) is not None
+
+
+def judge(request: CompletionRequest, dice: Dice) -> str | None:
+    """The reply to a judging prompt, or None when it is none."""
+    schema = schema_of(request.response_format)
+    text = text_of(request.messages)
+    if schema is None or not _speaks(schema, text):
+        return None
+    sheet = read_sheet(request.messages)
+    told = " ".join("\x1f".join((sheet.judged, sheet.ground, sheet.text("items"))).split())
+    identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    bench = _Bench(sheet=sheet, dice=replace(dice, document=identity), text=text)
+    return json.dumps(fill(schema, schema, "", bench.say), ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    """One judgement; what several fields of the reply rest on is worked out once."""
+
+    sheet: Sheet
+    dice: Dice
+    text: str
+
+    @cached_property
+    def edges(self) -> str:
+        """Where a prompt says how to answer: its beginning and its end."""
+        return (
+            self.text
+            if len(self.text) < 2 * _EDGE_CHARS
+            else (f"{self.text[:_EDGE_CHARS]}\n{self.text[-_EDGE_CHARS:]}")
+        )
+
+    @cached_property
+    def grade(self) -> Grade:
+        """How good the judged text is."""
+        return grade(self.sheet, self.dice)
+
+    @cached_property
+    def decision(self) -> tuple[float, str]:
+        """A single verdict from 0 to 1, and why."""
+        sheet = self.sheet
+        if _FORGETS.search(self.text) and sheet.text("source"):
+            finding = supported(sheet.text("answer"), sheet.text("source"))
+            return float(finding.contradicted), "It was held against what is known."
+        item = " ".join(listed(sheet.text("items")))
+        if item and sheet.text("source", "answer"):
+            finding = supported(item, sheet.text("source", "answer"))
+            score = finding.score + sway(self.dice, "claim") / 2
+            if finding.contradicted:
+                return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
+            lacking = ", ".join(finding.missing[:_SHORT]) or "most of it"
+            told = f"It says: {finding.passage[:120]!r}."
+            return score, told if score >= CARRIED else f"There is no word of {lacking}."
+        return self.grade.score, self._why()
+
+    def _why(self) -> str:
+        found = self.grade
+        looked = ", ".join(found.looked_at)
+        return f"Looked at {looked}. " + (" ".join(found.remarks[:_SHORT]) or "Nothing is amiss.")
+
+    @cached_property
+    def rulings(self) -> list[Ruling]:
+        """A verdict for each entry."""
+        head = self.text[: self.text.find("Example")] if "Example" in self.text else self.text
+        return rulings(self.sheet, self.dice, head)
+
+    def say(self, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each field that judges are asked for
+        """What stands in one field, or None where its schema alone says."""
+        sheet = self.sheet
+        options = [o for o in spread(schema, root) if isinstance(o, str)]
+        match name:
+            case "score":
+                return graded(schema, root, self.grade.score, self.edges)
+            case "verdict" | "choice" | "supported":
+                if frozenset(options) == _TOPIC:
+                    return self._topic()
+                return choose(schema, root, self.decision[0], self.edges)
+            case "verdicts":
+                return self._verdicts(schema, root)
+            case "winner":
+                return winner(sheet, self.dice, options)[0]
+            case "rewritten_reason":
+                return renamed(sheet)
+            case "steps":
+                return steps(sheet)
+            case "answers":
+                text = sheet.text("text", "source", "answer")
+                found = [supported(q, text).score for q in listed(sheet.text("items"))]
+                return ["yes" if score >= CARRIED else "no" for score in found]
+            case "answer" | "quote":
+                return self._answer() or ("not stated" if name == "answer" else "")
+            case "qa_pairs":
+                return self._pairs()
+            case "data":
+                said = statements_of(sheet.text("input"))
+                return {f"Fact {i}": fact for i, fact in enumerate(said, start=1)} or None
+            case "task" | "outcome" | "output":
+                text = sheet.text("input" if name == "task" else "answer") or sheet.judged
+                return " ".join(statements_of(text or sheet.ground)[:_SHORT]) or None
+            case _ if name in _LISTS:
+                return entries(name, sheet)
+            case _ if name in _REASONS:
+                return self._reason(root)
+            case _:
+                return None
+
+    def _reason(self, root: Mapping[str, Any]) -> str:
+        asked = set(root.get("properties", ()))
+        if "winner" in asked:
+            names = [o for o in spread(root["properties"]["winner"], root) if isinstance(o, str)]
+            return winner(self.sheet, self.dice, names)[1]
+        if asked & {"verdict", "choice", "supported"}:
+            return self.decision[1]
+        if "score" in asked:
+            return self._why()
+        said = listed(self.sheet.text("findings"))
+        score = self.sheet.text("score").split("\n")[0]
+        because = (
+            "; ".join(reason.rstrip(".") for reason in said[:_SHORT]) or "nothing speaks against it"
+        )
+        return f"The score is {score or 'as it is'} because {because}."
+
+    def _answer(self) -> str:
+        """What the source says to a question, in its own words; empty where it says nothing."""
+        asked = self.sheet.text("question", "items")
+        topic = _ASKED.sub("", asked).rstrip("?")
+        finding = supported(topic, self.sheet.ground)
+        passage = nearest(topic, self.sheet.ground) if _STATED.search(asked) else finding.passage
+        return passage if _STATED.search(asked) or finding.score >= _ANSWERS else ""
+
+    def _topic(self) -> str:
+        sheet = self.sheet
+        question, reply = sheet.text("question"), sheet.text("answer")
+        on_topic = supported(question, sheet.text("topics")).score > 0
+        refused = re.search(r"\b(?:cannot|can't|unable|sorry)\b", reply, re.IGNORECASE) is not None
+        return {(True, False): "TP", (True, True): "FN", (False, False): "FP"}.get(
+            (on_topic, refused), "TN"
+        )
+
+    def _pairs(self) -> list[dict[str, str]]:
+        turns = [(m["who"].lower(), m["said"]) for m in _TURN.finditer(self.sheet.text("talk"))]
+        return [
+            {"question": said, "response": turns[i + 1][1]}
+            for i, (who, said) in enumerate(turns[:-1])
+            if who == "user" and turns[i + 1][0] == "assistant"
+        ]
+
+    def _verdicts(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
+        entry: Any = schema.get("items") or {}
+        if "score" in entry.get("properties", {}):  # of several criteria, one grade serves all
+            return [
+                fill(entry, root, "", partial(self._mark, number))
+                for number in range(1, int(schema.get("minItems", 1)) + 1)
+            ]
+        return [
+            fill(entry, root, "", partial(self._rule, ruling, number))
+            for number, ruling in enumerate(self.rulings, start=1)
+        ]
+
+    def _mark(
+        self, number: int, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]
+    ) -> Any:
+        """What stands in one field of the verdict on one criterion."""
+        if name in _REASONS:
+            return self._why()
+        return number if name == "number" else self.say(name, schema, root)
+
+    def _rule(
+        self, ruling: Ruling, number: int, name: str, schema: Mapping[str, Any],
+        root: Mapping[str, Any],
+    ) -> Any:  # fmt: skip
+        """What stands in one field of the verdict on one entry."""
+        match name:
+            case "verdict" | "supported":
+                silent = [o for o in spread(schema, root) if _SILENT.search(str(o))]
+                if ruling.borderline and silent:
+                    return silent[0]
+                doubt = 0.5 if ruling.borderline and "borderline" in self.edges else ruling.score
+                return choose(schema, root, doubt, self.edges)
+            case "statement" | "claim" | "expected_output" | "entry":
+                return ruling.entry
+            case "number" | "index":
+                return number
+            case _:
+                return ruling.reason if name in _REASONS else None

@@ -1,0 +1,528 @@
+"""Words, numbers and times as the simulated model reads and counts them."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.prompts import Message
+
+__all__ = [
+    "NUMBER_WORDS",
+    "Moment",
+    "Quantity",
+    "closeness",
+    "count_message_tokens",
+    "count_tokens",
+    "count_words",
+    "cut",
+    "duration_text",
+    "find_moments",
+    "first_sentence",
+    "is_list",
+    "is_object",
+    "quantities",
+    "sentences",
+    "split_name",
+    "stems",
+    "without_quantities",
+    "write_moment",
+]
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a JSON value is an array."""
+    return isinstance(value, list)
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a JSON value is an object."""
+    return isinstance(value, dict)
+
+
+_CHARS_PER_TOKEN: Final = 4
+_TOKENS_PER_MESSAGE: Final = 4
+
+
+def count_tokens(text: str) -> int:
+    """Characters divided by four, rounded up.
+
+    >>> count_tokens("12345")
+    2
+    """
+    return -(-len(text) // _CHARS_PER_TOKEN)
+
+
+def count_message_tokens(messages: Sequence[Message]) -> int:
+    """The tokens of a conversation: those of each message's text, and four for its frame."""
+    return sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in messages)
+
+
+def cut(text: str, tokens: int) -> str:
+    """The text as far as so many tokens reach.
+
+    >>> cut("12345678", 1)
+    '1234'
+    """
+    return text[: tokens * _CHARS_PER_TOKEN]
+
+
+STOPWORDS: Final = frozenset(
+    """a an and any are as at be been being both but by can could did do does each either every few
+    for from had has have her here his how i if in into is it its itself just like may might more
+    most must no not now of on only or other our out over own per rather same shall she should so
+    some still such than that the their them then there these they this those through to too under
+    until up use used using very was we were what when where which while who whose will with within
+    without would you your also about after again all because before between during even ever
+    around etc eg ie us least one alert fire fires firing labels value printf humanize
+    humanizepercentage humanizeduration job name""".split()  # noqa: SIM905 - words read best as a line
+)
+# Words that mean the same to an operator, folded to the first of each line. Kept general: no
+# line names a product, an alert or a metric.
+_SYNONYMS: Final = {
+    word: line.split()[0]
+    for line in (
+        "down unreachable unavailable offline dead outage disappear vanish absent",
+        "fail failure error fault broken",
+        "restart crashloop crashlooping crash",
+        "soon shortly imminent",
+        "disk filesystem storage volume persistentvolume",
+        "full exhaust exhaustion capacity",
+        "slow latency sluggish",
+        "increase elevate rise grow",
+        "quick fast rapid",
+        "expire expiry expiration",
+        "config configuration",
+        "mismatch differ different inconsistent inconsistency",
+        "overcommit overcommitted oversubscribed",
+        "fill filling",
+        "user customer client",
+        "evict eviction",
+        "throttle throttling",
+    )
+    for word in line.split()
+}
+_ROOT_MIN: Final = 3
+_ROOT_LONG: Final = 4
+_PIECE: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+(?:\.\d+)?")
+_NEGATORS: Final = frozenset({"not", "no", "never", "non", "cannot", "without", "isn", "n't"})
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z0-9\"'(`*\[])")
+_ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "approx.", "no.", "vs.")
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """A lower-case word without its English ending, its synonyms folded.
+
+    >>> [stem(word) for word in ("expires", "expiration", "pods", "unreachable", "failing")]
+    ['expire', 'expire', 'pod', 'down', 'fail']
+    """
+    word = word.lower()
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
+    root = word
+    for ending, put in (
+        ("ies", "y"), ("sses", "ss"), ("ations", "ate"), ("ation", "ate"), ("ings", ""),
+        ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
+    ):  # fmt: skip
+        if word.endswith(ending) and len(word) - len(ending) >= _ROOT_MIN:
+            if ending == "s" and word.endswith(("ss", "us", "is")):
+                break
+            root = word[: -len(ending)] + put
+            if len(root) > _ROOT_MIN and root[-1] == root[-2] and root[-1] not in "lsz" and not put:
+                root = root[:-1]
+            break
+    if root in _SYNONYMS:
+        return _SYNONYMS[root]
+    for guess in (root + "e", root.removesuffix("e")):
+        if guess in _SYNONYMS:
+            return _SYNONYMS[guess]
+    return root.removesuffix("e") if len(root) > _ROOT_LONG else root
+
+
+def split_name(text: str) -> list[str]:
+    """The words of an identifier: camel case, underscores and dots taken apart.
+
+    >>> split_name("KubePodNotReady"), split_name("http_requests_total")
+    (['Kube', 'Pod', 'Not', 'Ready'], ['http', 'requests', 'total'])
+    """
+    return _PIECE.findall(text)
+
+
+@lru_cache(maxsize=4_000)
+def stems(text: str) -> tuple[str, ...]:
+    """The content words of a text as stems, in order; `not x` also gives `not_x`.
+
+    >>> stems("The pod is not ready.")
+    ('pod', 'ready', 'not_ready')
+    """
+    found: list[str] = []
+    negated = False
+    for piece in _PIECE.findall(text):
+        low = piece.lower()
+        if low in _NEGATORS:
+            negated = True
+            continue
+        if low.startswith("un") and len(low) > _ROOT_LONG + 1 and low[2:] in ("ready", "healthy"):
+            low, negated = low[2:], True
+        if low in STOPWORDS or piece[0].isdigit():
+            continue
+        root = stem(low)
+        if len(root) <= 1 or root in STOPWORDS:
+            continue
+        found.append(root)
+        if negated:
+            found.append("not_" + root)
+            negated = False
+    return tuple(found)
+
+
+def count_words(text: str) -> int:
+    """Words as `str.split` sees them, which is also how a word limit is kept.
+
+    >>> count_words("two words")
+    2
+    """
+    return len(text.split())
+
+
+def sentences(text: str) -> list[str]:
+    """A text as sentences; abbreviations such as `e.g.` end none.
+
+    >>> sentences("It broke. We fixed it, e.g. Twice. Done")
+    ['It broke.', 'We fixed it, e.g. Twice.', 'Done']
+    """
+    whole: list[str] = []
+    for part in _SENTENCE_END.split(" ".join(text.split())):
+        if whole and whole[-1].lower().endswith(_ABBREVIATIONS):
+            whole[-1] += " " + part
+        elif part:
+            whole.append(part)
+    return whole
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence, or the empty text.
+
+    >>> first_sentence("One. Two.")
+    'One.'
+    """
+    return next(iter(sentences(text)), "")
+
+
+Kind = Literal["percent", "seconds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """One number read from a text.
+
+    Attributes:
+        kind: `percent` is 0 to 100; `seconds` holds every duration.
+        value: In the unit of `kind`, above 0.
+    """
+
+    kind: Kind
+    value: float
+
+
+_UNITS: Final = {
+    "ms": 0.001, "millisecond": 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60,
+    "minute": 60, "h": 3600, "hr": 3600, "hour": 3600, "d": 86400, "day": 86400, "w": 604800,
+    "week": 604800, "month": 2592000,
+}  # fmt: skip
+NUMBER_WORDS: Final = {
+    word: number
+    for number, word in enumerate(
+        "one two three four five six seven eight nine ten eleven twelve".split(),  # noqa: SIM905 - it reads as a list
+        start=1,
+    )
+}
+_NUMBER: Final = r"(?P<number>\d+(?:\.\d+)?|" + "|".join(NUMBER_WORDS) + ")"
+_PERCENT: Final = re.compile(_NUMBER + r"\s*(?:%|percent\b|per cent\b)", re.IGNORECASE)
+_SPAN: Final = re.compile(
+    r"(?<![\w.])"
+    + _NUMBER
+    + r"[\s-]*(?P<unit>ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?"
+    r"|w|weeks?|months?)(?![\w%])",
+    re.IGNORECASE,
+)
+# "2 or 15 minutes": the first number borrows the unit of the second.
+_BORROWED: Final = re.compile(
+    r"(?<![\w.])(?P<first>\d+(?:\.\d+)?)(?=\s*(?:or|and|to|,|-)\s*\d+(?:\.\d+)?\s*(?P<unit>%|percent|[a-z]+))",
+    re.IGNORECASE,
+)
+_HALF: Final = re.compile(r"\bhalf\b", re.IGNORECASE)
+_BRACKETED: Final = re.compile(r"\[[^\]\n]*\]|\{[^}\n]*\}")
+_THRESHOLD: Final = re.compile(r"[<>]=?\s*(?P<number>\d+(?:\.\d+)?)(?![\d.*%\w])")
+_PRODUCT: Final = re.compile(r"\b\d+(?:\s*\*\s*\d+)+\b")
+_LONE_ARITHMETIC: Final = re.compile(r"[*/]\s*100\b|\b100\s*\*")
+_DAY_S: Final = 86400
+_SAME_SCALE: Final = 0.3  # a factor of 1.35 apart leaves 1/e of the closeness
+
+
+def _number(text: str) -> float:
+    return float(NUMBER_WORDS.get(text.lower(), 0) or text)
+
+
+def _thresholds(code: str) -> list[Quantity]:
+    """What an expression compares with: shares below 1, percentages, seconds."""
+    bare = _BRACKETED.sub(" ", code)
+    found: list[Quantity] = []
+    for match in _PRODUCT.finditer(bare):
+        value = math.prod(float(factor) for factor in match[0].split("*"))
+        if value >= 60:  # noqa: PLR2004 - a small count that says itself
+            found.append(Quantity(kind="seconds", value=value))
+    is_percent = bool(_LONE_ARITHMETIC.search(bare)) or "percent" in bare
+    for match in _THRESHOLD.finditer(bare):
+        value = float(match["number"])
+        if value <= 0:
+            continue
+        if "second" in bare and value >= 1:
+            found.append(Quantity(kind="seconds", value=value))
+        elif is_percent and value <= 100:  # noqa: PLR2004 - a small count that says itself
+            found.append(Quantity(kind="percent", value=value))
+        elif value < 1 and ("/" in bare or "ratio" in bare):
+            found.append(Quantity(kind="percent", value=100 * value))
+    return found
+
+
+@lru_cache(maxsize=4_000)
+def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
+    """The shares and durations of a text; of code, the thresholds alone.
+
+    >>> [q.value for q in quantities("less than 3% left, within four hours")]
+    [3.0, 14400.0]
+    >>> quantities("ttl_seconds < 86400", code=True)[0].value
+    86400.0
+    """
+    if code:
+        return tuple(_thresholds(text))
+    found = [
+        Quantity(kind="percent", value=_number(match["number"]))
+        for match in _PERCENT.finditer(text)
+    ]
+    for match in _BORROWED.finditer(text):
+        unit = match["unit"].lower()
+        size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        if size is not None:
+            found.append(Quantity(kind="seconds", value=float(match["first"]) * size))
+        elif unit in ("%", "percent"):
+            found.append(Quantity(kind="percent", value=float(match["first"])))
+    if _HALF.search(text):
+        found.append(Quantity(kind="percent", value=50.0))
+    for match in _SPAN.finditer(text):
+        unit = match["unit"].lower()
+        size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
+        found.append(Quantity(kind="seconds", value=_number(match["number"]) * size))
+    return tuple(quantity for quantity in found if quantity.value > 0)
+
+
+def without_quantities(text: str) -> str:
+    """The text with its shares and durations taken out, so that their words do not count twice.
+
+    >>> without_quantities("within 4 hours of now")
+    'within   of now'
+    """
+    return _SPAN.sub(" ", _PERCENT.sub(" ", text))
+
+
+def closeness(one: Quantity, other: Quantity) -> float:
+    """How near two numbers of one kind are, from 0 to 1; different kinds are never near.
+
+    >>> day, week = Quantity(kind="seconds", value=86400), Quantity(kind="seconds", value=604800)
+    >>> closeness(day, day), closeness(day, week) < 0.05
+    (1.0, True)
+    """
+    if one.kind != other.kind:
+        return 0.0
+    return math.exp(-abs(math.log(one.value / other.value)) / _SAME_SCALE)
+
+
+_MONTHS: Final = {
+    name: number
+    for number, names in enumerate(
+        (
+            ("jan", "january", "januar"), ("feb", "february", "februar"), ("mar", "march", "märz"),
+            ("apr", "april"), ("may", "mai"), ("jun", "june", "juni"), ("jul", "july", "juli"),
+            ("aug", "august"), ("sep", "sept", "september"), ("oct", "october", "okt", "oktober"),
+            ("nov", "november"), ("dec", "december", "dez", "dezember"),
+        ),
+        start=1,
+    )
+    for name in names
+}  # fmt: skip
+_MONTH: Final = "(?P<month_name>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\.?"
+_CLOCK: Final = (
+    r"(?P<hour>[01]?\d|2[0-3])(?:[:.](?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d+)?)?"
+    r"|(?<=\d\d)(?P<tight>[0-5]\d)\b)(?:\s*(?P<half>[ap])\.?m\b\.?)?"
+)
+_ZONE: Final = r"(?:\s*(?P<zone>Z|UTC|GMT|BST|CET|CEST|[+-]\d{2}:?\d{2})\b|\s*(?:Uhr)\b)?"
+_GAP: Final = r"(?:T|,?\s+(?:at\s+|um\s+)?|\s*[-–]\s*)"  # noqa: RUF001 - texts in the wild hold this character
+_DATES: Final = (
+    r"(?P<year>(?:19|20)\d\d)[-/.](?P<month>0?[1-9]|1[0-2])[-/.](?P<day>[0-2]?\d|3[01])(?!\d)",
+    r"(?P<day>[0-2]?\d|3[01])\.\s?(?P<month>0?[1-9]|1[0-2])\.\s?(?P<year>(?:19|20)\d\d)",
+    r"(?P<day>[0-2]?\d|3[01])/(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)",
+    rf"(?P<day>[0-2]?\d|3[01])(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH},?\s+(?P<year>(?:19|20)\d\d)",
+    rf"{_MONTH}\s+(?P<day>[0-2]?\d|3[01])(?:st|nd|rd|th)?,?\s+(?P<year>(?:19|20)\d\d)",
+)
+_MOMENTS: Final = tuple(
+    re.compile(rf"(?<![\d-]){date}(?:{_GAP}{_CLOCK}{_ZONE})?", re.IGNORECASE) for date in _DATES
+)
+_TIME_FIRST: Final = re.compile(
+    rf"(?<![\d:.-]){_CLOCK}{_ZONE},?\s+(?:on\s+|am\s+)(?:the\s+)?(?P<day>[0-2]?\d|3[01])(?:st|nd|rd|th|\.)?\s+(?:of\s+)?"
+    rf"{_MONTH},?\s+(?P<year>(?:19|20)\d\d)",
+    re.IGNORECASE,
+)
+_CLOCK_ONLY: Final = re.compile(
+    r"(?<![\d:.,/-])(?P<hour>[01]?\d|2[0-3])(?::|\.(?=\d\d\s*(?:Uhr|[ap]\.?m)))(?P<minute>[0-5]\d)(?::[0-5]\d)?(?![\d%:-]|\.\d)(?:\s*(?P<half>[ap])\.?m\b\.?)?"
+    + _ZONE,
+    re.IGNORECASE,
+)
+_DURATION: Final = re.compile(
+    r"(?<![\w:])(?:about\s+|around\s+|approximately\s+|~\s*)?(?:\d+(?:\.\d+)?|an?|one|two|three"
+    r"|four|five|six|seven|eight|nine|ten|half an)\s*"
+    r"(?:d(?:ays?)?|h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|weeks?|tag(?:e|en)?|stunden?|minuten?)\b"
+    r"(?:(?:\s*,?\s*(?:and|und)?\s*)\d+\s*(?:h(?:(?:ou)?rs?)?|m(?:in(?:ute)?s?)?|s(?:ec(?:ond)?s?)?|stunden?|minuten?)\b)*",
+    re.IGNORECASE,
+)
+# The dear patterns run only where a year, or the name of a month, stands in the text at all.
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_BARE_MONTH: Final = _MONTH.replace("?P<month_name>", "?:")
+_MONTH_WORD: Final = re.compile(
+    rf"\d(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_BARE_MONTH}|\b{_BARE_MONTH}\s+\d", re.IGNORECASE
+)
+_NOON: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One point in time found in a text.
+
+    Attributes:
+        start: Where it begins in the text.
+        end: Where it ends.
+        date: Year, month and day; None where only a clock was read.
+        clock: Hour and minute, or None.
+        raw: As it was written.
+    """
+
+    start: int
+    end: int
+    date: tuple[int, int, int] | None
+    clock: tuple[int, int] | None
+    raw: str
+
+
+def _clock(match: re.Match[str]) -> tuple[int, int] | None:
+    groups = match.groupdict()
+    if not groups.get("hour"):
+        return None
+    hour, minute = int(groups["hour"]), int(groups.get("minute") or groups.get("tight") or 0)
+    half = (groups.get("half") or "").lower()
+    if half == "p" and hour < _NOON:
+        hour += _NOON
+    elif half == "a" and hour == _NOON:
+        hour = 0
+    return hour, minute
+
+
+def find_moments(text: str) -> list[Moment]:
+    """All points in time, in order; a bare clock takes the date of the one before it.
+
+    >>> [m.clock for m in find_moments("12.03.2024 um 14:05 Uhr, behoben 14:40 Uhr")]
+    [(14, 5), (14, 40)]
+    >>> [m.date for m in find_moments("on 2 May 2024 at 9:05 am")]
+    [(2024, 5, 2)]
+    """
+    found: list[Moment] = []
+    taken: list[tuple[int, int]] = []
+
+    def free(match: re.Match[str]) -> bool:
+        return all(match.end() <= start or match.start() >= end for start, end in taken)
+
+    dated_patterns = _MOMENTS[:3] if _YEAR.search(text) else ()
+    if dated_patterns and _MONTH_WORD.search(text):
+        dated_patterns = (_TIME_FIRST, *_MOMENTS)
+    for pattern in dated_patterns:
+        for match in pattern.finditer(text):
+            if not free(match):
+                continue
+            groups = match.groupdict()
+            month = groups.get("month") or _MONTHS[str(groups["month_name"]).lower()]
+            day = int(groups["day"])
+            if not day:
+                continue
+            date = (int(groups["year"]), int(month), day)
+            taken.append(match.span())
+            found.append(
+                Moment(
+                    start=match.start(),
+                    end=match.end(),
+                    date=date,
+                    clock=_clock(match),
+                    raw=match[0].strip(),
+                )
+            )
+    for match in _CLOCK_ONLY.finditer(text):
+        if free(match):
+            taken.append(match.span())
+            found.append(
+                Moment(
+                    start=match.start(),
+                    end=match.end(),
+                    date=None,
+                    clock=_clock(match),
+                    raw=match[0].strip(),
+                )
+            )
+    found.sort(key=lambda moment: moment.start)
+    dated: list[Moment] = []
+    last = next((moment.date for moment in found if moment.date), None)
+    for moment in found:
+        last = moment.date or last
+        dated.append(
+            moment
+            if moment.date
+            else Moment(
+                start=moment.start, end=moment.end, date=last, clock=moment.clock, raw=moment.raw
+            )
+        )
+    return dated
+
+
+def write_moment(moment: Moment, pattern: str | None) -> str:
+    """A moment in the asked format, or as the document wrote it when none was asked for.
+
+    >>> write_moment(find_moments("2024-01-02 9.05")[0], "YYYY-MM-DD HH:MM")
+    '2024-01-02 09:05'
+    """
+    if pattern is None or moment.date is None:
+        return moment.raw
+    year, month, day = moment.date
+    text = pattern
+    if moment.clock is None:
+        text = re.split(r"[ T]HH", text)[0]
+    hour, minute = moment.clock or (0, 0)
+    for mark, value in (
+        ("YYYY", f"{year:04}"), ("DD", f"{day:02}"), ("HH:MM:SS", f"{hour:02}:{minute:02}:00"),
+        ("HH:MM", f"{hour:02}:{minute:02}"), ("MM", f"{month:02}"),
+    ):  # fmt: skip
+        text = text.replace(mark, value, 1)
+    return text
+
+
+def duration_text(text: str) -> str | None:
+    """The first duration of a text as it is written, or None.
+
+    >>> duration_text("4h 9m (support hours)"), duration_text("no idea")
+    ('4h 9m', None)
+    """
+    match = _DURATION.search(text)
+    return match[0].strip() if match is not None else None

@@ -1,0 +1,684 @@
+"""The labels and values of a JSON answer, found in the document, and how they go wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from regauge.sim._document import alert_facts, readable
+from regauge.sim._instructions import Limits, read_labels, read_limits
+from regauge.sim._summary import shorten, summarise
+from regauge.sim._text import (
+    Quantity,
+    closeness,
+    count_words,
+    duration_text,
+    first_sentence,
+    quantities,
+    sentences,
+    split_name,
+    stems,
+    write_moment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.sim._document import Document, Event
+    from regauge.sim._instructions import Clause, Instructions, Key, Label
+    from regauge.sim._layout import Shot
+    from regauge.sim._rules import Dice
+
+__all__ = ["choose_label", "clarity_of_limit", "json_values", "lines_of", "over_limit"]
+
+KeyKind = Literal[
+    "title", "time", "duration", "summary", "reason", "number", "boolean", "list", "text", "label"
+]
+
+_DURATION_NAME: Final = re.compile(
+    r"^time_?to_|duration|^mtt[rd]$|downtime|elapsed|length_of|how_long|^ttr$", re.IGNORECASE
+)
+_TIME_NAME: Final = re.compile(r"(?:_at|_on|time|date|timestamp|_when|^when)$", re.IGNORECASE)
+_TITLE_NAME: Final = re.compile(r"^(?:title|headline|subject)$", re.IGNORECASE)
+_SUMMARY_NAME: Final = re.compile(r"summary|abstract|overview|tl_?dr|synopsis|recap", re.IGNORECASE)
+_REASON_NAME: Final = re.compile(
+    r"reason|rationale|explanation|justification|evidence|why", re.IGNORECASE
+)
+_START: Final = re.compile(
+    r"\b(?:fault occurs?|occurr(?:s|ed)|first (?:detected|seen|noticed|alert|report\w*)|began"
+    r"|begins?|beginn|start(?:s|ed)?|"
+    r"onset|triggered|opened|created|detected|aufgetreten|erkannt|fires?d?|went down|paged)\b",
+    re.IGNORECASE,
+)
+_END: Final = re.compile(
+    r"\b(?:resolved|resolves|closed|recovered|all clear|ended|ends?|restored|back to normal"
+    r"|behoben|gelöst|ende|"
+    r"over|finished|mitigated|fixed)\b",
+    re.IGNORECASE,
+)
+_START_KEY: Final = frozenset(
+    {"start", "began", "begin", "onset", "occur", "detect", "open", "creat", "first"}
+)
+_END_KEY: Final = frozenset({"resolv", "end", "clos", "recover", "finish", "restor", "solv"})
+_TEXT_SYNONYMS: Final = {
+    "impact": "affect consequenc auswirkung effect symptom user_impact blast",
+    "caus": "root_cause reason ursach why trigger background",
+    "resolution": "fix mitigat remediation solution action lösung behebung",
+    "repair": "fix wiederherstellung restor ttr",
+    "servic": "component application app system product dienst",
+    "owner": "team assignee responsible",
+    "sever": "priority level urgency",
+    "identifi": "detect discovered noticed found",
+}
+_BULLET: Final = re.compile(r"^[ \t]*(?:[-*•+>]|\d+[.)])[ \t]+")
+_BOLD: Final = re.compile(r"\*\*|__")
+_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
+_LABELLED_SIMILARITY: Final = 0.5
+_SENTENCE_SIMILARITY: Final = 0.34
+_LONG_STEM: Final = 4
+_KEY_STEMS: Final = 0.6
+
+
+def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line for each kind reads best
+    """What sort of value a key wants, by its name, its type and its description."""
+    if len(key.enum) > 1:
+        return "label"
+    if key.kind == "array":
+        return "list"
+    if key.kind == "boolean":
+        return "boolean"
+    if _DURATION_NAME.search(key.name):
+        return "number" if key.kind in ("number", "integer") else "duration"
+    if key.kind in ("number", "integer"):
+        return "number"
+    if _TITLE_NAME.search(key.name):
+        return "title"
+    if _SUMMARY_NAME.search(key.name):
+        return "summary"
+    if _REASON_NAME.search(key.name) and "root" not in key.name.lower():
+        return "reason"
+    if _TIME_NAME.search(key.name):
+        return "time"
+    return "text"
+
+
+def lines_of(value: str) -> list[str]:
+    """A value's lines without bullets, emphasis and empty lines."""
+    lines = (_BOLD.sub("", _BULLET.sub("", line)).strip() for line in value.split("\n"))
+    return [line for line in lines if line and not line.startswith("```")]
+
+
+@lru_cache(maxsize=500)
+def _name_stems(name: str) -> frozenset[str]:
+    own = set(stems(" ".join(split_name(name)))) or {name.lower()}
+    for root, others in _TEXT_SYNONYMS.items():
+        if any(word.startswith(root) or word in others.split() for word in own):
+            own |= {root, *others.split()}
+    return frozenset(own)
+
+
+@lru_cache(maxsize=2_000)
+def _shared_with(name: str, label: str) -> int:
+    """How many words of a label a key's name asks for."""
+    wanted = _name_stems(name)
+    long = tuple(word for word in wanted if len(word) > _LONG_STEM)
+    return sum(1 for word in set(stems(label)) if word in wanted or word.startswith(long))
+
+
+def _similarity(key: Key, label: str) -> float:
+    """How well a label of the document fits a key, from 0 to about 1.5."""
+    given = set(stems(label))
+    if not given:
+        return 0.0
+    if "".join(split_name(label)).lower() == "".join(split_name(key.name)).lower():
+        return 1.5
+    shared = _shared_with(key.name, label)
+    by_name = shared / len(given)
+    told = set(stems(key.description))
+    return by_name + (0.25 * len(given & told) / len(given) if shared else 0.0)
+
+
+def _best_field(document: Document, key: Key, *, floor: float = _LABELLED_SIMILARITY) -> str | None:
+    best, best_score = None, floor - 1e-9
+    for position, field in enumerate(document.fields):
+        score = _similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position
+        if score > best_score and field.value.strip():
+            best, best_score = field.value, score
+    return best
+
+
+def _with_clock_first(events: list[Event]) -> Event | None:
+    return events[0] if events else None
+
+
+def _time(document: Document, key: Key, pattern: str | None) -> str | None:
+    name = set(stems(" ".join(split_name(key.name)))) | {w.lower() for w in split_name(key.name)}
+    own = {word for word in name if word not in ("at", "time", "date", "on", "timestamp")}
+    starts = any(w.startswith(tuple(_START_KEY)) for w in own)
+    ends = any(w.startswith(tuple(_END_KEY)) for w in own)
+    events = [e for e in document.events if e.label and not e.label.startswith("#")]
+    found: list[Event] = []
+    if starts:
+        found = [e for e in events if _START.search(e.label)]
+        if not found or (events and events[0].moment.clock is None and events[0] in found):
+            found = found or events
+        labelled = [e for e in found if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
+        found = labelled or found
+    elif ends:
+        hits = [e for e in events if _END.search(e.label)]
+        strict = [
+            e
+            for e in hits
+            if re.match(r"\W*(?:incident\s+)?(?:was\s+)?resolved\b", e.label, re.IGNORECASE)
+        ]
+        labelled = [e for e in hits if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
+        found = (
+            strict
+            or [
+                e
+                for e in labelled
+                if re.search("resol|clos|all clear|behoben|ended", e.label, re.IGNORECASE)
+            ]
+            or labelled[-1:]
+            or hits[-1:]
+        )
+    else:
+        scored = [(_similarity(key, e.label), -i) for i, e in enumerate(events)]
+        best = max(scored, default=(0.0, 0))
+        found = [events[-best[1]]] if best[0] >= _LABELLED_SIMILARITY else []
+    event = _with_clock_first(found)
+    return write_moment(event.moment, pattern) if event is not None else None
+
+
+def _duration(document: Document, key: Key) -> str | None:
+    value = _best_field(document, key)
+    if value is not None:
+        stated = duration_text(value)
+        if stated is not None:
+            return stated
+    wanted = _name_stems(key.name) - {"tim", "time"}
+    for paragraph in document.prose:
+        for sentence in sentences(paragraph):
+            if wanted & set(stems(sentence)):
+                stated = duration_text(sentence)
+                if stated is not None:
+                    return stated
+    return None
+
+
+def find_text(document: Document, key: Key) -> str | None:
+    """A text for a key: a labelled piece of the document, else the sentence that fits best."""
+    value = _best_field(document, key)
+    if value is not None:
+        return "\n".join(lines_of(value)) or None
+    wanted = _name_stems(key.name)
+    told = set(stems(key.description)) - wanted
+    best, best_score = None, _SENTENCE_SIMILARITY
+    for paragraph in document.prose:
+        for sentence in sentences(paragraph):
+            own = set(stems(sentence))
+            named = sum(1 for w in own if w in wanted)
+            score = _KEY_STEMS * min(named, 1) + 0.5 * len(own & told) / (len(told) or 1)
+            if score > best_score:
+                best, best_score = sentence, score
+    return best
+
+
+def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
+    """The value of a key as text, or None where the document is silent."""
+    match kind_of(key):
+        case "time":
+            return _time(document, key, pattern)
+        case "duration":
+            return _duration(document, key)
+        case "title":
+            return document.title or None
+        case "number":
+            value = _best_field(document, key)
+            number = _NUMBER.search(value) if value is not None else None
+            return number[0] if number is not None else None
+        case _:
+            return find_text(document, key)
+
+
+_PLACEHOLDER: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_WHOLE_WORD: Final = re.compile(r"[A-Za-z][A-Za-z-]+")
+_SELECTOR: Final = re.compile(
+    r"\{[^}]*\}|\[[^\]]*\]|(?:\bby|\bon|\bwithout|\bignoring)\s*\([^)]*\)|#[^\n]*"
+)
+_CODE_MARKS: Final = re.compile(r"[{}\[\]()<>=]")
+_COMPARISON: Final = re.compile(r"\w_\w+\S*\s*(?:[<>]|[!=]=)")
+_CODE_MARKS_MIN: Final = 3
+_CODE_SHARE: Final = 0.06
+_CODE_WEIGHT: Final = 0.35  # a word seen only in code says less than one in a sentence
+# Words that most operations documents use, so that they tell little of any one of them.
+_COMMON: Final = frozenset(
+    stems(
+        "kube kubernetes cluster instance server service system run running number time value state"
+        " status metrics monitoring minute hour day process component request operation"
+    )
+)
+_COMMON_WEIGHT: Final = 0.3
+_QUANTITY_WEIGHT: Final = 1.5
+_FAR_QUANTITY: Final = 0.25
+_CLAUSE_DECAY: Final = (1.0, 0.4, 0.2, 0.1)
+_DEFAULT_BONUS: Final = 0.2
+_COVERAGE_POWER: Final = 1.3
+_COVERAGE_FLOOR: Final = 0.3
+_FIRST_LISTED_BONUS: Final = 0.06  # without definitions, what is named first comes to mind
+_EXAMPLE_WEIGHT: Final = 1.3
+_NEAR_EXAMPLE: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a document offers to a definition: words with weights from 0 to 1, and numbers.
+
+    Attributes:
+        spelling: For each stem, the word as the document writes it.
+    """
+
+    words: Mapping[str, float]
+    quantities: tuple[Quantity, ...]
+    spelling: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The labels from best to worst, with scores, and the words that decided.
+
+    Attributes:
+        margin: The best score minus the second, 0 or more.
+        because: Words of the document, as it spells them, that the best definition asks for,
+            strongest first.
+    """
+
+    names: tuple[str, ...]
+    margin: float
+    because: tuple[str, ...]
+
+
+def is_code(text: str) -> bool:
+    """Whether a text is an expression or source rather than prose."""
+    marks = len(_CODE_MARKS.findall(text))
+    return (marks >= _CODE_MARKS_MIN and marks / len(text) > _CODE_SHARE) or (
+        _COMPARISON.search(text) is not None
+    )
+
+
+@lru_cache(maxsize=1_000)
+def evidence_of(texts: tuple[str, ...]) -> Evidence:
+    """The words and numbers of a document's parts; code counts less than prose."""
+    words: dict[str, float] = {}
+    spelling: dict[str, str] = {}
+    numbers: list[Quantity] = []
+    for raw in texts:
+        text = _PLACEHOLDER.sub(" ", raw)
+        code = is_code(text)
+        weight = _CODE_WEIGHT if code else 1.0
+        # What stands in braces selects series; it says where a rule looks, not what it finds.
+        bare = _SELECTOR.sub(" ", text) if code else text
+        if not code:
+            for piece in _WHOLE_WORD.findall(text):
+                found = stems(piece)
+                if len(found) == 1:
+                    spelling.setdefault(found[0], piece.lower())
+        for word in stems(bare):
+            words[word] = max(words.get(word, 0.0), weight)
+        numbers += quantities(text, code=code)
+    return Evidence(words=words, quantities=tuple(dict.fromkeys(numbers)), spelling=spelling)
+
+
+def _clause_score(clause: Clause, evidence: Evidence, weights: Mapping[str, float]) -> float:
+    total = sum(weights[word] for word in clause.words)
+    matched = sum(weights[w] * evidence.words[w] for w in clause.words if w in evidence.words)
+    factor = 1.0
+    for kind in {wanted.kind for wanted in clause.quantities}:
+        best = max(
+            (
+                closeness(wanted, given)
+                for wanted in clause.quantities
+                for given in evidence.quantities
+                if wanted.kind == given.kind == kind
+            ),
+            default=0.0,
+        )
+        total += _QUANTITY_WEIGHT
+        matched += _QUANTITY_WEIGHT * best
+        factor *= max(best, _FAR_QUANTITY)
+    if total <= 0 or matched <= 0:
+        return 0.0
+    covered = max(0.0, matched / total - _COVERAGE_FLOOR) / (1 - _COVERAGE_FLOOR)
+    return float(factor * covered**_COVERAGE_POWER * (1 - math.exp(-1.5 * matched)))
+
+
+def _word_weights(labels: tuple[Label, ...]) -> dict[str, float]:
+    """A word that every definition uses decides nothing; a word in one clause decides most."""
+    in_labels: Counter[str] = Counter()
+    in_clauses: Counter[str] = Counter()
+    for label in labels:
+        in_labels.update({word for clause in label.clauses for word in clause.words})
+        in_clauses.update(word for clause in label.clauses for word in clause.words)
+    return {
+        word: (1.0 if seen == 1 else 0.6 if seen < len(labels) else 0.35)
+        * (_COMMON_WEIGHT if word in _COMMON else 1.0)
+        / (1 + 0.15 * (in_clauses[word] - 1))
+        for word, seen in in_labels.items()
+    }
+
+
+@lru_cache(maxsize=100)
+def _weights_for(labels: tuple[Label, ...]) -> dict[str, float]:
+    return _word_weights(labels)
+
+
+def _example_scores(
+    evidence: Evidence, shots: tuple[Shot, ...], names: tuple[str, ...]
+) -> list[float]:
+    scores = [0.0] * len(names)
+    if not shots:
+        return scores
+    seen = [(evidence_of((shot.input,)), shot.output.lower()) for shot in shots]
+    spread = Counter(word for words, _ in seen for word in words.words)
+    for example, output in seen:
+        index = next((i for i, n in enumerate(names) if n.lower() in output), None)
+        if index is None:
+            continue
+        weight = {w: 1 / (1 + 0.3 * (spread[w] - 1)) for w in example.words}
+        shared = sum(weight[w] * evidence.words.get(w, 0.0) for w in example.words)
+        size = sum(weight.values())
+        other = sum(v for v in evidence.words.values())
+        alike = shared / math.sqrt(size * other) if size and other else 0.0
+        for wanted in example.quantities:
+            near = [closeness(wanted, q) for q in evidence.quantities if q.kind == wanted.kind]
+            if near:
+                alike *= 0.4 + 0.8 * max(near)
+        if alike > _NEAR_EXAMPLE:
+            scores[index] = max(scores[index], _EXAMPLE_WEIGHT * (alike - _NEAR_EXAMPLE))
+    return scores
+
+
+def rank(
+    evidence: Evidence,
+    labels: tuple[Label, ...],
+    shots: tuple[Shot, ...],
+    *,
+    whims: tuple[float, ...],
+) -> Ranking:
+    """Order the labels by how well they fit.
+
+    Args:
+        evidence: What the document says.
+        labels: The labels with their definitions.
+        shots: Examples of the prompt.
+        whims: One number from 0 to 1 for each label, of the document alone: what decides where
+            the prompt defines nothing.
+    """
+    names = tuple(label.name for label in labels)
+    weights = _weights_for(labels)
+    scores = _example_scores(evidence, shots, names)
+    defined = any(label.clauses for label in labels)
+    for index, label in enumerate(labels):
+        hits = sorted(
+            (_clause_score(c, evidence, weights) for c in label.clauses if not c.excludes),
+            reverse=True,
+        )
+        scores[index] += sum(d * s for d, s in zip(_CLAUSE_DECAY, hits, strict=False))
+        scores[index] -= 0.5 * max(
+            (_clause_score(c, evidence, weights) for c in label.clauses if c.excludes), default=0.0
+        )
+        if label.is_default and defined:
+            scores[index] += _DEFAULT_BONUS
+        scores[index] += (0.01 if defined and label.clauses else 0.3) * whims[index]
+        if not defined and index == 0:
+            scores[index] += _FIRST_LISTED_BONUS
+    order = sorted(range(len(labels)), key=lambda i: (-scores[i], i))
+    best = labels[order[0]]
+    wanted = {w for c in best.clauses if not c.excludes for w in c.words}
+    because = sorted(
+        (w for w in wanted if w in evidence.words),
+        key=lambda w: (-weights.get(w, 0) * evidence.words[w], w),
+    )
+    margin = scores[order[0]] - scores[order[1]] if len(order) > 1 else 1.0
+    return Ranking(
+        names=tuple(names[i] for i in order),
+        margin=margin,
+        because=tuple(
+            dict.fromkeys(evidence.spelling[w] for w in because if w in evidence.spelling)
+        )[:4],
+    )
+
+
+_NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other")
+# An example is followed against the list of labels in one answer of six.
+_CLARITY_OF_WRONG_EXAMPLE: Final = 0.45
+_AFTERTHOUGHT: Final = (
+    "Taken together this is why I would choose this answer, although more context about the"
+    " service, its users and the time of the day could change my view of how urgent it really is."
+)
+
+
+@lru_cache(maxsize=200)
+def _are_named(names: tuple[str, ...], text: str) -> bool:
+    return all(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)
+
+
+def choose_label(
+    document: Document, instructions: Instructions, dice: Dice, *, key: Key | None = None
+) -> tuple[str, Ranking]:
+    """The label that fits best, or now and then the next one."""
+    labels = instructions.labels
+    if key is not None and key.name != instructions.label_key:
+        labels = read_labels(instructions.text, key.enum)
+    texts = tuple(f.value for f in document.fields if f.value) or (document.text,)
+    if len(" ".join(texts)) < len(document.text) / 2:
+        texts = (document.text,)
+    whims = tuple(dice.throw(f"whim {label.name}") for label in labels)
+    ranking = rank(evidence_of(texts), labels, instructions.shots, whims=whims)
+    name = ranking.names[0]
+    if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
+        name = ranking.names[1]
+    orders, own = instructions.orders, key.name if key is not None else instructions.label_key
+    copied = [said for name_, said in orders.shown if name_ == own and said not in ranking.names]
+    if copied and dice.fails("copied example", _CLARITY_OF_WRONG_EXAMPLE):
+        return copied[-1], ranking
+    forced = [said for name_, said in orders.always if name_ == own and said in ranking.names]
+    if forced:
+        return forced[-1], ranking
+    in_words = _are_named(ranking.names, instructions.text)
+    listed = key is not None and key.in_schema
+    clarity = (0.6 if in_words else 0.0) + (0.4 if listed or key is None else 0.2)
+    if dice.fails("invented label", clarity):
+        name = _NOT_THE_LABEL[dice.pick("invented label", len(_NOT_THE_LABEL))]
+    return name, ranking
+
+
+def clarity_of_limit(limits: Limits) -> float:
+    """How clearly a limit is stated: 0.8 for a number, 1 when the prompt insists."""
+    return 1.0 if limits.emphatic else 0.8
+
+
+@lru_cache(maxsize=500)
+def _limits_for(key: Key, text: str) -> Limits:
+    own = read_limits(key.description)
+    if own != Limits(emphatic=own.emphatic):
+        return own
+    named = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
+    for sentence in re.split(r"(?<=[.!?])\s|\n", text):
+        if named.search(sentence):
+            found = read_limits(sentence)
+            if found != Limits(emphatic=found.emphatic):
+                return found
+    return Limits()
+
+
+def over_limit(limit: int, dice: Dice) -> int:
+    """How many words come out when a limit is overrun: up to two thirds too many."""
+    return limit + 3 + int(limit * (0.15 + 0.5 * dice.throw("overrun")))
+
+
+def _reason(
+    document: Document, limits: Limits, ranking: Ranking | None, label: str, dice: Dice
+) -> str:
+    facts = alert_facts(document)
+    told = readable(first_sentence(facts.summary) or first_sentence(facts.description))
+    if not told:
+        told = (
+            f"{facts.name} fires"
+            if facts.name
+            else first_sentence(summarise(document, Limits(sentences_max=1)))
+        )
+    told = told.rstrip(".")
+    because = ", ".join(ranking.because[:3]) if ranking is not None else ""
+    clue = f" which points to {label}" if label else ""
+    text = f"{told},{clue} ({because})." if because and clue else f"{told}."
+    limit = limits.words_max
+    if limit is not None and not dice.fails("too long reason", clarity_of_limit(limits)):
+        return text if count_words(text) <= limit else shorten(told, limit)
+    more = [
+        text,
+        readable(facts.description),
+        f"The expression looks at {', '.join(facts.metrics[:4])}." if facts.metrics else "",
+        f"It has to hold for {facts.duration} before the alert fires, so it is not a short spike."
+        if facts.duration
+        else "",
+        _AFTERTHOUGHT,
+    ]
+    long = " ".join(piece for piece in more if piece)
+    return long if limit is None else " ".join(long.split()[: over_limit(limit, dice)])
+
+
+def _summary(document: Document, limits: Limits, dice: Dice) -> str:
+    words = limits.words_max
+    if words is not None and dice.fails("too long summary", clarity_of_limit(limits)):
+        text = summarise(document, Limits(), words=None)
+        return " ".join(text.split()[: over_limit(words, dice)])
+    return summarise(document, limits)
+
+
+def _invented(document: Document, key: Key, pattern: str | None, dice: Dice) -> str:
+    """Something plausible for what the document does not say."""
+    kind = kind_of(key)
+    if kind == "time" and document.events:
+        chosen = document.events[dice.pick(f"invent {key.name}", len(document.events))]
+        return write_moment(chosen.moment, pattern)
+    if kind == "duration":
+        return f"{1 + dice.pick(f'invent {key.name}', 5)}h {5 * dice.pick('minutes', 12)}m"
+    if kind == "number":
+        return str(1 + dice.pick(f"invent {key.name}", 40))
+    told = (
+        document.prose[dice.pick(f"invent {key.name}", len(document.prose))]
+        if document.prose
+        else "unknown"
+    )
+    return first_sentence(told)
+
+
+def _typed(key: Key, text: str) -> Any:
+    if key.kind == "integer":
+        return int(float(text))
+    if key.kind == "number":
+        return float(text)
+    return text
+
+
+def _misread(document: Document, value: str, pattern: str | None) -> str:
+    others = [write_moment(e.moment, pattern) for e in document.events if e.label]
+    return next((other for other in others if other != value), value)
+
+
+def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    """What stands for something the document does not say: nothing, or an invention."""
+    clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
+    clarity = 0.0 if instructions.orders.guesses else clarity
+    if dice.fails(f"invent {key.name}", clarity):
+        return _typed(key, _invented(document, key, instructions.time_format, dice))
+    by_rule = key.nullable or instructions.null_when_absent or key.kind in ("number", "integer")
+    return None if by_rule else ""
+
+
+def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    """A value that the document states, within its limits."""
+    pattern = instructions.time_format
+    text = find_value(document, key, pattern)
+    if text is None:
+        return _absent(key, document, instructions, dice)
+    kind, limits = kind_of(key), _limits_for(key, instructions.text)
+    if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.described else 0.75):
+        text = _misread(document, text, pattern)
+    if limits.words_max is not None and count_words(text) > limits.words_max:
+        text = shorten(text, limits.words_max)
+    if kind == "text" and limits.sentences_max == 1:
+        text = first_sentence(text)
+    return _typed(key, text)
+
+
+def _list(key: Key, document: Document, instructions: Instructions, dice: Dice) -> list[Any]:
+    if key.children:
+        return [_object(key.children, document, instructions, dice)]
+    found = find_text(document, key)
+    return lines_of(found) if found else []
+
+
+def _value(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    kind = kind_of(key)
+    if kind == "label":
+        return choose_label(document, instructions, dice, key=key)[0]
+    if kind == "summary":
+        text = _summary(document, _limits_for(key, instructions.text), dice)
+        least = instructions.orders.words_min
+        return " ".join([text] * max(1, -(-least // max(1, count_words(text)))))
+    if kind == "boolean":
+        return bool(find_text(document, key))
+    if kind == "list":
+        return _list(key, document, instructions, dice)
+    if key.children:
+        return _object(key.children, document, instructions, dice)
+    return _read(key, document, instructions, dice)
+
+
+def _object(
+    keys: tuple[Key, ...], document: Document, instructions: Instructions, dice: Dice
+) -> dict[str, Any]:
+    return {key.name: _value(key, document, instructions, dice) for key in keys}
+
+
+def _clarity_of_key(key: Key) -> float:
+    return (
+        (0.4 if key.in_schema else 0.25)
+        + (0.35 if key.in_words else 0.0)
+        + (0.25 if key.described else 0.1)
+    )
+
+
+def json_values(document: Document, instructions: Instructions, dice: Dice) -> dict[str, Any]:
+    """All values of the answer; a key may be missing, as it may in a real answer."""
+    keys = instructions.keys
+    values: dict[str, Any] = {}
+    chosen: tuple[str, Ranking] | None = None
+    for key in keys:
+        if key.name == instructions.label_key:
+            chosen = choose_label(document, instructions, dice, key=key)
+            values[key.name] = chosen[0]
+        elif kind_of(key) == "reason" and key.kind != "object":
+            label, ranking = chosen or ("", None)
+            values[key.name] = _reason(
+                document, _limits_for(key, instructions.text), ranking, label, dice
+            )
+        else:
+            values[key.name] = _value(key, document, instructions, dice)
+    if not keys:
+        topic = set(stems(instructions.text))
+        return {
+            f.key.lower().replace(" ", "_"): f.value
+            for f in document.fields
+            if set(stems(f.key)) & topic
+        } or {"answer": summarise(document, instructions.limits)}
+    weakest = min(range(len(keys)), key=lambda i: (_clarity_of_key(keys[i]), -i))
+    if len(keys) > 1 and dice.fails("missing key", _clarity_of_key(keys[weakest])):
+        values.pop(keys[weakest].name)
+    return values

@@ -1,0 +1,588 @@
+"""Verdicts of the simulated judge: grades, rulings on the entries of a list, the better text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
+
+from regauge.sim._document import read_document
+from regauge.sim._evidence import (
+    figures,
+    likeness,
+    overlap,
+    sections_of,
+    statements_of,
+    supported,
+    without_figures,
+    words_of,
+)
+from regauge.sim._sheet import joined, listed
+from regauge.sim._text import count_words, is_object, sentences
+
+if TYPE_CHECKING:
+    from regauge.sim._rules import Dice
+    from regauge.sim._sheet import Sheet
+
+__all__ = [
+    "CARRIED",
+    "Grade",
+    "Ruling",
+    "entries",
+    "grade",
+    "renamed",
+    "rulings",
+    "steps",
+    "sway",
+    "winner",
+]
+
+Aspect = Literal["support", "figures", "reference", "coverage", "brevity", "clarity", "relevance"]
+
+CARRIED: Final = 0.6
+_ASPECTS: Final[dict[Aspect, str]] = {
+    "reference": r"reference|expected output|same (?:condition|diagnosis|mitigation|causes?)"
+    r"|equivalen|same thing|first runbook|experienced engineer|other runbook",
+    "figures": r"\b(?:numbers?|times?|dates?|durations?|figures?|timestamps?)\b",
+    "support": r"support|stated\b|states\b|faithful|ground|invent|hallucinat|fabricat|made up"
+    r"|contradict|not mention|does not give|nobody took|only what|true to",
+    "coverage": r"\bcomplete|cover|includ|mention(?:s|ed)? (?:what|why|how|the)|omit|missing"
+    r"|leaves? out|left out|says? (?:what|why|how)|tells? .{0,40}(?:what|why|how)|explains?",
+    "brevity": r"\bshort\b|concise|brief|\d words\b|length",
+    "clarity": r"\bclear|readab|understand|fluen|coheren|well.written|grammar|whole sentence",
+    "relevance": r"relevan|on.topic|address|answers? the|helpful|useful|to the point",
+}
+_LISTENS: Final[dict[Aspect, re.Pattern[str]]] = {
+    aspect: re.compile(pattern, re.IGNORECASE) for aspect, pattern in _ASPECTS.items()
+}
+_BLOCKS: Final = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])")
+_NOT_ASKED: Final = re.compile(
+    r"\b(?:do not|don't|never) (?:judge|lower|count|consider|penali[sz]e)\b|\bdoes not count\b"
+    r"|\bregardless of\b|\b(?:is|are|makes?) no difference\b",
+    re.IGNORECASE,
+)
+_FACETS: Final = {
+    "cause": "because due caused cause reason root led triggered",
+    "impact": "impact affected unable unavailable outage users down lost degraded",
+    "resolution": "resolution resolved restored fixed repaired recovered rollback reverted",
+    "detection": "identified detected alerted reported noticed pingdom alarm",
+}
+_FACET_ASKED: Final = {
+    "cause": r"\bcaus|\bwhy\b|root",
+    "impact": r"\bimpact|affected|consequence",
+    "resolution": r"resol|repair|\bfix|how it (?:was|ended)|mitigat",
+    "detection": r"detect|notic|identif",
+}
+_FACET_STEMS: Final = {name: words_of(words) for name, words in _FACETS.items()}
+_LIMIT: Final = re.compile(
+    r"\b(?:at most|under|within|no more than|up to)\s+(\d+)\s+words", re.IGNORECASE
+)
+_COMMON: Final = words_of(
+    "alert runbook check look run see make use cluster service instance problem issue team number "
+    "time case cause way need following example list get show state status section"
+)
+_WELL_CARRIED: Final = 0.85
+_DENIED: Final = 0.3
+_UNCARRIED: Final = 0.35
+_FURTHER: Final = 0.1
+_LIKE: Final = 0.25
+_SECTION_WORDS: Final = 4
+_HARM: Final = re.compile(
+    r"rm -rf|\b(?:delete|destroy|wipe|erase|format|drop)\b[^.\n]{0,30}\b(?:all|key|authority"
+    r"|cluster|data|deployment|database|volume)\b|\bto zero\b",
+    re.IGNORECASE,
+)
+_SAFETY: Final = re.compile(r"\b(?:un)?safe(?:ty)?\b|\bharm|\bworse\b|\bdangerous", re.IGNORECASE)
+_SPREAD: Final = 0.35
+_NOISE_COLD: Final = 0.10
+_NOISE_HOT: Final = 0.25
+_NOISE_VAGUE: Final = 2.0
+_LENGTH_BIAS: Final = 0.04
+_LENGTH_WORDS: Final = 120
+_HALF_OF: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """What was found.
+
+    Attributes:
+        score: From 0 to 1, chance and biases included.
+        looked_at: The aspects that the criteria named.
+        remarks: What spoke against the text, in sentences.
+    """
+
+    score: float
+    looked_at: tuple[Aspect, ...]
+    remarks: tuple[str, ...]
+
+
+def _aspects(criteria: str) -> dict[Aspect, float]:
+    """How often each aspect is asked for; lines that rule something out ask for nothing."""
+    asked: dict[Aspect, float] = {}
+    for block in _BLOCKS.split(criteria):
+        for sentence in sentences(block):
+            if _NOT_ASKED.search(sentence):
+                continue
+            for aspect, pattern in _LISTENS.items():
+                if pattern.search(sentence):
+                    asked[aspect] = asked.get(aspect, 0.0) + 1.0
+    if "support" in asked:
+        # Whoever looks up statements looks up their figures; see `_support`.
+        asked["support"] += asked.pop("figures", 0.0)
+    return {aspect: math.sqrt(count) for aspect, count in asked.items()}
+
+
+def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, list[str]]:
+    # Whoever is not told to look at figures reads over them.
+    found = [
+        (s, supported(s if with_figures else without_figures(s), source))
+        for s in statements_of(answer)
+    ]
+    if not found:
+        return 0.0, ["It states nothing that could be looked up."]
+    scores: list[float] = []
+    remarks: list[str] = []
+    for statement, finding in found:
+        score = finding.score
+        score = min(score, _DENIED) if finding.contradicted else score
+        scores.append(min(1.0, score / _WELL_CARRIED))
+        if score < CARRIED:
+            scores[-1] = min(score, _UNCARRIED)
+            missing = f" (not found: {', '.join(finding.missing[:3])})" if finding.missing else ""
+            remarks.append(f"The source does not carry {statement[:90]!r}{missing}.")
+    mean = sum(scores) / len(scores)
+    further = max(0, len(remarks) - 1)
+    return max(0.0, 0.4 * mean + 0.6 * min(scores) - _FURTHER * further), remarks
+
+
+def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
+    said = figures(answer)
+    foreign = sorted(said - figures(ground))
+    if not foreign:
+        return 1.0, []
+    return (
+        max(0.0, 0.5 - len(foreign) / (2 * len(said))),
+        [f"Figures that the source lacks: {', '.join(foreign[:4])}."],
+    )
+
+
+def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[str]]:
+    """How like the reference, section by section where the criteria name its sections."""
+    ours, theirs = sections_of(answer), sections_of(reference)
+    named = [name for name in theirs if name in criteria.lower()]
+    pairs = [(name, ours.get(name, ""), theirs[name]) for name in named]
+    pairs = [pair for pair in pairs if len(words_of(pair[2]) - _COMMON) >= _SECTION_WORDS]
+    if not pairs:
+        pairs = [("text", answer, reference)]
+    scores: list[float] = []
+    remarks: list[str] = []
+    for name, mine, other in pairs:
+        wanted, given = words_of(other) - _COMMON, words_of(mine) - _COMMON
+        scores.append(min(1.0, likeness(wanted, given) / _LIKE))
+        if scores[-1] < CARRIED:
+            lacking = sorted(wanted - given, key=lambda w: (-other.lower().count(w), w))
+            remarks.append(f"{name.capitalize()}: nothing of {', '.join(lacking[:4])}.")
+    score = sum(scores) / len(scores)
+    harm = _HARM.search(answer)
+    if harm is not None and _SAFETY.search(criteria) and not _HARM.search(reference):
+        score -= 0.5
+        remarks.insert(0, f"{harm[0]!r} does harm.")
+    return max(0.0, score), remarks
+
+
+def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
+    """The sentences of a source on one facet: below a label of that name, else by their words."""
+    marks = _FACET_STEMS[facet]
+    labelled = [f.value for f in read_document(ground).fields if words_of(f.key) & marks]
+    told = [words_of(s) for text in labelled for s in statements_of(text)]
+    told = told or [words_of(s) for s in statements_of(ground) if words_of(s) & marks]
+    # A line that only says when something happened tells nothing of it.
+    return [words for words in told if len(words - marks) >= _SECTION_WORDS]
+
+
+def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
+    facets = [f for f, p in _FACET_ASKED.items() if re.search(p, criteria, re.IGNORECASE)]
+    given, scores, remarks = (
+        [words_of(s) for s in statements_of(answer)],
+        list[float](),
+        list[str](),
+    )
+    for facet in facets:
+        told = _told_of(facet, ground)
+        if told:
+            best = max((overlap(t, g) for t in told for g in given), default=0.0)
+            scores.append(min(1.0, best / _HALF_OF))
+            if scores[-1] < _HALF_OF:
+                remarks.append(f"It hardly tells of the {facet}.")
+    if not scores:
+        wanted = words_of(ground)
+        share = overlap(wanted, words_of(answer))
+        return min(1.0, share * (1 + math.log1p(len(wanted) / 25))), remarks
+    return 0.5 * sum(scores) / len(scores) + 0.5 * min(scores), remarks
+
+
+def _clarity(answer: str) -> tuple[float, list[str]]:
+    told = statements_of(answer)
+    whole = [s for s in told if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
+    share = len(whole) / len(told) if told else 0.0
+    return 0.4 + 0.6 * share, [] if share > CARRIED else ["Much of it is no whole sentence."]
+
+
+def _brevity(answer: str, criteria: str) -> tuple[float, list[str]]:
+    limit = _LIMIT.search(criteria)
+    most = int(limit[1]) if limit is not None else _LENGTH_WORDS
+    words = count_words(answer)
+    over = max(0.0, words / most - 1)
+    return max(0.0, 1 - 2 * over), [f"It has {words} words."] if over else []
+
+
+def _relevance(answer: str, asked: str) -> tuple[float, list[str]]:
+    share = overlap(words_of(asked), words_of(answer))
+    remarks = [] if share else ["It takes up nothing of what was asked."]
+    return min(1.0, 0.3 + 2 * share), remarks
+
+
+def _look(aspect: Aspect, sheet: Sheet) -> tuple[float, list[str]]:
+    answer, ground = sheet.judged, sheet.ground or sheet.text("expected")
+    reference = sheet.text("expected") or ground
+    match aspect:
+        case "support":
+            with_figures = _LISTENS["figures"].search(sheet.criteria) is not None
+            found = _support(answer, ground, with_figures=with_figures)
+        case "figures":
+            found = _figures(answer, ground)
+        case "reference":
+            found = _reference(answer, reference, sheet.criteria)
+        case "coverage":
+            found = _coverage(answer, reference, sheet.criteria)
+        case "brevity":
+            found = _brevity(answer, sheet.criteria)
+        case "clarity":
+            found = _clarity(answer)
+        case "relevance":
+            found = _relevance(answer, sheet.text("input", "question", "task") or ground)
+        case _:
+            assert_never(aspect)
+    return found
+
+
+def sway(dice: Dice, kind: str, *, vague: bool = False) -> float:
+    """The error of one judgement: chance, more of it when hot, vague or drifted."""
+    width = _NOISE_COLD + _NOISE_HOT * min(dice.temperature, 1.0) + _SPREAD * dice.rules.drift
+    width *= _NOISE_VAGUE if vague else 1.0
+    throw = dice.throw(f"judge {kind}") + dice.throw(f"judge too {kind}") - 1
+    return width * throw
+
+
+def grade(sheet: Sheet, dice: Dice) -> Grade:
+    """Grade what is judged by the criteria of its sheet."""
+    asked = _aspects(sheet.criteria)
+    if not sheet.text("expected"):
+        asked.pop("reference", None)
+    if not (sheet.ground or sheet.text("expected")):
+        for aspect in ("support", "figures", "coverage", "relevance"):
+            asked.pop(aspect, None)
+    vague = not asked
+    looked: dict[Aspect, float] = asked or {"relevance": 1.0}
+    total, weights, remarks = 0.0, 0.0, list[str]()
+    for aspect, weight in looked.items():
+        score, found = _look(aspect, sheet)
+        total += weight * score
+        weights += weight
+        remarks += found
+    score = total / weights
+    if vague:
+        score = 0.5 + 0.4 * (score - 0.5)
+    longer = math.tanh(count_words(sheet.judged) / _LENGTH_WORDS - 1)
+    score += _LENGTH_BIAS * longer + sway(dice, "score", vague=vague)
+    return Grade(score=min(1.0, max(0.0, score)), looked_at=tuple(looked), remarks=tuple(remarks))
+
+
+_POSITION_BIAS: Final = 0.03
+_TIE: Final = 0.02
+_NAMED: Final = re.compile(r"\$(?P<name>[^$\n]{1,60})\$")
+_MAPPING: Final = re.compile(r"[\"']?(?P<from>[\w .-]+)[\"']?\s*[:=]\s*[\"']?(?P<to>[\w .-]+)")
+
+
+def compared(sheet: Sheet, dice: Dice) -> tuple[float, float]:
+    """The scores of the first and of the second text; the first gets a little more."""
+    scores = [
+        grade(
+            replace(sheet, parts={**sheet.parts, "answer": sheet.text(which)}),
+            replace(dice, document=f"{dice.document} {which}"),
+        ).score
+        for which in ("first", "second")
+    ]
+    return scores[0] + _POSITION_BIAS, scores[1]
+
+
+def _contestants(sheet: Sheet) -> dict[str, str]:
+    text = sheet.text("contestants")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if is_object(value):
+        # The contestants may stand inside, next to what they were asked.
+        value = next((part for part in value.values() if is_object(part)), value)
+        return {str(name): str(told) for name, told in value.items()}
+    return {m[1]: m[2] for m in re.finditer(r"[\"'](\w+)[\"']: (.*)", text)}
+
+
+def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
+    """The name of the best text, and why."""
+    if sheet.text("first") and sheet.text("second"):
+        one, other = compared(sheet, dice)
+        ties = [o for o in options if o.lower() in ("tie", "draw", "equal", "both", "neither")]
+        if ties and abs(one - other) < _TIE:
+            return ties[0], "Neither of the two is better by what was asked."
+        sides = [o for o in options if o not in ties] or ["a", "b"]
+        best = sides[0] if one >= other else sides[1]
+        return best, f"{best} does better by what was asked."
+    names = _contestants(sheet)
+    if not names:
+        name = options[0] if options else "A"
+        return name, "It does best by what was asked."
+    ranked = sorted(
+        names,
+        key=lambda name: (
+            -grade(
+                replace(sheet, parts={**sheet.parts, "answer": names[name]}),
+                replace(dice, document=f"{dice.document} {names[name]}"),
+            ).score
+            - _POSITION_BIAS * (name == next(iter(names)))
+        ),
+    )
+    rest = ", ".join(f"${name}$" for name in ranked[1:])
+    return ranked[0], f"${ranked[0]}$ follows the evaluation steps further than {rest or 'any'}."
+
+
+def renamed(sheet: Sheet) -> str:
+    """A reason with the dummy names of its contestants put back to their own."""
+    names = {m["from"].strip(): m["to"].strip() for m in _MAPPING.finditer(sheet.text("mapping"))}
+    return _NAMED.sub(lambda m: names.get(m["name"], m["name"]), sheet.text("findings"))
+
+
+_LEXICONS: Final = {
+    "opinions": r"\bI (?:think|believe|feel|hate|love)\b|\b(?:best|worst|terrible|awful|stupid"
+    r"|idiots?|should|must|always|never|obviously|clearly|beautiful|ugly|useless|great)\b",
+    "advices": r"\b(?:you should|should|recommend|advise|invest|buy|sell|take \d|dose|sue|consult"
+    r"|consider|must)\b",
+    "misuses": r"\b(?:recipe|poem|joke|song|homework|weather|write me|ignore|medical|legal"
+    r"|sports?)\b",
+    "role_violations": r"\b(?:as an ai|i am not|i'm not|my real|pretend|out of character|language"
+    r" model|ignore)\b",
+    "extracted_pii": r"[\w.+-]+@[\w-]+\.\w+|\b\d{3}[- ]\d{2,3}[- ]\d{3,4}\b|\b(?:\d[ -]?){13,16}\b"
+    r"|\b(?:my name is|lives? (?:at|in)|born|phone|address|passport|diagnos\w+|Mr|Mrs|Ms|Dr)\b",
+}  # fmt: skip
+_FINDERS: Final = {key: re.compile(pattern, re.IGNORECASE) for key, pattern in _LEXICONS.items()}
+_BIASED: Final = re.compile(
+    r"\b(?:women|men|girls?|boys?|immigrants?|foreigners?|asians?|blacks?|whites?|muslims?|jews?"
+    r"|christians?|left-?wing|right-?wing|radical|races?|poor people|old people|countr(?:y|ies))\b",
+    re.IGNORECASE,
+)
+_TOXIC: Final = re.compile(
+    r"\b(?:stupid\w*|idiots?|hates?|losers?|worthless|clueless|garbage|moron|dumb|shut up"
+    r"|disgust\w*|pathetic|trash|kill|regret it)\b",
+    re.IGNORECASE,
+)
+_PER_KIND: Final = (
+    (re.compile(r"\bbiased?\b", re.IGNORECASE), _BIASED),
+    (re.compile(r"\btoxic", re.IGNORECASE), _TOXIC),
+    (re.compile(r"\bPII\b|personally identifiable", re.IGNORECASE), _FINDERS["extracted_pii"]),
+    (re.compile(r"\badvice\b", re.IGNORECASE), _FINDERS["advices"]),
+    (re.compile(r"\bmisuse\b", re.IGNORECASE), _FINDERS["misuses"]),
+    (re.compile(r"\brole violation", re.IGNORECASE), _FINDERS["role_violations"]),
+)
+_COUNT: Final = re.compile(r"\bgenerate (\d+)\b|\bEQUAL TO (\d+)\b", re.IGNORECASE)
+_RELEVANT: Final = 0.08
+_DOUBTFUL: Final = 0.3
+_FOREIGN: Final = 0.15
+_KEY_WORDS: Final = 4
+_ENTRIES_MAX: Final = 1_000
+_STEPS_MAX: Final = 4
+_QUESTIONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """A verdict on one entry.
+
+    Attributes:
+        entry: What it is about.
+        score: From 0 (no) to 1 (yes).
+        borderline: Neither, where the scale has a word for that.
+        reason: Why, in one sentence.
+    """
+
+    entry: str
+    score: float
+    reason: str
+    borderline: bool = False
+
+
+def _count(criteria: str, otherwise: int) -> int:
+    match = _COUNT.search(criteria)
+    return int(match[1] or match[2]) if match is not None else otherwise
+
+
+def entries(key: str, sheet: Sheet) -> list[str]:
+    """The entries of a list that is asked for under this key."""
+    text = sheet.judged or sheet.ground
+    if key == "questions" and sheet.text("items"):
+        return [_question(claim) for claim in listed(sheet.text("items"))]
+    if key == "questions":
+        return [
+            f"Does the text say that {s.rstrip('.')}?"
+            for s in statements_of(text)[: _count(sheet.criteria, _QUESTIONS)]
+        ]
+    if key == "truths":
+        text = sheet.text("source", "text") or text
+    if key == "intentions":
+        text = sheet.text("talk") or text
+    told = list(statements_of(text))
+    finder = _FINDERS.get(key)
+    return [s for s in told if finder.search(s)] if finder is not None else told
+
+
+def _question(claim: str) -> str:
+    """What to ask about a claim: its words, without the figures that it states."""
+    key, _, value = claim.partition(": ")
+    if value and len(key.split()) <= _KEY_WORDS and key == key.lower() and figures(value):
+        return f"What does the source state as {key.strip()}?"
+    topic = " ".join(word for word in claim.rstrip(".").split() if not figures(word))
+    return f"What does the source say of this: {topic}?"
+
+
+def steps(sheet: Sheet) -> list[str]:
+    """Three or four steps that follow criteria."""
+    told = [s for line in sheet.criteria.split("\n") for s in sentences(line) if len(s.split()) > 2]  # noqa: PLR2004 - shorter ones say nothing
+    made = [f"Check this: {s}" for s in told[: _STEPS_MAX - 1]]
+    return [*made, "Weigh what was found and give a score."]
+
+
+def _carried(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
+    finding = supported(entry, joined(ground))
+    score = finding.score + sway(dice, f"entry {number}") / 2
+    if finding.contradicted:
+        score = min(score, _DOUBTFUL / 2)
+        reason = f"The source says otherwise: {finding.passage[:120]!r}."
+    elif score < CARRIED:
+        lacking = ", ".join(finding.missing[:3])
+        reason = f"The source does not mention {lacking or 'most of it'}."
+    else:
+        reason = f"The source says: {finding.passage[:120]!r}."
+    return Ruling(
+        entry=entry,
+        score=1.0 if score >= CARRIED else 0.0,
+        borderline=_DOUBTFUL <= score < CARRIED and not finding.contradicted,
+        reason=reason,
+    )
+
+
+def _finding(entry: str) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(entry)
+    except (ValueError, RecursionError):  # a claim may begin like an object
+        value = None
+    return value if is_object(value) else {}
+
+
+def _compared(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
+    """The verdict on a claim by what a source answered to a question about it."""
+    claim, said = str(finding["claim"]), f"{finding.get('quote', '')}\n{finding.get('answer', '')}"
+    if not finding.get("quote") and "not state" in said.lower():
+        reason = "The source does not speak of it."
+        return Ruling(entry=claim, score=0.0, borderline=True, reason=reason)
+    return _carried(claim, said, dice, number)
+
+
+def _related(entry: str, to: str, dice: Dice, number: int) -> Ruling:
+    share = max(overlap(words_of(to), words_of(entry)), overlap(words_of(entry), words_of(to)))
+    near = share + sway(dice, f"entry {number}") / 4 >= _RELEVANT
+    reason = "It takes up words of what was asked." if near else "It has no word of what was asked."
+    return Ruling(entry=entry, score=float(near), borderline=not near and share > 0, reason=reason)
+
+
+def _followed(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
+    low = instruction.lower()
+    limit = re.search(r"(\d+) words", low)
+    kept = True
+    if "upper case" in low or "uppercase" in low or "capital letters" in low:
+        kept = answer == answer.upper()
+    elif "lower case" in low or "lowercase" in low:
+        kept = answer == answer.lower()
+    elif "json" in low:
+        kept = answer.strip().startswith(("{", "["))
+    elif limit is not None:
+        kept = len(answer.split()) <= int(limit[1])
+    elif sway(dice, f"entry {number}") < -0.15:  # noqa: PLR2004 - it is hard to please now and then
+        kept = bool(words_of(instruction) & words_of(answer))
+    reason = "It was followed." if kept else f"The answer does not follow {instruction[:80]!r}."
+    return Ruling(entry=instruction, score=float(kept), reason=reason)
+
+
+def _flagged(entry: str, finder: re.Pattern[str]) -> Ruling:
+    found = finder.search(entry)
+    reason = f"It says {found[0]!r}." if found is not None else "Nothing in it is of that kind."
+    return Ruling(entry=entry, score=float(found is not None), reason=reason)
+
+
+def rulings(  # noqa: PLR0911 - one line for each kind of list
+    sheet: Sheet, dice: Dice, head: str
+) -> list[Ruling]:
+    """A verdict for each entry that the prompt lists, or for each that its texts hold.
+
+    Args:
+        sheet: What the prompt carries.
+        dice: The chance of this judgement.
+        head: The words of the prompt that say what is asked.
+    """
+    items = listed(sheet.text("items"))[:_ENTRIES_MAX]
+    answer = sheet.text("answer")
+    findings = [_finding(entry) for entry in items if entry.startswith("{")]
+    if findings and len(findings) == len(items) and all("claim" in one for one in findings):
+        return [_compared(one, dice, i) for i, one in enumerate(findings, start=1)]
+    for asks, finder in _PER_KIND:
+        if items and asks.search(head):
+            return [_flagged(entry, finder) for entry in items]
+    if items and "prompt instructions" in head.lower():
+        return [_followed(entry, answer, dice, i) for i, entry in enumerate(items)]
+    source = sheet.text("source")
+    if items and source:
+        return [_carried(entry, source, dice, i) for i, entry in enumerate(items)]
+    if items:
+        asked = sheet.text("input") or sheet.text("question") or answer
+        return [_related(entry, asked, dice, i) for i, entry in enumerate(items)]
+    if source:
+        return _about_source(sheet, source, dice, head)
+    told = statements_of(answer or sheet.judged)
+    return [_related(entry, sheet.ground, dice, i) for i, entry in enumerate(told)]
+
+
+def _agrees(node: str, told: tuple[str, ...]) -> Ruling:
+    found = [(s, supported(s, node)) for s in told]
+    against = next(
+        (s for s, one in found if one.contradicted or (one.score < _FOREIGN and one.missing)), ""
+    )
+    reason = f"The context says otherwise than {against[:90]!r}." if against else "They agree."
+    return Ruling(entry=node, score=float(not against), reason=reason)
+
+
+def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruling]:
+    """Verdicts on the nodes of a source, or on an expected answer held against them."""
+    nodes = listed(source) if source.lstrip().startswith("[") else [source]
+    expected = sheet.text("expected", "answer")
+    if "attributed" in head and expected:
+        return [_carried(entry, source, dice, i) for i, entry in enumerate(statements_of(expected))]
+    if sheet.text("answer"):
+        nodes += nodes[-1:] * max(0, _count(head, 0) - len(nodes))
+        told = statements_of(sheet.text("answer"))
+        return [_agrees(node, told) for node in nodes]
+    if len(nodes) == 1 and not sheet.text("expected"):
+        nodes = list(statements_of(source))
+    wanted = f"{sheet.text('input')} {sheet.text('expected')}"
+    return [_related(node, wanted, dice, i) for i, node in enumerate(nodes)]
