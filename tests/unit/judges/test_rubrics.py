@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import JudgeError, PromptError, ProviderError, UsageError
-from regauge.judges import ModelJudge, UnboundJudge, expected, rubric
+from regauge.judges import ModelJudge, UnboundJudge, expected, rubric, standing_of
 from regauge.judges.model._votes import count
 from regauge.prompts import load_prompt
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
@@ -251,6 +251,45 @@ async def test_a_prompt_that_is_no_such_rubric_is_refused(tmp_path: Path, text, 
     with pytest.raises(PromptError, match=why) as caught:
         bound(tmp_path, text)
     assert caught.value.faults[0].line == line
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "score"),
+    [
+        ("factuality", {"choice": "adds"}, 0.5),
+        ("closed-qa", {"verdict": "pass"}, 1.0),
+        ("equivalence", {"choice": "different"}, 0.0),
+        ("conciseness", {"score": 4}, 0.75),
+        ("tone", {"score": 2}, 0.25),
+    ],
+)
+async def test_ready_made_rubrics_need_no_file(tmp_path: Path, name, given, score: float):
+    asked = Asked(lambda _: verdict_reply(**given))
+    project = context(tmp_path)
+    verdict = await rubric(name).bind(project).judge_with(completion("Full."), case(), asked)
+    assert verdict.score == score
+    (request,) = asked.requests
+    shown = request.messages[-1].content
+    assert "The disk was full." in shown
+    assert ("It was the disk." in shown) is (name in {"factuality", "closed-qa", "equivalence"})
+    own = rubric(name).bind(context(tmp_path, **{name.replace("-", "_"): GRADED}))
+    assert own.prompt.path == tmp_path / "prompts" / "judges" / f"{name}.prompt.yml"
+    assert not standing_of(own, project.project).gates
+
+
+async def test_ready_made_rubrics_without_a_reference_are_no_verdict(tmp_path: Path):
+    judge = rubric("factuality").bind(context(tmp_path))
+    with pytest.raises(JudgeError, match="reference"):
+        await judge.judge_with(
+            completion("Full."), case(expected=None), Asked(lambda _: verdict_reply())
+        )
+
+
+async def test_ready_made_rubrics_need_no_inputs_they_do_not_use(tmp_path: Path):
+    asked = Asked(lambda _: verdict_reply(score=5))
+    judge = rubric("tone").bind(context(tmp_path))
+    verdict = await judge.judge_with(completion("Full."), case(inputs={}, expected=None), asked)
+    assert verdict.outcome == "pass"
 
 
 @pytest.mark.parametrize(
