@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.errors import has_no_descriptor
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["CommandLine", "refuse_runs_of_nothing"]
+__all__ = ["CommandLine", "refuse_few_descriptors", "refuse_runs_of_nothing"]
 
 # Options that select fewer items: pytest's own, then those of plugins that split a suite.
 _SELECTING = (
@@ -31,6 +34,10 @@ _RUNNING_NOTHING = {
     "setupplan": "--setup-plan",
     "setuponly": "--setup-only",
 }
+
+# For the local store, the event loops, a program and a connection; each worker of xdist has pipes.
+_DESCRIPTORS = 14
+_DESCRIPTORS_OF_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +116,32 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
                 f"  fix: take {option} out of addopts and PYTEST_ADDOPTS; give it on the command"
                 " line where you mean it"
             )
+
+
+def refuse_few_descriptors(config: pytest.Config) -> None:
+    """Refuse to begin a run of evals that would end in the middle for want of file descriptors.
+
+    Raises:
+        pytest.UsageError: Too few are left.
+    """
+    workers: object = getattr(config.option, "numprocesses", None) or 0
+    count = workers if isinstance(workers, int) else os.cpu_count() or 1
+    needed = _DESCRIPTORS + count * _DESCRIPTORS_OF_WORKER
+    taken: list[int] = []
+    try:
+        for _ in range(needed):
+            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - it may fail halfway
+    except OSError as error:
+        if not has_no_descriptor(error):
+            return
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+    if len(taken) < needed and may_run_evals(config):
+        raise pytest.UsageError(
+            f"a run of evals opens {needed} files and connections at least, and the limit leaves"
+            f" {len(taken)}\n  fix: raise the limit, as with ulimit -n 1024"
+        )
 
 
 def may_run_evals(config: pytest.Config) -> bool:

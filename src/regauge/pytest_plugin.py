@@ -143,10 +143,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Refuse settings that end a run of evals before anything is measured."""
-    from regauge.pytest_command_line import refuse_runs_of_nothing
+    """Refuse settings and limits that end a run of evals before anything is measured."""
+    from regauge.pytest_command_line import refuse_few_descriptors, refuse_runs_of_nothing
 
     refuse_runs_of_nothing(config)
+    refuse_few_descriptors(config)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -444,6 +444,45 @@ def test_few_file_descriptors_lower_the_concurrency(live: EvalProject):
     assert "60 passed" in done.stdout
 
 
+@pytest.mark.parametrize("limit", [12, 16, 20])
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("sys.exit(pytest.main(['evals']))", 4),
+        ("sys.exit(pytest.main([]))", 4),
+        ("sys.exit(pytest.main(['evals', '-p', 'xdist', '-n2']))", 4),
+        ("from regauge.cli import main; main(['record'])", 2),
+    ],
+    ids=["evals", "no path", "xdist", "record"],
+)
+def test_too_few_file_descriptors_end_a_run_before_it_begins(
+    live: EvalProject, endpoint: Endpoint, program: str, code: int, limit: int
+):
+    live.golden(live.case(number) for number in range(20))
+    limited = (
+        "import resource, sys, pytest\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
+    )
+    command = [sys.executable, "-c", limited + program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    assert "Traceback" not in said
+    assert "Errno" not in said
+    assert "fix: raise the limit, as with ulimit -n 1024" in said
+    assert endpoint.total == 0
+
+
+@pytest.mark.parametrize("command", [["record"], ["gate", "HEAD"], ["baseline", "update"]])
+def test_a_setting_of_pytest_that_it_does_not_know_is_wrong_use(
+    live: EvalProject, command: list[str]
+):
+    (live.root / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    done = live.command(*command)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "--no-such-option" in done.stderr
+
+
 def test_the_store_names_the_limit_of_open_files(live: EvalProject):
     live.run().assert_outcomes(passed=5)
     program = (

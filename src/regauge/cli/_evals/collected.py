@@ -185,7 +185,8 @@ def with_evals(
     if code == pytest.ExitCode.INTERRUPTED:
         end_interrupted(interrupted())
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
-        click.get_current_context().exit(int(code))  # pytest has said why
+        # pytest has printed why; its own code for this means undecided here.
+        click.get_current_context().exit(UsageError.exit_code)
     if driver.unknown:
         raise _no_eval(project, driver.unknown[0], driver.met)
     if not driver.met:
