@@ -10,9 +10,11 @@ such a character.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 if TYPE_CHECKING:
@@ -150,10 +152,25 @@ class GuardedOutput:
             for guard, active in zip(errors, before, strict=True):
                 guard.active = active
 
+    @contextmanager
+    def flushed(self) -> Generator[None]:
+        """Write standard output before the block ends.
+
+        Raises:
+            OSError: It cannot be written, such as on a full disk.
+        """
+        try:
+            yield
+        finally:
+            self._ours[0].flush()
+
     def restore(self) -> None:
         """Put the streams back that were there before."""
         for stream in self._ours:
-            stream.flush()
+            try:
+                stream.flush()
+            except OSError:
+                _discard(stream)
         if (sys.stdout, sys.stderr) == self._ours:
             sys.stdout, sys.stderr = self._before
 
@@ -167,10 +184,17 @@ class GuardedOutput:
         return io.TextIOWrapper(
             cast("BinaryIO", guard),
             encoding=stream.encoding,
-            errors=stream.errors,
+            # Outputs may hold any character, and a terminal may know a few of them.
+            errors="backslashreplace" if stream.errors == "strict" else stream.errors,
             line_buffering=getattr(stream, "line_buffering", False),
             write_through=True,  # ours has no buffer, so that the order of lines is kept
         )
+
+
+def _discard(stream: TextIO) -> None:
+    """Let a stream that cannot be written take everything; Python writes its rest at the end."""
+    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def print_command(command: str, stream: TextIO) -> None:

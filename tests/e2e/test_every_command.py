@@ -179,3 +179,60 @@ def test_what_changes_a_project_says_in_json_what_it_did(tmp_path: Path):
         }
     ]
     assert said("new", "prompt", "other")["written"] == ["prompts/other.prompt.yml"]
+
+
+_PRINTS = {
+    "judges": ("judges",),
+    "lint": ("lint",),
+    "no such command": ("nope",),
+}
+
+
+def _run_in_bash(root: Path, words: tuple[str, ...], redirection: str, **environ: str):
+    script = f"set -o pipefail; {sys.executable} -m regauge {' '.join(words)} {redirection}"
+    return subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=root,
+        env=os.environ | environ,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project")
+    done = _run_in_bash(root, ("init", "--yes"), "")
+    assert done.returncode == 0, done.stderr
+    return root
+
+
+@pytest.mark.parametrize("name", _PRINTS)
+@pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
+def test_output_that_cannot_be_written_is_one_error(started: Path, name: str, redirection: str):
+    done = _run_in_bash(started, _PRINTS[name], redirection)
+    assert done.returncode == 2
+    if name != "no such command":
+        assert done.stderr.startswith(b"error: "), done.stderr
+        assert done.stderr.count(b"\n") == 2
+
+
+@pytest.mark.parametrize("name", _PRINTS)
+@pytest.mark.parametrize(
+    "redirection",
+    [">&- 2>&-", "2>&-", "<&-", "> /dev/full 2>&1", "2> /dev/full", "| true", "2>&1 | true"],
+)
+def test_a_stream_that_is_gone_ends_in_no_traceback(started: Path, name: str, redirection: str):
+    done = _run_in_bash(started, _PRINTS[name], redirection)
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert done.returncode in (
+        {0, 1, 2} if "| true" in redirection or "2>" in redirection else {0, 2}
+    )
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_any_encoding_of_a_terminal_will_do(started: Path, encoding: str):
+    done = _run_in_bash(started, ("judges",), "", PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
+    assert " judges" in done.stdout.decode(encoding)

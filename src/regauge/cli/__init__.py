@@ -61,6 +61,7 @@ Evals run under pytest: `pytest evals`.
 Exit codes: 0 done, 1 something was found, 2 wrong use or a faulty file, 3 unmeasured,
 4 undecided, 130 Ctrl-C.
 """
+_STDOUT_CLOSED = "standard output is closed\n  fix: leave it open, or redirect it to /dev/null"
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells have it: 128 and the signal's number."""
 
@@ -112,9 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Standard error holds no secrets, and in GitHub Actions neither stream holds commands of others.
     """
+    closed = _open_closed_streams()
     output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_Redaction())
     try:
-        with interrupted_once():
+        if "stdout" in closed:
+            raise MachineError(_STDOUT_CLOSED)  # noqa: TRY301 - as any other error of the machine
+        with interrupted_once(), output.flushed():
             group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
     except RegaugeError as error:
         _end_with(error)
@@ -127,13 +131,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         output.restore()
 
 
+def _open_closed_streams() -> list[str]:
+    """Have the standard streams open, and name those that were closed.
+
+    The next file that is opened would get the descriptor of a closed stream, and its output.
+    """
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in closed:
+        # The lowest descriptor that is free is taken first.
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    return closed
+
+
 def _end_with(error: RegaugeError) -> NoReturn:
     # A long value is repeated in several lines.
     words = _LONG_WORD.sub(lambda word: f"{word[0][:100]}...{word[0][-100:]}", str(error))
     # Paths as people write them: from where the command was called.
     with suppress(OSError):
         words = words.replace(f"{Path.cwd()}/", "")
-    click.echo(printable(f"error: {words}"), err=True)
+    with suppress(OSError):  # standard error may be on a full disk, too
+        click.echo(printable(f"error: {words}"), err=True)
     sys.exit(error.exit_code)
 
 
