@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from benchmarks.refine_tasks._bench import Trial
     from benchmarks.refine_tasks._task import Task
-    from regauge.refine.loop import AskProposals, State
+    from regauge.refine.loop._state import AskProposals, State
 
 __all__ = ["ATTACKS", "attack_of", "attacking", "cycling"]
 

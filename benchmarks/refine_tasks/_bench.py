@@ -16,7 +16,6 @@ from benchmarks.refine_tasks._statements import lost_statements, statements
 from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.analysis import Check
-from regauge.refine.driver import drive
 from regauge.refine.edits import (
     Anchor,
     Edit,
@@ -27,8 +26,10 @@ from regauge.refine.edits import (
     section_at,
     section_text,
 )
-from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop import Critiqued, Proposed, Setting, Spent, TrialsDone, begin
+from regauge.refine.guards import Guard
+from regauge.refine.leaks import CaseText
+from regauge.refine.loop._loop import begin, drive
+from regauge.refine.loop._state import Critiqued, Proposed, Setting, Spent, TrialsDone
 from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.refine.trials import verify_by_gate
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
 
     from benchmarks.refine_tasks._simulated import Proposals
     from benchmarks.refine_tasks._task import Task
-    from regauge.refine.loop import (
+    from regauge.refine.loop._state import (
         AskCritique,
         AskProposals,
         Draws,
+        Interrupted,
         Observation,
         RunSuite,
         State,
@@ -161,8 +163,8 @@ class SimulatedBench:
         spent = Spent(model_calls=len(texts))
         return Proposed(edits=tuple(edits_read), refused=tuple(refused), spent=spent)
 
-    async def verify(self, state: State, action: RunSuite) -> SuiteSaid:
-        return await verify_by_gate(self.setting, state, action, self)
+    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+        return await verify_by_gate(self.setting, state, action, self.draw)
 
     def add(self, observation: Observation, state: State) -> None:
         """As a trail: keep what was decided."""

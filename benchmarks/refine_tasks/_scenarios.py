@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from benchmarks.refine_tasks._bench import SimulatedBench
     from benchmarks.refine_tasks._task import Task
-    from regauge.refine.loop import State
+    from regauge.refine.loop._state import State
 
 __all__ = ["SCENARIOS", "Scenario", "run_one", "trial_of"]
 

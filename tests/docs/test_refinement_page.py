@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from regauge.cli.refine import command
-from regauge.refine.loop._findings import NoteEvent
+from regauge.refine.loop._state import NoteEvent
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/explanation/refinement.md"

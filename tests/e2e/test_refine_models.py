@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from regauge.refine.loop import Proposed
+    from regauge.refine.loop._state import Proposed
 
 PROMPT = """\
 name: report

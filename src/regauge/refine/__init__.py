@@ -28,9 +28,8 @@ from regauge.refine.delivery import (
     roll_back,
     uncommitted,
 )
-from regauge.refine.estimate import Estimate
 from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
-from regauge.refine.loop import Note, State
+from regauge.refine.loop._state import Note, State
 from regauge.refine.proposers._protocol import check_strategies
 from regauge.refine.refinement import BY_SIGNAL, Refinement
 from regauge.refine.report import evidence_lines, headline, markdown_of
@@ -51,7 +50,7 @@ from regauge.refine.runs import (
     remember,
     remember_status,
 )
-from regauge.refine.setting import RunOptions
+from regauge.refine.setting import Estimate, RunOptions
 from regauge.refine.subject import declared_goals, goal_faults
 from regauge.refine.tally import Variance, shown, variance_of
 from regauge.refine.trail import TrailError, read_trail

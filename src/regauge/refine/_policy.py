@@ -1,10 +1,8 @@
-"""What a refinement run holds itself to: limits, error rates, and how text may grow."""
+"""Limits, error rates and growth that a refinement run keeps to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-__all__ = ["GuardPolicy", "Limits", "RefinePolicy", "TestPolicy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,11 +12,8 @@ class Limits:
     Attributes:
         calls: Of all models: the prompt's, those of LLM judges, and the refiner's.
         model_calls: Calls of the model that criticises and proposes.
-        usd: Cost of all of them, in US dollars.
-        seconds: Of wall clock.
         cycles: Accepted or failed rounds of diagnose, propose and verify.
         candidates: Edits that are tested, over the whole run.
-        patience: Cycles in a row that accept nothing.
         localise_calls: Of the calls, so many may tell which sentence carries which check.
         holdout_looks: How often the same held-out cases may decide, over all runs on a prompt.
     """
@@ -42,106 +37,90 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestPolicy:
-    """How much evidence a step needs.
+class AcceptancePolicy:
+    """How much evidence a step needs. Every p-value is of an exact test.
 
-    Attributes:
-        first_trials: Of every train case, before anything is said about the prompt.
-        baseline_trials: Of train cases in the mean, once those are drawn again on which too
-            little is known; and of every holdout case.
-        unclear_p: A check is drawn again while so many failures at `flaky_rate` are less likely
-            than this.
-        flaky_rate: A check that fails no more often than this is flaky and left alone.
-        flaky_p: A cluster stays when so many failures at `flaky_rate` are less likely than this.
-        again_p: A cluster stays, too, when cases that failed once fail again so often that a
-            flaky check does it no likelier than this: few broken cases among many sound ones.
-        cured_p: Failures are over, without an edit of their own, when so many passes in a row are
-            less likely than this.
-        screen_cases: Failing cases that a candidate is first tried on.
-        screen_trials: Of these cases together; where they are few, each is drawn more often.
-        screened: Candidates of one cluster that go on to the test.
-        alpha: The error rate of accepting edits over the whole run; the i-th edit that is tested
-            gets 6/(pi i)^2 of it, which sums to 1.
-        looks: How often the evidence for one edit is looked at; each look gets its share.
-        look_trials: Trials per case and look.
-        anchors: Cases the check passes that are drawn along from the second look on.
-        hopeless: Above this p-value an edit is refuted, once `hopeless_trials` were drawn.
-        hopeless_trials: Of the cases in question; fewer do not refute an edit.
-        harm_p: Up to this p-value another check got worse, divided by `looks`.
-        margin: An edit whose mean effect is below minus this is refuted.
-        fresh_p: The target must have improved on trials that chose nothing, up to this p-value.
-        generalises: The holdout's trials must be so many times likelier if an edit helps there as
-            it does on train cases than if it does nothing there; it is overfit at the inverse. An
-            edit that does nothing there passes at most once in so many times.
-        suite_trials: Fresh trials per case in the last verification.
-        steady_checks: Flaky checks that are looked at again, those that fail most, once nothing
-            else fails; and `steady_cases` of each.
-        steady_trials: Of each such case, and under either text at each look at an edit.
-        steady_rate: Cases that fail no more often than this are steady enough.
-        steady_p: They are worked on when so many failures at `steady_rate` are less likely than
-            this; what makes them steady is tested anew.
+    A comment says what a value is for, and what moves when it changes. Values without another
+    source were chosen on the tasks of `benchmarks/refine_tasks`.
     """
 
-    __test__ = False  # pytest would take the name for a test class
-
+    # Of every train case, before anything is said: with one, a flaky failure looks like a fault.
     first_trials: int = 2
+    # Of train cases in the mean once unclear ones are drawn again, and of every held-out case:
+    # more find rarer faults and make the first look dearer, healthy prompts too.
     baseline_trials: int = 3
+    # A check is drawn again while so many failures at `flaky_rate` are less likely than this;
+    # lower saves calls and misses faults of few cases.
     unclear_p: float = 0.60
+    # A check that fails no more often is flaky; lower works on noise, higher leaves rare faults.
     flaky_rate: float = 0.10
+    # A cluster stays when so many failures at `flaky_rate` are less likely: the usual 5 %.
     flaky_p: float = 0.05
+    # Or when cases that failed once fail again so often. Failures are over, without an edit of
+    # their own, when so many passes are less likely. Strict, for every case is such a look.
     again_p: float = 0.01
-    cured_p: float = 0.01
+    # Failing cases, and trials of them together, that a candidate is first tried on: more cost a
+    # call for every candidate, fewer miss edits that help half of the time.
     screen_cases: int = 6
-    screen_trials: int = 6
+    # Candidates of one cluster that go on to the test, each for a share of `alpha`.
     screened: int = 2
+    # The error rate of accepting edits over the whole run; the i-th tested edit gets 6/(pi i)^2
+    # of it, which sums to 1. The usual 5 %; higher accepts more edits that do nothing.
     alpha: float = 0.05
+    # How often the evidence for one edit is looked at; each look gets its share of the error.
     looks: int = 4
+    # Trials per case and look, and of each case in doubt in the last verification.
     look_trials: int = 2
+    # Passing cases that are drawn along from the second look on, to see harm.
     anchors: int = 4
+    # Above this p-value an edit is refuted, once so many trials of the cases in question were
+    # drawn; lower gives up edits that help a little, higher spends looks on those that do not.
     hopeless: float = 0.35
     hopeless_trials: int = 12
+    # Up to this p-value, over `looks`, another check got worse; higher refutes harmless edits.
     harm_p: float = 0.05
+    # An edit with a mean effect below minus this is refuted: about one case of thirty.
     margin: float = 0.03
+    # The target must have improved on trials that chose nothing, up to this p-value.
     fresh_p: float = 0.05
+    # The held-out trials must be so many times likelier if an edit helps there as on train cases
+    # than if it does nothing; at the inverse it is overfit. It bounds the error at 1 in 20.
     generalises: float = 20.0
-    suite_trials: int = 2
+    # Flaky checks that are looked at again, those that fail most, and cases and trials of each;
+    # their product bounds what a look at them costs.
     steady_checks: int = 3
     steady_cases: int = 6
     steady_trials: int = 4
+    # Cases that fail no more often are steady enough, and worked on when so many failures are
+    # less likely than `steady_p`; what steadies them is tested again, so that may be loose.
     steady_rate: float = 0.05
     steady_p: float = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardPolicy:
-    """What an edit may do to the text.
+    """What an edit may do to the text; a comment says what a value is for."""
 
-    Attributes:
-        ops: Operations of one edit.
-        growth: Words and marks it may add, as a share of the prompt as it was when the run began.
-        growth_words: And so many more on top.
-        growth_hard: Of all edits together, as a share.
-        section_growth: Words and marks that a section which is replaced as a whole may gain on what
-            it had when the run began, as a share of that, unless its mark says `words`.
-        section_words: And so many more on top.
-        section_shrink: The share of its words that it may lose in one edit.
-        deletions: Lines of the prompt as it was that one edit may delete.
-        common: What occurs in this share of all cases belongs to the subject, not to a case.
-        rare: A name that more than this share of all cases have is of the subject, too.
-        overlap: A run of words that only a case has is a leak from so many characters on,
-        phrase: and from so many words on, whatever words they are.
-    """
-
+    # Changes of one edit, as a person counts them: more are no longer one idea to review.
     ops: int = 3
+    # Words and marks it may add, as a share of the prompt when the run began, and on top of that:
+    # short prompts need room for one rule.
     growth: float = 0.15
     growth_words: int = 40
+    # Of all edits together: longer prompts are followed less.
     growth_hard: float = 0.35
+    # What a replaced section may gain, unless its mark says `words`, and the share it may lose.
     section_growth: float = 0.5
     section_words: int = 20
     section_shrink: float = 0.5
+    # Statements of the prompt as it was that one edit may take out: one that stood in the way.
     deletions: int = 1
+    # What occurs in this share of all cases belongs to the subject, not to a case; lower lets
+    # edits name fewer things of the subject.
     common: float = 0.30
+    # A name that more than this share of all cases have is of the subject, too.
     rare: float = 0.10
+    # Words that only a case has are a leak from so many characters and words on.
     overlap: int = 12
     phrase: int = 5
 
@@ -151,5 +130,5 @@ class RefinePolicy:
     """All of it."""
 
     limits: Limits = field(default_factory=Limits)
-    test: TestPolicy = field(default_factory=TestPolicy)
+    test: AcceptancePolicy = field(default_factory=AcceptancePolicy)
     guard: GuardPolicy = field(default_factory=GuardPolicy)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.criteria import Criterion
-    from regauge.refine._policy import TestPolicy
+    from regauge.refine._policy import AcceptancePolicy
     from regauge.refine.tally import Tally
 
 # Structure first, then content, then wording: an answer of the wrong form hides what it says.
@@ -34,7 +34,6 @@ class Check:
     Attributes:
         advice: The instruction that a prompt should hold for this check, as its author or its
             kind of rule would say it; empty where nobody can say.
-        description: What the check wants, in words.
     """
 
     name: str
@@ -51,7 +50,6 @@ class Cluster:
         code: The commonest kind of failure among them.
         cases: The train cases the check applies to, those that fail most first.
         failing: Of these, the ones that failed at least once.
-        failures: Of `trials`.
         p_flaky: How likely so many failures are of a check that is only flaky.
         p_again: How likely the cases that failed first fail again so often, if it is only flaky.
         unsteady: Whether they pass now and then, so that an edit has to make them steady.
@@ -86,7 +84,7 @@ def diagnose(
     texts: Callable[[str], Sequence[str]],
     cases: Sequence[str],
     checks: Mapping[str, Check],
-    policy: TestPolicy,
+    policy: AcceptancePolicy,
     *,
     tolerated: Mapping[str, float] = _TOLERATED,
 ) -> Diagnosis:
@@ -135,7 +133,7 @@ def _cluster(
     texts: Sequence[str],
     cases: Sequence[str],
     check: str,
-    policy: TestPolicy,
+    policy: AcceptancePolicy,
     *,
     rate: float,
 ) -> Cluster | None:
@@ -280,7 +278,6 @@ class Gain:
     """How one check did under two texts, over the cases that were drawn under both.
 
     Attributes:
-        cases: How many cases that are.
         mean: How much more often a case passes, from -1 to 1, as a mean over the cases.
         low: Of the 95 % interval of the mean; `high` alike. Trials of one case are much alike, so
             cases count for it and not trials.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.refine.edits import changed_places, changed_statements, kind_of, near_duplicates
+from regauge.refine.changes import changed_places, changed_statements
+from regauge.refine.edits import kind_of, near_duplicates
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ Finding = Literal[
 # Findings that speak against an edit itself. One that is undecided may be tried again with more
 # trials, and one that was screened out may have met bad luck. A guard looks at each edit again.
 _BY_PERSON: Finding = "rejected-by-person"
-_AGAINST: frozenset[Finding] = frozenset(
+AGAINST: frozenset[Finding] = frozenset(
     {"refuted", "overfit", "suite-refused", "redundant", _BY_PERSON}
 )
 _CHANCES: dict[Finding, int] = {"undecided": 2, "screened-out": 2, "confirmed": 2, "accepted": 1}
@@ -48,11 +49,6 @@ class Tried:
     Attributes:
         before: The shape of the text it was applied to.
         after: The shape of what it made of it.
-        cluster: The failures it was meant for.
-        added: The lines it brought in.
-        removed: The lines it took out.
-        detail: In words, for the next proposal and for people.
-        cycle: Of the run that tried it.
         places: The headings under which it put something, line by line.
     """
 
@@ -66,34 +62,44 @@ class Tried:
     cycle: int = 0
     places: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        before: PromptText,
+        after: PromptText,
+        cluster: str,
+        finding: Finding,
+        *,
+        detail: str = "",
+        cycle: int = 0,
+    ) -> Tried:
+        """What a test found of the edit that leads from one text to another."""
+        added, removed = changed_statements(before, after)
+        return cls(
+            before=before.shape,
+            after=after.shape,
+            cluster=cluster,
+            added=added,
+            removed=removed,
+            finding=finding,
+            detail=detail,
+            cycle=cycle,
+            places=changed_places(before, after),
+        )
+
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, document: Mapping[str, JSON]) -> Tried:
-        """What `to_json` wrote.
-
-        Raises:
-            ValueError: A key is missing or the finding is none.
-        """
+    def from_json(cls, document: Mapping[str, Any]) -> Tried:
+        """What `to_json` wrote; a ValueError where it is no such document."""
         if document.get("finding") not in get_args(Finding):
             raise ValueError(f"there is no finding {document.get('finding')!r}")
-        cycle = document.get("cycle", 0)
         try:
-            return cls(
-                before=str(document["before"]),
-                after=str(document["after"]),
-                cluster=str(document["cluster"]),
-                added=str(document["added"]),
-                removed=str(document["removed"]),
-                finding=cast("Finding", document["finding"]),
-                detail=str(document.get("detail", "")),
-                cycle=cycle if isinstance(cycle, int) else 0,
-                places=str(document.get("places", "")),
-            )
-        except KeyError as error:
-            raise ValueError(f"a tried edit has no {error}") from error
+            return cls(**document)
+        except TypeError as error:
+            raise ValueError(f"not a tried edit: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +118,7 @@ class Memory:
         return Memory(self.tried, (*self.incumbents, text.shape))
 
     def refuses(self, cluster: str, before: PromptText, after: PromptText) -> str:
-        """Why an edit is not to be tried; empty when it may.
-
-        Args:
-            cluster: What it is meant for.
-            before: The text as it is.
-            after: The text as it would be.
-        """
+        """Why an edit is not to be tried; empty when it may."""
         if after.shape in self.incumbents:
             return "it leads back to a text that was replaced"
         mine, places = changed_statements(before, after), changed_places(before, after)
@@ -129,7 +129,7 @@ class Memory:
             # A person refuses an edit, and not the text as such, to which others may lead.
             and (t.finding != _BY_PERSON or t.before == before.shape or _holds(mine, _lines(t)))
         ]
-        against = next((t for t in same if t.finding in _AGAINST), None)
+        against = next((t for t in same if t.finding in AGAINST), None)
         if against is not None:
             return f"this text was tried before: {against.finding}"
         for finding, chances in _CHANCES.items():
@@ -153,7 +153,7 @@ class Memory:
         return tuple(t for t in self.tried if t.cluster == cluster)
 
     def _refuted(self, cluster: str) -> Iterable[Tried]:
-        return (t for t in self.tried if t.cluster == cluster and t.finding in _AGAINST)
+        return (t for t in self.tried if t.cluster == cluster and t.finding in AGAINST)
 
 
 def _lines(tried: Tried) -> tuple[str, str]:
@@ -206,13 +206,7 @@ def named(edit: Edit) -> dict[str, float | int | str]:
 def fates_of(
     decisions: Iterable[Mapping[str, Any]], accepted: Iterable[Edit], *, proposes: bool
 ) -> list[dict[str, JSON]]:
-    """Every edit that a run's decisions are about, with what became of it in the end.
-
-    Args:
-        decisions: Out of its trail, in their order.
-        accepted: The edits that the run held to at its end.
-        proposes: Whether it proposes them.
-    """
+    """Every edit that a run's decisions are about, with what became of it in the end."""
     held = {named(edit)["edit"] for edit in accepted}
     found: dict[str, dict[str, JSON]] = {}
     for decision in decisions:
@@ -232,11 +226,7 @@ def fates_of(
 
 @dataclass(frozen=True, slots=True)
 class FateTable:
-    """How often edits of each kind met each fate, over runs.
-
-    Attributes:
-        counts: By kind and fate.
-    """
+    """How often edits of each kind met each fate, over runs."""
 
     counts: Mapping[str, Mapping[Fate, int]]
 
@@ -294,14 +284,7 @@ _HOLDOUTS_KEPT = 50
 
 
 class LookLedger:
-    """The looks at a prompt's holdout, over all runs.
-
-    Args:
-        project: Whose state directory keeps it.
-        prompt: The prompt.
-        holdout: The ids of the held-out cases; other cases are another holdout, with looks of
-            its own.
-    """
+    """The looks at a prompt's holdout, over all runs."""
 
     def __init__(self, project: Project, prompt: str, holdout: Iterable[str]) -> None:
         self._project = project

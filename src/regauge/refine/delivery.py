@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Part, Prompt
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop import Accepted
+    from regauge.refine.loop._state import Accepted
     from regauge.refine.runs import Run
     from regauge.refine.subject import Subject
 
@@ -35,18 +35,7 @@ def git_says(
     extra: Mapping[str, str] | None = None,
     check: bool = True,
 ) -> str:
-    """What git says to a command; empty where it fails and may.
-
-    Args:
-        directory: Where it runs.
-        arguments: The command.
-        given: What it reads.
-        extra: Of the environment.
-        check: Whether it must not fail.
-
-    Raises:
-        GitError: It failed, or there is no git.
-    """
+    """What git says to a command; empty where it fails and may."""
     done = run_git(directory, *arguments, given=given, extra=extra, timeout_s=_TIMEOUT_S)
     if done.returncode == 0:
         return done.stdout.decode("utf-8", "replace").strip()
@@ -73,11 +62,8 @@ class Revision:
     """A prompt file as it is proposed.
 
     Attributes:
-        text: The whole file.
         version: What it states; empty where it states none.
         lock: The whole of `prompts.lock` with the new version; empty where nothing is released.
-        note: The line of the changelog.
-        why_version: Why the version is what it is.
     """
 
     text: str
@@ -94,12 +80,6 @@ def revised(
 
     A new rule is a minor version, other wording a patch. A text that a release had keeps that
     release's version; a version that was never released stays as it is.
-
-    Args:
-        subject: The prompt as it was.
-        text: What it is to say.
-        accepted: The edits that led there.
-        date: For the changelog, such as `2025-06-30`.
     """
     path = subject.prompt.path
     written = subject.written(text)
@@ -147,9 +127,6 @@ def revised(
 def apply_run(run: Run, path: Path) -> list[Path]:
     """Write what a run proposes; both files are written, or none.
 
-    Returns:
-        The files that changed.
-
     Raises:
         UsageError: It proposes nothing, or the prompt changed since.
         TrailError: Its trail or its files are not what it wrote.
@@ -184,11 +161,7 @@ def apply_run(run: Run, path: Path) -> list[Path]:
 
 
 def check_unchanged(run: Run, path: Path) -> None:
-    """See that a prompt's file is what a run began with, or what it proposes.
-
-    Raises:
-        UsageError: It is something else, which the proposal would undo.
-    """
+    """See that a prompt's file is what a run began with, or what it proposes."""
     if path.read_bytes() not in {run.before.read_bytes(), run.revision.read_bytes()}:
         raise UsageError(
             f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
@@ -197,14 +170,7 @@ def check_unchanged(run: Run, path: Path) -> None:
 
 
 def roll_back(run: Run, path: Path) -> list[Path]:
-    """Put back what a run replaced; a released version that was committed is not taken back.
-
-    Returns:
-        The files that changed.
-
-    Raises:
-        UsageError: The run was not applied, or the prompt changed since.
-    """
+    """Put back what a run replaced; a released version that was committed is not taken back."""
     applied = run.directory / "applied.sha256"
     if not applied.is_file():
         raise UsageError(f"run {run.id} was not applied, so there is nothing to take back")
@@ -301,13 +267,6 @@ def commit_on_branch(
 
     Neither the working tree nor the index is touched, so what is not committed yet stays so.
 
-    Args:
-        run: Proposes a revision.
-        path: The prompt's file.
-        name: Of the branch; empty for `refine/<prompt>-<run>`.
-        message: Of the commit.
-        renew: Whether an earlier proposal on that branch gives way to this one.
-
     Raises:
         UsageError: The run proposes nothing, the prompt changed since, the last commit says
             already what is proposed, or there is such a branch already.
@@ -340,11 +299,6 @@ def commit_on_branch(
 
 def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
     """See that a branch of a name can be made.
-
-    Args:
-        path: A prompt's file, in the repository.
-        name: Of the branch.
-        renew: Whether an earlier proposal on that branch gives way.
 
     Raises:
         UsageError: git allows no such name, or there is such a branch, or one that stands in its
@@ -415,11 +369,7 @@ def is_proposal(path: Path, commit: str) -> bool:
 
 
 def uncommitted(path: Path) -> list[Path]:
-    """Those of a prompt's file and its lock that differ from the last commit.
-
-    Raises:
-        GitError: It is in no repository.
-    """
+    """Those of a prompt's file and its lock that differ from the last commit."""
     root = path.resolve().parent
     files = [path.resolve(), lock_of(path).path.resolve()]
     return [
@@ -465,23 +415,14 @@ def remote_address(path: Path, remote: str = "origin") -> str:
 
 
 def remote_tip(path: Path, branch: str, remote: str = "origin") -> str:
-    """The commit that a branch of the remote is at; empty where there is no such branch.
-
-    Raises:
-        UsageError: The remote is a directory of this repository.
-        GitError: The remote cannot be reached.
-    """
+    """The commit that a branch of the remote is at; empty where there is no such branch."""
     _refuse_remote_inside(path, remote)
     said = git_says(path.resolve().parent, *_LS_REMOTE, remote, f"refs/heads/{branch}")
     return said.split(maxsplit=1)[0] if said else ""
 
 
 def _refuse_remote_inside(path: Path, remote: str) -> None:
-    """Refuse a remote in a directory of this repository: its hooks would run on a push.
-
-    Raises:
-        UsageError: The remote is one.
-    """
+    """Refuse a remote in a directory of this repository: its hooks would run on a push."""
     top = work_tree(path.parent)
     if top is None:
         return

@@ -29,11 +29,7 @@ class Evidence:
 
     Attributes:
         text: In that person's words; empty for a label without a reason.
-        by: Who said it, as the source names them.
         verdict: Of a label: `pass`, `fail`, or a score such as `0.4 of 1`.
-        case: Of a label: the golden case that was answered.
-        judge: Of a label: the judge that it is meant for.
-        answer: Of a label: what was judged.
         at: Where it stands: a file and line, or an address.
     """
 
@@ -52,11 +48,7 @@ class Evidence:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Evidence:
-        """What `to_json` wrote.
-
-        Raises:
-            ValueError: It is of no kind.
-        """
+        """What `to_json` wrote."""
         if document.get("kind") not in get_args(EvidenceKind):
             raise ValueError(f"there is no evidence of kind {document.get('kind')!r}")
         names = {one.name for one in fields(cls)} - {"kind"}
@@ -80,11 +72,7 @@ class Heard:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Heard:
-        """What `to_json` wrote.
-
-        Raises:
-            ValueError: An entry is of no kind.
-        """
+        """What `to_json` wrote."""
         return cls(
             said=tuple(Evidence.from_json(one) for one in document["said"]),
             left_out=tuple(map(str, document["left_out"])),
@@ -208,14 +196,6 @@ def labels_of(
     """What people said of answers to some golden cases, judge by judge.
 
     Labels that compare two answers say nothing of either, and are left out.
-
-    Args:
-        project: Where labels are.
-        judges: Whose labels count.
-        train: The ids of the cases; a label of any other case is not even kept.
-
-    Raises:
-        DatasetError: A file of labels cannot be used.
     """
     from regauge.judges.calibration import labels_path, load_labels
 
@@ -277,11 +257,7 @@ def heard_on_pull(
 
 
 def noted_in(path: Path) -> Heard:
-    """What a file says: every paragraph is a note.
-
-    Raises:
-        UsageError: It cannot be read, or says nothing.
-    """
+    """What a file says: every paragraph is a note."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -26,7 +26,6 @@ class Goal:
     """A share of trials that has to pass.
 
     Attributes:
-        name: What reports call it.
         checks: A trial passes when all of these do that say anything of it.
         cases: The trials of these count.
         pass_rate: Above 0 and below 1.
@@ -52,11 +51,6 @@ class Reached:
     """How far a goal is reached.
 
     Attributes:
-        count: Trials that passed, of those that the checks said anything of.
-        cases: How many cases these are of.
-        undrawn: Cases of the goal without any trial.
-        low: Of the 95 % interval of the pass rate.
-        high: Likewise.
         standing: `met` when `low` reaches the goal; `missed` when `high` does not.
     """
 
@@ -96,11 +90,6 @@ def reached(
     low, and a mean over cases too high where one failed by bad luck. A goal is met when both
     reach it, the first with its lower bound, and missed when the upper bound of the second does
     not. One more trial that passes never makes a met goal unmet.
-
-    Args:
-        goal: What is to be reached.
-        outcomes: The trials of a case.
-        cases: Those of the goal that count now; while one has no trial, nothing is settled.
     """
     counts: list[Count] = []
     undrawn = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from regauge.prompts import input_text
 from regauge.refine.feedback import Heard, labels_of
-from regauge.refine.guards._leaks import Leaks
+from regauge.refine.leaks import Leaks
 from regauge.refine.proposers._context import Masked, masked
 from regauge.refine.setting import public_of
 from regauge.refine.subject import case_text, cases_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop import Setting
+    from regauge.refine.loop._state import Setting
     from regauge.refine.subject import Subject
 
 _RUN_WORDS: Final = 5
@@ -42,14 +42,6 @@ def hints_of(
 
     Lines that speak of a held-out case are left out, and what is expected of train cases is
     hidden: of a case that is named all of it, of others what nobody else says.
-
-    Args:
-        said: Labels are of train cases only.
-        train: By their ids.
-        holdout: By their ids.
-        public: What anybody may know.
-        policy: What counts as giving a case away.
-        show_goldens: Whether train cases are shown as they are.
     """
     if not said:
         return ()
@@ -109,7 +101,6 @@ class _Veil:
 
     Attributes:
         name: Finds the case's id in a text.
-        whole: All of it.
         private: What nobody else says, in small letters, with its runs of words.
     """
 
@@ -152,11 +143,7 @@ def _whole(name: str) -> re.Pattern[str]:
 
 
 def labels_for(project: Project, subject: Subject) -> Heard:
-    """The labels of people on train cases, for every judge of theirs, be it one that only informs.
-
-    Raises:
-        DatasetError: A file of labels cannot be used.
-    """
+    """The labels of people on train cases, for advisory judges, too."""
     judges = [judge.name for one in subject.members.values() for judge in one.suite.judges]
     train = cases_of(subject.members, "train")
     return Heard(said=labels_of(project, dict.fromkeys(judges), train))

@@ -14,30 +14,27 @@ from regauge.prompts import Message, parse_prompt
 from regauge.providers import parse_model_id
 from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.delivery import revised
-from regauge.refine.driver import drive
-from regauge.refine.edits import PromptText, changed_places, changed_statements
-from regauge.refine.estimate import Estimate, check_calls, check_key, check_more, expected_trial
+from regauge.refine.edits import PromptText
 from regauge.refine.feedback import Heard
 from regauge.refine.goals import least_trials
 from regauge.refine.hints import labels_for
-from regauge.refine.loop import (
-    Interrupted,
-    MoreCalls,
-    Release,
-    advance,
-    begin,
-    calls_max,
-    cost_of_trials,
-    enough_calls,
-    floor_calls,
-    goals_digest,
-    out_of_reach,
-)
+from regauge.refine.loop import goals_digest, out_of_reach
+from regauge.refine.loop._loop import advance, begin, drive
+from regauge.refine.loop._plan import calls_max, cost_of_trials, enough_calls, floor_calls
+from regauge.refine.loop._state import Interrupted, MoreCalls, Release
 from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
 from regauge.refine.report import markdown_of
 from regauge.refine.result import diff_of, result_of
 from regauge.refine.runs import edits_of_runs, read_whole, remember, seal
-from regauge.refine.setting import RunOptions, setting_of
+from regauge.refine.setting import (
+    Estimate,
+    RunOptions,
+    check_calls,
+    check_key,
+    check_more,
+    expected_trial,
+    setting_of,
+)
 from regauge.refine.subject import bound_goals, subject_of
 from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell, text_to_json
 from regauge.refine.trials import SuiteBench
@@ -52,8 +49,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges import Judge
     from regauge.project import Project
-    from regauge.refine.driver import Trail
-    from regauge.refine.loop import Note, Observation, Setting, State
+    from regauge.refine.loop._loop import Trail
+    from regauge.refine.loop._state import Note, Observation, Setting, State
     from regauge.refine.runs import Run
     from regauge.refine.subject import Subject
     from regauge.refine.trail import Event
@@ -61,18 +58,7 @@ if TYPE_CHECKING:
 
 
 def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics: bool) -> Heard:
-    """Labels, and what else a run is told; nothing is looked for where no model would hear it.
-
-    Args:
-        project: Where labels are.
-        subject: The prompt, with its cases.
-        told: Comments and notes; None where there are none.
-        critics: Whether a proposer asks a model.
-
-    Raises:
-        UsageError: Something was to be told, and nobody would hear it.
-        DatasetError: A file of labels cannot be used.
-    """
+    """Labels, and what else a run is told; nothing is looked for where no model would hear it."""
     if critics:
         return labels_for(project, subject) + (told or Heard())
     if told is not None and told.said:
@@ -91,11 +77,7 @@ def keep_heard(run: Run, heard: Heard) -> None:
 
 
 def heard_by(run: Run) -> Heard:
-    """What people had said when a run began.
-
-    Raises:
-        TrailError: What the run kept of it cannot be read.
-    """
+    """What people had said when a run began."""
     path = _feedback_file(run)
     if not path.is_file():
         return Heard()
@@ -123,11 +105,7 @@ def keep_known(run: Run, subject: Subject) -> None:
 
 
 def as_it_was(subject: Subject, run: Run) -> Subject:
-    """The prompt of a run as it was; its trail says by digests whether this is the same.
-
-    Raises:
-        TrailError: What the run kept of it cannot be read.
-    """
+    """The prompt of a run as it was; its trail says by digests whether this is the same."""
     try:
         source = run.before.read_bytes().decode()
         found: Any = read_json(_released(run).read_text(encoding="utf-8"))
@@ -208,13 +186,7 @@ def _people(subject: Subject, setting: Setting) -> JSON:
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
-    """What a reader of the evidence should know before reading it.
-
-    Args:
-        judges: Those that decide.
-        refiner: The model that may propose, as `provider:model`.
-        critics: Whether any proposer asks it.
-    """
+    """What a reader of the evidence should know before reading it."""
     same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
     if not critics or not same:
         return ()
@@ -246,20 +218,7 @@ def write_down(
     memory_key: str,
     replayed: int,
 ) -> dict[str, JSON]:
-    """Write down what came of a run.
-
-    Args:
-        run: Where everything is written.
-        subject: The prompt it was about.
-        setting: What it was about besides.
-        state: Its last state.
-        date: For the changelog, such as `2025-06-30`.
-        memory_key: Of what findings depend on.
-        replayed: How many of its calls the local store or recordings had.
-
-    Returns:
-        The result as a document.
-    """
+    """Write down what came of a run."""
     stop = state.stop
     revision = None
     if stop is not None and stop.proposal:
@@ -277,30 +236,14 @@ def write_down(
     write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
     write_whole(run.markdown, markdown_of(result).encode())
     if revision is not None:
-        edits = [entry.to_json() for entry in _accepted(setting, state)]
+        texts = (setting.base, *(one.text for one in state.accepted))
+        edits = [
+            Tried.of(before, one.text, one.cluster.key, "accepted").to_json()
+            for before, one in zip(texts, state.accepted, strict=False)
+        ]
         document = {"key": memory_key, "edits": edits}
         write_whole(run.directory / "accepted.json", json.dumps(document).encode())
     return result
-
-
-def _accepted(setting: Setting, state: State) -> list[Tried]:
-    """What is remembered of the edits that are proposed, in their order."""
-    texts = (setting.base, *(one.text for one in state.accepted))
-    entries: list[Tried] = []
-    for before, one in zip(texts, state.accepted, strict=False):
-        added, removed = changed_statements(before, one.text)
-        entries.append(
-            Tried(
-                before=before.shape,
-                after=one.text.shape,
-                cluster=one.cluster.key,
-                added=added,
-                removed=removed,
-                places=changed_places(before, one.text),
-                finding="accepted",
-            )
-        )
-    return entries
 
 
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
@@ -403,23 +346,13 @@ class Refinement:
         check_calls(self.setting, self.subject.prompt.name)
 
     def check_key(self, environ: Mapping[str, str]) -> None:
-        """Look for the key of the model that proposes, where one may be asked.
-
-        Raises:
-            UsageError: Nothing says where its provider is.
-            ProviderError: Its key is not there.
-        """
+        """Look for the key of the model that proposes, where one may be asked."""
         asks = any(one.asks_model for one in self._proposers.values())
         if asks and self.options.model_calls and self._evals.options.record != "none":
             check_key(self._evals.project.settings, self.refiner, environ)
 
     def run(self, run: Run, listen: Callable[[Note], None]) -> State:
-        """Run from the beginning.
-
-        Args:
-            run: Where everything is written.
-            listen: Told every decision.
-        """
+        """Run from the beginning."""
         run.before.write_bytes(self.subject.source.encode())
         keep_known(run, self.subject)
         trail = TrailFile.begin(run.trail, self._about())
@@ -434,11 +367,6 @@ class Refinement:
             run: Where everything is written.
             listen: Told every decision.
             more_calls: How many calls it may make from here on; None is what it may anyway.
-
-        Raises:
-            TrailError: The trail cannot be read, or the prompt, its cases or its judges are no
-                longer what they were.
-            UsageError: The run is over, and calls are not what it lacked; or so few lead nowhere.
         """
         cut_back(run.trail)
         events = read_trail(run.trail)
@@ -508,16 +436,7 @@ class Refinement:
         return retell(self.setting, begin(self.setting, self.memory), events, run.trail)
 
     def finish(self, run: Run, state: State, *, date: str) -> dict[str, JSON]:
-        """Write down what came of a run: result, rationale, and the file it proposes.
-
-        Args:
-            run: Where everything is written.
-            state: Its last state.
-            date: For the changelog, such as `2025-06-30`.
-
-        Returns:
-            The result as a document.
-        """
+        """Write down what came of a run: result, rationale, and the file it proposes."""
         replayed = int(run.facts().get("replayed", 0)) + self.replayed
         run.note(replayed=replayed)
         result = write_down(

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import difflib
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
 from regauge.refine.analysis import better_p, gain_of
 from regauge.refine.attempts import fates_of
-from regauge.refine.edits import changed_lines
+from regauge.refine.changes import changed_lines
 from regauge.refine.goals import passed_all
 from regauge.refine.guards import faults_in
-from regauge.refine.loop import calls_max, calls_wanted, fresh_steadiness, goals_digest, standings
+from regauge.refine.loop import fresh_steadiness, goals_digest, standings
+from regauge.refine.loop._plan import calls_max, calls_wanted
 from regauge.refine.tally import variance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.gate import Count
     from regauge.refine.analysis import Cluster
     from regauge.refine.delivery import Revision
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop import Accepted, Setting, State
+    from regauge.refine.loop._state import Accepted, Setting, State
     from regauge.refine.subject import Subject
     from regauge.refine.tally import Tally, Variance
     from regauge.refine.trail import Event
@@ -35,11 +37,12 @@ def change_of(setting: Setting, state: State, one: Accepted, before: PromptText)
     evidence: dict[str, Any] = {}
     for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
         evidence[split] = {
-            "before": _of_cases(state.tally, base, cases, check),
-            "after": _of_cases(state.fresh, new, cases, check),
+            "before": _summed(state.tally.check(base, case, check) for case in cases),
+            "after": _summed(state.fresh.check(new, case, check) for case in cases),
         }
     cases = (*setting.train, *setting.holdout)
     added, removed = changed_lines(before, one.text)
+    steadier = fresh_steadiness(setting, state, one) if one.cluster.unsteady else None
     return {
         **failing(one.cluster),
         "strategy": one.edit.strategy,
@@ -56,22 +59,9 @@ def change_of(setting: Setting, state: State, one: Accepted, before: PromptText)
         },
         "fresh": evidence,
         "redrawn": _redrawn(setting, state, check),
-        "steadier": _steadier(setting, state, one),
+        "steadier": None if steadier is None else steadier.numbers(),
         "fresh_p": better_p(state.fresh, new, base, cases, check),
     }
-
-
-def _steadier(setting: Setting, state: State, one: Accepted) -> dict[str, Any] | None:
-    """How much less verdicts vary, of an edit that is there to make them steady."""
-    if not one.cluster.unsteady:
-        return None
-    found = fresh_steadiness(setting, state, one)
-    return None if found is None else found.numbers()
-
-
-def _of_cases(tally: Tally, text: str, cases: Sequence[str], check: str) -> dict[str, int]:
-    drawn = sum(tally.check(text, case, check).trials > 0 for case in cases)
-    return {**counted(tally.over(text, cases, check)), "cases": drawn}
 
 
 def _redrawn(setting: Setting, state: State, check: str) -> dict[str, Any] | None:
@@ -93,6 +83,12 @@ def counted(count: Count) -> dict[str, int]:
     return {"passed": count.passed, "trials": count.trials}
 
 
+def _summed(counts: Iterable[Count]) -> dict[str, int]:
+    """Counts of cases together, with the number of cases that have trials."""
+    known = [count for count in counts if count.trials]
+    return {**counted(sum(known, NONE_DRAWN)), "cases": len(known)}
+
+
 def failing(cluster: Cluster) -> dict[str, Any]:
     """What fails, and in which cases."""
     return {
@@ -109,48 +105,41 @@ def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any]
     if not setting.goals:
         return None
     before = standings(setting, state, revised=False)
-    after = standings(setting, state, revised=True) if revised else [None for _ in before]
+    after = standings(setting, state, revised=True) if revised else ()
     return {
         "digest": goals_digest(setting),
         "reached": [
             {
                 **was.goal.to_json(),
                 "before": was.to_json(),
-                "after": now.to_json() if now is not None else None,
+                "after": now and now.to_json(),
             }
-            for was, now in zip(before, after, strict=True)
+            for was, now in zip_longest(before, after)
         ],
     }
 
 
 def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
     """How often the checks of a criterion all passed, before and with what is proposed."""
-    found: list[dict[str, Any]] = []
-    for criterion in CRITERIA:
-        checks = [name for name, one in setting.checks.items() if one.criterion == criterion]
-        if not checks:
-            continue
-        found.append(
-            {
-                "criterion": criterion,
-                "checks": checks,
-                "before": _over(setting, state.tally, setting.base.digest, checks),
-                "after": _over(setting, state.fresh, state.text.digest, checks)
-                if revised
-                else None,
-            }
-        )
-    return found
+    cases = (*setting.train, *setting.holdout)
 
+    def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
+        return _summed(passed_all(checks, tally.since(text, case, 0)) for case in cases)
 
-def _over(setting: Setting, tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
-    counts = [
-        passed_all(checks, tally.since(text, case, 0))
-        for case in (*setting.train, *setting.holdout)
+    by_criterion = {
+        criterion: [name for name, one in setting.checks.items() if one.criterion == criterion]
+        for criterion in CRITERIA
+    }
+    return [
+        {
+            "criterion": criterion,
+            "checks": checks,
+            "before": passed(state.tally, setting.base.digest, checks),
+            "after": passed(state.fresh, state.text.digest, checks) if revised else None,
+        }
+        for criterion, checks in by_criterion.items()
+        if checks
     ]
-    total = sum(counts, NONE_DRAWN)
-    drawn = sum(count.trials > 0 for count in counts)
-    return {"passed": total.passed, "trials": total.trials, "cases": drawn}
 
 
 SCHEMA_VERSION = 1
@@ -167,17 +156,7 @@ def result_of(
     revision: Revision | None,
     replayed: int = 0,
 ) -> dict[str, JSON]:
-    """The document of a run that has stopped.
-
-    Args:
-        run: Its id.
-        subject: The prompt as it was.
-        setting: What the run was about.
-        state: Its last state.
-        events: Its audit trail.
-        revision: The file it proposes; None where it proposes none.
-        replayed: How many of its calls the local store or recordings had.
-    """
+    """The document of a run that has stopped."""
     stop = state.stop
     assert stop is not None, "a run that goes on has no result"
     began: Mapping[str, Any] = events[0].body
@@ -364,16 +343,11 @@ def _suite(
         return None
     cases = (*setting.train, *setting.holdout)
 
-    def whole(tally: Tally, text: str) -> dict[str, int]:
-        counts = [tally.whole(text, case) for case in cases]
-        drawn = sum(count.trials > 0 for count in counts)
-        return {**counted(sum(counts, NONE_DRAWN)), "cases": drawn}
-
     return {
         "decision": str(said[-1]["event"]).removeprefix("suite-"),
         "text": said[-1]["text"],
-        "before": whole(state.tally, setting.base.digest),
-        "after": whole(state.fresh, state.text.digest),
+        "before": _summed(state.tally.whole(setting.base.digest, case) for case in cases),
+        "after": _summed(state.fresh.whole(state.text.digest, case) for case in cases),
     }
 
 

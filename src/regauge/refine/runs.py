@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.atomic import write_whole
 from regauge.errors import RegaugeError, UsageError, explain_os_error
-from regauge.refine.attempts import Memory, Tried
+from regauge.refine.attempts import AGAINST, Memory, Tried
 from regauge.refine.trail import TrailError, TrailFile, read_trail
 from regauge.strict_json import read_json
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.refine.loop import State
+    from regauge.refine.loop._state import State
     from regauge.refine.trail import Event
 
 RunStatus = Literal[
@@ -36,19 +36,12 @@ _SCHEMA_VERSION = 1
 CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd", "seconds"})
 """Why a run may have ended before it was over, so that it can go on."""
 
-# What a later run is told: what speaks against an edit as such. That one was accepted or met bad
-# luck says nothing against it.
-_REMEMBERED = frozenset({"refuted", "overfit", "suite-refused", "redundant", "rejected-by-person"})
 _REMEMBERED_MAX = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One refinement run.
-
-    Attributes:
-        directory: Where all of it is; its name is the run's id.
-    """
+    """One refinement run."""
 
     directory: Path
 
@@ -88,11 +81,7 @@ class Run:
         return self.directory / "result.json"
 
     def facts(self) -> dict[str, Any]:
-        """What `run.json` says: prompt, command, times, status.
-
-        Raises:
-            UsageError: It cannot be read.
-        """
+        """What `run.json` says: prompt, command, times, status."""
         path = self.directory / "run.json"
         try:
             found: Any = read_json(path.read_text(encoding="utf-8"))
@@ -149,15 +138,7 @@ def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
 
 
 def find_refinement(project: Project, name: str) -> Run:
-    """One run.
-
-    Args:
-        project: Whose runs.
-        name: Its id, the beginning of just one id, `latest`, or a prompt, for its latest run.
-
-    Raises:
-        UsageError: There is none, or several begin so.
-    """
+    """One run."""
     runs = list_refinements(project)
     if not runs:
         raise UsageError("no prompt was refined here yet\n  fix: regauge refine NAME")
@@ -194,7 +175,7 @@ def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
     """Keep what a run found, for later runs."""
     kept: dict[tuple[str, ...], Tried] = {}
     for entry in (*recall(project, prompt, key).tried, *memory.tried):
-        if entry.finding in _REMEMBERED:
+        if entry.finding in AGAINST:
             kept[entry.before, entry.after, entry.cluster, entry.finding] = entry
     entries = [entry.to_json() for entry in [*kept.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
@@ -245,11 +226,7 @@ class BusyError(RegaugeError):
 
 @contextmanager
 def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
-    """Keep other runs off the same prompt; the system lets go when this process ends.
-
-    Raises:
-        BusyError: One is under way.
-    """
+    """Keep other runs off the same prompt; the system lets go when this process ends."""
     project.prepare_state_dir("refine")
     path = _lock_of(project, prompt)
     try:

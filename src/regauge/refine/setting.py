@@ -1,4 +1,4 @@
-"""Options of a run, and what the loop gets of the prompt and its cases."""
+"""Options of a run, what the loop gets of the prompt and its cases, and what the run takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import PromptError, UsageError
+from regauge.errors import PromptError, ProviderError, UsageError
 from regauge.gate import REVISION_FIRST
 from regauge.judges import criterion_of
 from regauge.prompts import content_errors, replaceable_faults, without_errors
@@ -15,15 +15,23 @@ from regauge.refine.analysis import Check
 from regauge.refine.edits import PromptText
 from regauge.refine.feedback import heard_in_words
 from regauge.refine.guards import Guard
-from regauge.refine.loop import Release, Setting, floor_calls
-from regauge.refine.subject import DeclaredGoal, case_text
+from regauge.refine.loop._loop import advance
+from regauge.refine.loop._plan import calls_wanted, floor_calls
+from regauge.refine.loop._state import Release, Setting
+from regauge.refine.subject import DeclaredGoal, case_text, deciding_judges
+from regauge.runner import Draw, PlannedCase, endpoint_of
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from regauge.digests import JSON
     from regauge.judges import Judge
+    from regauge.project import Settings
+    from regauge.providers import ModelId
+    from regauge.refine.loop._state import MoreCalls, State
     from regauge.refine.subject import Subject
+    from regauge.runner import EvalSession
 
 # Each seed has numbers of its own, behind those of the gate.
 _TRIALS_PER_SEED = 10_000
@@ -39,14 +47,11 @@ class RunOptions:
         proposers: Who is asked for edits, the cheapest first.
         model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
         calls: The most calls of all models; None is three times the least one repair takes.
-        seed: Another one draws other trials.
         strategies: Only edits thought of in these ways; all when empty.
         localise: Calls that may tell which sentence carries which check.
         variance: Whether an edit may be accepted because it makes a flaky check steady.
         goals: What is to be reached; without any, that nothing fails reproducibly.
         temperature: Of the refiner model's requests; None is what suits the step.
-        max_tokens: Tokens of one of its replies; None is what suits the step.
-        context_tokens: Tokens that a request and its reply may take together.
     """
 
     proposers: tuple[str, ...] = ("rules", "model")
@@ -97,10 +102,6 @@ def setting_of(
     Args:
         critics: Proposers that call a model.
         judging: The checks of LLM judges, with the calls that one verdict takes on average.
-
-    Raises:
-        UsageError: There is no case that proposers may learn of.
-        PromptError: The prompt marks a section as replaceable that it does not have.
     """
     marked = replaceable_faults(subject.prompt)
     if marked:
@@ -196,3 +197,131 @@ def _check(judge: Judge) -> Check:
         advice=str(advice()) if callable(advice) else "",
         description=str(getattr(judge, "description", "") or ""),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedTrial:
+    """What one trial of a case takes on average, with its LLM judges.
+
+    Attributes:
+        call_usd: What one call costs, of the prompt or of a judge; None where a price is missing.
+    """
+
+    judging: Mapping[str, float]
+    call_usd: float | None
+
+
+def expected_trial(evals: EvalSession, subject: Subject) -> ExpectedTrial:
+    """What a trial takes, from recorded completions and judgements or from the requests."""
+    draws: list[Draw] = []
+    for member in subject.members.values():
+        suite = replace(member.suite, judges=deciding_judges(member.suite))
+        planned = PlannedCase(suite, member.case)
+        planned.digest = planned.request(REVISION_FIRST).digest
+        draws.append(Draw(planned, REVISION_FIRST))
+    answers = evals.missing_answers(draws)
+    verdicts = evals.missing_judgements(draws)
+    costs = [*(one.cost_usd for one in answers), *(one.cost_usd for one in verdicts)]
+    calls = len(draws) + sum(one.calls for one in verdicts)
+    known = [cost for cost in costs if cost is not None]
+    return ExpectedTrial(
+        judging={one.judge: round(one.calls / len(draws), 4) for one in verdicts},
+        call_usd=sum(known) / calls if len(known) == len(costs) else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run takes, before anything is spent.
+
+    Attributes:
+        first_look: Calls of all models that say whether anything fails.
+        least: Calls below which nothing is begun.
+        one_repair: About how many calls find a fault, repair it and verify the repair.
+        most: Calls that are never exceeded.
+        goals: What each goal takes that was set: its name, and the fewest trials that meet it.
+        out_of_reach: What to say of goals that the run cannot show to be met.
+        steadying: About how many calls looks at flaky checks take on top, from and to; None where
+            none are worked on.
+    """
+
+    train: int
+    holdout: int
+    first_look: int
+    least: int
+    one_repair: int
+    most: int
+    goals: tuple[tuple[str, int], ...]
+    out_of_reach: tuple[str, ...]
+    steadying: tuple[int, int] | None
+    judged: bool
+    call_usd: float | None
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        goals: dict[str, JSON] = {"goals": [{"name": n, "trials": t} for n, t in self.goals]}
+        if self.out_of_reach:
+            goals["out_of_reach"] = list(self.out_of_reach)
+        steadying: dict[str, JSON] = {"steadying_calls": list(self.steadying or ())}
+        return {
+            "train": self.train,
+            "holdout": self.holdout,
+            "first_look_calls": self.first_look,
+            "least_calls": self.least,
+            "one_repair_calls": self.one_repair,
+            "calls_max": self.most,
+            "judged": self.judged,
+            "call_usd": self.call_usd,
+            **(steadying if self.steadying else {}),
+            **(goals if self.goals else {}),
+        }
+
+
+def check_calls(setting: Setting, prompt: str) -> None:
+    """See that a run's calls pay for one repair."""
+    calls, floor = setting.policy.limits.calls, floor_calls(setting)
+    if calls < floor:
+        raise UsageError(
+            f"{calls} calls do not pay for one repair of {prompt}, which takes {floor} or more, so"
+            " nothing was asked\n"
+            "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine]; `--estimate`"
+            " shows what it takes"
+        )
+
+
+def check_more(setting: Setting, state: State, told: MoreCalls, *, run: str, prompt: str) -> State:
+    """Where a run goes on with more calls."""
+    if state.stop is not None and state.stop.reason != "calls":
+        raise UsageError(
+            f"run {run} is over ({state.stop.reason}), and not for want of calls\n"
+            f"  fix: begin a new run: regauge refine {prompt}"
+        )
+    after = advance(setting, state, told)
+    if after.stop is not None and after.stop.reason == "calls":
+        calls = calls_wanted(setting, state)
+        raise UsageError(
+            f"{plural(told.calls, 'call')} more lead nowhere: {after.stop.text};"
+            " nothing was asked\n"
+            f"  fix: regauge refine resume {run} --budget-calls {calls}"
+        )
+    return after
+
+
+def check_key(settings: Settings, model: ModelId, environ: Mapping[str, str]) -> None:
+    """Look for the key of the model that proposes; nobody is asked."""
+    from regauge.providers._endpoint import Endpoint
+
+    declared = endpoint_of(settings, model.provider)
+    if declared is None:
+        return
+    endpoint = Endpoint(name=model.provider, settings=declared, environ=environ)
+    try:
+        endpoint.key()
+        endpoint.headers()
+    except ProviderError as error:
+        raise ProviderError(
+            f"{model}, which is to propose edits, cannot be asked: {error}\n"
+            "  or: let another model propose, with --refiner-model, or none, with"
+            " --proposers=rules",
+            kind=error.kind,
+        ) from error

@@ -24,8 +24,8 @@ from regauge.prompts import (
 from regauge.refine.edits import PromptText
 from regauge.refine.feedback import Heard
 from regauge.refine.goals import Goal
-from regauge.refine.guards import CaseText
-from regauge.refine.loop import Release
+from regauge.refine.leaks import CaseText
+from regauge.refine.loop._state import Release
 from regauge.refine.proposers import load_examples
 from regauge.wording import did_you_mean
 
@@ -62,9 +62,7 @@ class Subject:
     """A prompt that is to be refined.
 
     Attributes:
-        source: The whole text of its file.
         members: Its cases, by the names that the run gives them.
-        releases: What it said before: its base branch and its releases, the newest first.
         examples: The pool that a prompt's examples may be taken from; never golden cases.
         heard: What people said of its answers; of labels only those of train cases.
     """
@@ -120,9 +118,6 @@ def subject_of(
         planned: All of one prompt.
         tracked: Whether tracked cases count, and those that the changelog accepts as broken: what
             a release accepted on purpose is not repaired away.
-
-    Raises:
-        UsageError: None of the cases must pass.
     """
     members: dict[str, Member] = {}
     accepted = accepted_since(planned[0].suite.prompt, "")
@@ -194,8 +189,6 @@ class DeclaredGoal:
     Attributes:
         number: Its place among all goals of the project, from 0.
         judge: A judge's name or kind; None is every judge that decides.
-        criterion: None is every one.
-        tag: None is every case.
     """
 
     number: int
@@ -219,11 +212,7 @@ class DeclaredGoal:
 
 
 def declared_goals(project: Project, prompt: str) -> tuple[DeclaredGoal, ...]:
-    """The goals of a prompt.
-
-    Raises:
-        ConfigError: A goal is for a prompt that is not there.
-    """
+    """The goals of a prompt."""
     found: list[DeclaredGoal] = []
     faults: list[Fault] = []
     for number, goal in enumerate(project.settings.refine.goals):
@@ -419,3 +408,17 @@ def _kinds(name: str, judge: Judge) -> Iterator[str]:
     kind = getattr(judge, "kind", "")
     if kind and kind != "function":
         yield str(kind)
+
+
+def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]:
+    """The judges of a suite that decide.
+
+    Args:
+        check: The only check whose LLM judge is wanted; None wants them all. A suite without
+            rules keeps all its judges: a trial has to have a verdict.
+    """
+    judges = tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    if check is None:
+        return judges
+    models = {judge.name for judge in suite.model_judges}
+    return tuple(one for one in judges if one.name == check or one.name not in models) or judges

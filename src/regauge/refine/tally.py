@@ -21,10 +21,8 @@ class CheckOutcome:
     """What one check said of one trial.
 
     Attributes:
-        check: The judge's name.
         passed: Whether it passed; a check that abstained leaves no outcome.
         code: The stable word for the kind of failure; empty when it passed.
-        reason: In words; for people and critics, never for decisions.
     """
 
     check: str
@@ -40,8 +38,6 @@ class Outcome:
     Attributes:
         text: The digest of the prompt's text.
         trial: Its number; one number of one text and case is counted once.
-        answer: What the model said, for critics.
-        checks: What every check said; none when the trial is unmeasured.
     """
 
     text: str
@@ -139,7 +135,6 @@ class CheckVariance:
 
     Attributes:
         agreement: How often two trials of one case get the same verdict, from 0 to 1.
-        passed: Trials that passed, of `trials`.
         unsteady: Cases that sometimes pass and sometimes fail.
     """
 
@@ -162,7 +157,6 @@ class Variance:
         cases: That have at least two trials; the others say nothing about it.
         answers: How often two trials of one case give the same answer, from 0 to 1.
         verdicts: How often they get the same verdict of every check.
-        checks: By name.
     """
 
     cases: int

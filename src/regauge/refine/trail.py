@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import RegaugeError
 from regauge.refine.edits import Edit, PromptText
-from regauge.refine.loop import (
+from regauge.refine.loop._loop import advance
+from regauge.refine.loop._state import (
     Critique,
     Critiqued,
     Interrupted,
@@ -21,51 +22,32 @@ from regauge.refine.loop import (
     Spent,
     SuiteSaid,
     TrialsDone,
-    advance,
 )
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.refine.loop import Setting, State
+    from regauge.refine.loop._state import Setting, State
+
+
+_KINDS: Final[Mapping[str, Callable[..., Observation]]] = {
+    kind.__name__: kind
+    for kind in (Looked, TrialsDone, Critiqued, Proposed, SuiteSaid, Interrupted, MoreCalls)
+}
 
 
 def observation_to_json(observation: Observation) -> dict[str, JSON]:
-    """A document with the key `kind`, which `observation_from_json` reads."""
-    kind = type(observation).__name__
-    match observation:
-        case Looked():
-            told: dict[str, JSON] = {"proposer": observation.proposer, "fault": observation.fault}
-        case TrialsDone():
-            told = {"outcomes": [_outcome_json(o) for o in observation.outcomes]}
-        case Critiqued():
-            critique = observation.critique
-            told = {
-                "critique": None if critique is None else _plain(asdict(critique)),
-                **({"refused": observation.refused} if observation.refused else {}),
-            }
-        case Proposed():
-            told = {
-                "edits": [edit.to_json() for edit in observation.edits],
-                "refused": list(observation.refused),
-                **({"unread": observation.unread} if observation.unread else {}),
-            }
-        case SuiteSaid():
-            told = {
-                "decision": observation.decision,
-                "reasons": list(observation.reasons),
-                "outcomes": [_outcome_json(o) for o in observation.outcomes],
-                **({"short": True} if observation.short else {}),
-            }
-        case Interrupted():
-            return {"kind": kind, "reason": observation.reason, "text": observation.text}
-        case MoreCalls():
-            return {"kind": kind, "calls": observation.calls}
-    return {"kind": kind, **told, "spent": _plain(asdict(observation.spent))}
+    """A document that `observation_from_json` reads, without what has its default."""
+    document: dict[str, JSON] = {"kind": type(observation).__name__}
+    for field in fields(observation):
+        value = getattr(observation, field.name)
+        if value != field.default:
+            document[field.name] = _plain(value)
+    return document
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
@@ -75,7 +57,8 @@ def observation_from_json(document: Mapping[str, Any]) -> Observation:
         ValueError: The document is none.
     """
     try:
-        return _observation(document)
+        told: dict[str, Any] = {name: _read(name, value) for name, value in document.items()}
+        return _KINDS[told.pop("kind")](**told)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not something a run can be told: {error}") from error
 
@@ -85,67 +68,39 @@ def text_to_json(text: PromptText) -> list[JSON]:
     return [{"role": message.role, "content": message.content} for message in text.messages]
 
 
-def _observation(document: Mapping[str, Any]) -> Observation:
-    kind = document["kind"]
-    if kind in {"Interrupted", "MoreCalls"}:
-        told = {name: value for name, value in document.items() if name != "kind"}
-        return Interrupted(**told) if kind == "Interrupted" else MoreCalls(**told)
-    spent = Spent(**document["spent"])
-    if kind == "Looked":
-        return Looked(proposer=document["proposer"], fault=document["fault"], spent=spent)
-    match kind:
-        case "TrialsDone":
-            return TrialsDone(outcomes=_outcomes(document), spent=spent)
-        case "Critiqued":
-            said = document["critique"]
-            critique = None
-            if said is not None:
-                critique = Critique(
-                    kind=said["kind"],
-                    hypothesis=said["hypothesis"],
-                    quotes=tuple(said["quotes"]),
-                    by=said["by"],
-                )
-            refused = str(document.get("refused", ""))
-            return Critiqued(critique=critique, spent=spent, refused=refused)
-        case "Proposed":
-            return Proposed(
-                edits=tuple(Edit.from_json(edit) for edit in document["edits"]),
-                refused=tuple(document["refused"]),
-                spent=spent,
-                unread=int(document.get("unread", 0)),
-            )
-        case "SuiteSaid":
-            return SuiteSaid(
-                decision=document["decision"],
-                reasons=tuple(document["reasons"]),
-                outcomes=_outcomes(document),
-                spent=spent,
-                short=bool(document.get("short", False)),
-            )
+def _read(name: str, value: Any) -> Any:
+    match name:
+        case "spent":
+            return Spent(**value)
+        case "critique":
+            return value and _critique(value)
+        case "edits":
+            return tuple(map(Edit.from_json, value))
+        case "outcomes":
+            return tuple(map(_outcome, value))
+        case "refused" | "reasons":
+            return value if isinstance(value, str) else tuple(value)
         case _:
-            raise ValueError(f"a run cannot be told {kind!r}")
+            return value
 
 
-def _outcomes(document: Mapping[str, Any]) -> tuple[Outcome, ...]:
-    return tuple(
-        Outcome(
-            text=given["text"],
-            case=given["case"],
-            trial=given["trial"],
-            answer=given["answer"],
-            checks=tuple(CheckOutcome(**said) for said in given["checks"]),
-        )
-        for given in document["outcomes"]
-    )
+def _critique(document: Mapping[str, Any]) -> Critique:
+    facts: dict[str, Any] = {**document, "quotes": tuple(document["quotes"])}
+    return Critique(**facts)
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, JSON]:
-    return cast("dict[str, JSON]", _plain(asdict(outcome)))
+def _outcome(document: Mapping[str, Any]) -> Outcome:
+    checks = tuple(CheckOutcome(**said) for said in document["checks"])
+    facts: dict[str, Any] = {**document, "checks": checks}
+    return Outcome(**facts)
 
 
 def _plain(value: Any) -> JSON:
     """Tuples as lists, so that a document read back equals the one written."""
+    if isinstance(value, Edit):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
         return {key: _plain(held) for key, held in cast("dict[str, Any]", value).items()}
     if isinstance(value, (list, tuple)):
@@ -168,10 +123,8 @@ class Event:
     """One line of a trail.
 
     Attributes:
-        seq: From 0.
         kind: `began` for the first line, `wrote` for the files of a proposal, else `observed`.
         prev: The digest of the line before; empty for the first.
-        body: What it says.
     """
 
     seq: int
@@ -228,11 +181,7 @@ class TrailFile:
 
 
 def read_trail(path: Path) -> tuple[Event, ...]:
-    """The events of a trail; a last line that was cut off in the middle is left out.
-
-    Raises:
-        TrailError: There is none, a line is no event, or the chain is broken.
-    """
+    """The events of a trail; a last line that was cut off in the middle is left out."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -274,15 +223,6 @@ def retell(setting: Setting, state: State, events: Sequence[Event], path: Path) 
     """Run the observations of a trail again, and compare every decision.
 
     An interruption is left out, so that the state is the one to go on from.
-
-    Args:
-        setting: What the run is about.
-        state: The state it began with.
-        events: All of its trail.
-        path: For messages.
-
-    Raises:
-        TrailError: A decision comes out differently.
     """
     for event in events[1:]:
         if event.kind == "wrote":

@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.errors import (
@@ -30,7 +30,7 @@ from regauge.gate import (
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
 from regauge.refine.hints import hints_for
-from regauge.refine.loop import (
+from regauge.refine.loop._state import (
     Critiqued,
     Draws,
     Interrupted,
@@ -49,37 +49,23 @@ from regauge.refine.proposers._calls import (
 )
 from regauge.refine.proposers._context import problem_of
 from regauge.refine.proposers._protocol import Looks
+from regauge.refine.subject import deciding_judges
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.runner import Draw, PlannedCase, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
     from regauge.gate import Arm, CaseTier, GateOutcome
-    from regauge.judges import Judge
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop import AskCritique, AskProposals, Look, RunSuite, Setting, State
+    from regauge.refine.loop._state import AskCritique, AskProposals, Look, RunSuite, Setting, State
     from regauge.refine.proposers._protocol import Problem, Proposer
     from regauge.refine.setting import RunOptions
     from regauge.refine.subject import Subject
     from regauge.refine.tally import Tally
-    from regauge.runner import EvalSession, Suite, Trial, Trials
-
-
-def deciding_judges(suite: Suite, check: str | None = None) -> tuple[Judge, ...]:
-    """The judges of a suite that decide.
-
-    Args:
-        check: The only check whose LLM judge is wanted; None wants them all. A suite without
-            rules keeps all its judges: a trial has to have a verdict.
-    """
-    judges = tuple(judge for judge in suite.judges if suite.standing(judge).gates)
-    if check is None:
-        return judges
-    models = {judge.name for judge in suite.model_judges}
-    return tuple(one for one in judges if one.name == check or one.name not in models) or judges
+    from regauge.runner import EvalSession, Trial, Trials
 
 
 async def outcomes_of(
@@ -99,14 +85,7 @@ async def outcomes_of(
 
 
 def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
-    """A measured trial as the loop counts it.
-
-    Args:
-        text: The digest of the prompt's text.
-        case: The name of the case.
-        number: Of the trial.
-        trial: With an answer and verdicts.
-    """
+    """A measured trial as the loop counts it."""
     assert trial.answer is not None
     return Outcome(
         text=text,
@@ -151,23 +130,15 @@ def usd_of(trial: Trial) -> float:
 _PROMPT = "revision"
 
 
-class Drawer(Protocol):
-    """Whatever draws trials."""
-
-    async def draw(self, draws: Sequence[Draws]) -> TrialsDone:
-        """Draw and judge; what could not be measured is missing from the answer."""
-        ...
-
-
 async def verify_by_gate(
     setting: Setting,
     state: State,
     action: RunSuite,
-    drawer: Drawer,
+    draw: Callable[[Sequence[Draws]], Awaitable[TrialsDone | Interrupted]],
     *,
     policy: GatePolicy | None = None,
     tiers: Mapping[str, CaseTier] | None = None,
-) -> SuiteSaid:
+) -> SuiteSaid | Interrupted:
     """Compare the revision with the base, on fresh trials of train and holdout alike.
 
     The base's trials chose what was to be repaired and not how, so they may serve as history.
@@ -215,7 +186,9 @@ async def verify_by_gate(
                 short=True,
             )
         if missing:
-            done = await drawer.draw(draws)
+            done = await draw(draws)
+            if isinstance(done, Interrupted):
+                return done
             spent += done.spent
             outcomes += done.outcomes
             found |= {(o.text, o.case, o.trial): o for o in done.outcomes}
@@ -299,28 +272,8 @@ def _words(said: GateOutcome) -> tuple[str, ...]:
 _UNMEASURED_MAX = 0.1
 
 
-class _CannotGoOnError(Exception):
-    """Nothing more can be drawn."""
-
-    def __init__(self, told: Interrupted) -> None:
-        super().__init__(told.text)
-        self.told = told
-
-
 class SuiteBench:
-    """Draws trials of a prompt's evals, whatever its text, and lets their judges judge.
-
-    Args:
-        subject: The prompt and its cases.
-        setting: What the run is about.
-        options: Who proposes.
-        trials: Makes trials; every answer is in the local store the moment it lands.
-        proposers: By name.
-        policy: What the project holds its gate to.
-
-    Attributes:
-        replayed: How many of the calls of this sitting had been made before.
-    """
+    """Draws trials of a prompt's evals, whatever its text, and lets their judges judge."""
 
     def __init__(
         self,
@@ -420,12 +373,9 @@ class SuiteBench:
         tiers: dict[str, CaseTier] = {
             name: member.case.tier for name, member in self._subject.members.items()
         }
-        try:
-            return await verify_by_gate(
-                self._setting, state, action, _Drawer(self), policy=self._policy, tiers=tiers
-            )
-        except _CannotGoOnError as error:
-            return error.told
+        return await verify_by_gate(
+            self._setting, state, action, self.draw, policy=self._policy, tiers=tiers
+        )
 
     async def _make(self, text: PromptText, case: str, number: int, check: str | None) -> Trial:
         planned = self._planned.get((text.digest, case, check))
@@ -472,7 +422,6 @@ class SuiteBench:
         return hints_for(self._subject, self._setting, show_goldens=self._options.show_goldens)
 
     async def _ask(self, request: CompletionRequest) -> Completion:
-        """The reply of the model that criticises and proposes; the local store keeps it."""
         answer = await self._trials.answer(self._question(request))
         self.replayed += answer.source != "live"
         return answer.completion
@@ -509,24 +458,6 @@ class SuiteBench:
             else:
                 kept.append(edit)
         return replace(proposed, edits=tuple(kept), refused=tuple(refused))
-
-
-class _Drawer:
-    """Draws for the gate, which knows no outages."""
-
-    def __init__(self, bench: SuiteBench) -> None:
-        self._bench = bench
-
-    async def draw(self, draws: Sequence[Draws]) -> TrialsDone:
-        """Draw and judge.
-
-        Raises:
-            _CannotGoOnError: A provider is down, or the budget is used.
-        """
-        done = await self._bench.draw(draws)
-        if isinstance(done, Interrupted):
-            raise _CannotGoOnError(done)
-        return done
 
 
 def _interrupted(error: Exception, text: str) -> Interrupted:

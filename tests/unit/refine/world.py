@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from regauge.refine._policy import RefinePolicy
 from regauge.refine.analysis import Check
-from regauge.refine.driver import drive
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
 from regauge.refine.goals import Goal
-from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop import (
+from regauge.refine.guards import Guard
+from regauge.refine.leaks import CaseText
+from regauge.refine.loop._loop import begin, drive
+from regauge.refine.loop._state import (
     Critiqued,
     Interrupted,
     Looked,
@@ -21,7 +22,6 @@ from regauge.refine.loop import (
     Spent,
     SuiteSaid,
     TrialsDone,
-    begin,
 )
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.refine.trials import verify_by_gate
@@ -29,7 +29,7 @@ from regauge.refine.trials import verify_by_gate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.refine.loop import AskCritique, AskProposals, Draws, Look, RunSuite, State
+    from regauge.refine.loop._state import AskCritique, AskProposals, Draws, Look, RunSuite, State
 
 SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}
@@ -142,7 +142,7 @@ class World:
             return self.says
         if self.refuses(action.text.whole):
             return SuiteSaid(decision="reject", reasons=("refused",), outcomes=(), spent=Spent())
-        return await verify_by_gate(self.setting, state, action, self)  # type: ignore[arg-type]
+        return await verify_by_gate(self.setting, state, action, self.draw)
 
     def add(self, observation: object, state: State) -> None:
         del observation

@@ -1,34 +1,17 @@
 """The loop without I/O: `wanted` says what a state asks for, `advance` what follows.
 
-`_state.py` says where a run stands, `_findings.py` holds what it found, and `_actions.py` what a
-state asks for and is told. `_steps.py` is what follows while edits are sought, `_course.py` what
-comes next when one is found or given up, `_verification.py` what follows once they were accepted
-and `_stack.py` which of several the gate refuses. `_simplify.py` takes out what is needless, and
-`_steadying.py` is about flaky checks. `_plan.py` says which trials are asked for, `_budget.py`
-whether they can be paid. `_candidates.py` takes proposals apart and ranks them, `_localise.py`
-finds out which sentence carries which check.
+`_state.py` holds all values, `_loop.py` leads from phase to phase. `_plan.py` says which trials a
+phase asks for and whether they can be paid, `_search.py` what follows while edits are sought and
+`_verification.py` once some were accepted. `_candidates.py` takes proposals apart and ranks them,
+`_screening.py` tests them; `_release.py`, `_localise.py` and `_goals.py` are one phase each.
 """
 
 from __future__ import annotations
 
-from regauge.refine.loop._actions import (
-    Action,
-    AskCritique,
-    AskProposals,
-    Critiqued,
-    Draws,
-    Interrupted,
-    Look,
-    Looked,
-    MoreCalls,
-    Observation,
-    Proposed,
-    RunSuite,
-    RunTrials,
-    SuiteSaid,
-    TrialsDone,
-)
-from regauge.refine.loop._budget import (
+from regauge.refine.loop._candidates import REWRITE
+from regauge.refine.loop._goals import goals_digest, out_of_reach, standings
+from regauge.refine.loop._loop import advance, begin, wanted
+from regauge.refine.loop._plan import (
     calls_max,
     calls_wanted,
     cost_of_trials,
@@ -36,12 +19,32 @@ from regauge.refine.loop._budget import (
     floor_calls,
     trials_for,
 )
-from regauge.refine.loop._candidates import REWRITE
-from regauge.refine.loop._findings import Accepted, Critique, CritiqueKind, Note, Spent
-from regauge.refine.loop._goals import goals_digest, out_of_reach, standings
-from regauge.refine.loop._loop import advance, begin, wanted
-from regauge.refine.loop._state import Release, Setting, State
-from regauge.refine.loop._steadying import fresh_steadiness
+from regauge.refine.loop._state import (
+    Accepted,
+    Action,
+    AskCritique,
+    AskProposals,
+    Critique,
+    Critiqued,
+    CritiqueKind,
+    Draws,
+    Interrupted,
+    Look,
+    Looked,
+    MoreCalls,
+    Note,
+    Observation,
+    Proposed,
+    Release,
+    RunSuite,
+    RunTrials,
+    Setting,
+    Spent,
+    State,
+    SuiteSaid,
+    TrialsDone,
+)
+from regauge.refine.loop._verification import fresh_steadiness
 
 __all__ = [
     "REWRITE",

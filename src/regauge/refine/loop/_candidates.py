@@ -7,13 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from regauge.refine.attempts import NO_PRIOR, Tried, named
-from regauge.refine.edits import (
-    Edit,
-    EditError,
-    Insert,
-    ReplaceSection,
-    apply,
-    changed_places,
+from regauge.refine.changes import (
     changed_statements,
     comparisons,
     edit_between,
@@ -26,7 +20,8 @@ from regauge.refine.edits import (
     with_rule,
     without_losses,
 )
-from regauge.refine.loop._findings import Candidate, Note
+from regauge.refine.edits import Edit, EditError, Insert, ReplaceSection, apply
+from regauge.refine.loop._state import Candidate, Note
 from regauge.refine.loop._suspects import INSTEAD, rule_edit, rule_to_follow
 from regauge.statements import content_words, move
 
@@ -35,8 +30,6 @@ if TYPE_CHECKING:
 
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Setting, State
-
-__all__ = ["REWRITE", "candidates_of", "second_thoughts"]
 
 _CANDIDATES_MAX = 5
 # So many of them are proposals with all of their changes, where there are as many.
@@ -57,9 +50,6 @@ def candidates_of(
 
     Of an edit that makes several changes, each is tried alone as well where it stands on its own,
     so that what helps comes without what was wrapped around it.
-
-    Returns:
-        The candidates, and per refusal a note with what is to be remembered of it.
     """
     pool, refused = _pooled(setting, state, edits)
     kept: list[tuple[tuple[bool, bool, bool, int, int, float, int, float], Candidate]] = []
@@ -237,15 +227,5 @@ def _guarded(state: State, after: PromptText, objection: str) -> Tried | None:
     """What is remembered of a refusal, once; it is a lesson, and refuses nothing by itself."""
     if any(one.after == after.shape and one.finding == "guarded" for one in state.memory.tried):
         return None
-    added, removed = changed_statements(state.text, after)
-    return Tried(
-        before=state.text.shape,
-        after=after.shape,
-        cluster=state.cluster.key,
-        added=added,
-        removed=removed,
-        finding="guarded",
-        detail=objection,
-        cycle=state.cycle,
-        places=changed_places(state.text, after),
-    )
+    key = state.cluster.key
+    return Tried.of(state.text, after, key, "guarded", detail=objection, cycle=state.cycle)

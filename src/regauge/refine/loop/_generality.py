@@ -12,10 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.gate import Count
-    from regauge.refine.loop._findings import Accepted
-    from regauge.refine.loop._state import Setting, State
-
-__all__ = ["FRESH_CASES", "compared", "either_side", "fresh_p", "generalises"]
+    from regauge.refine.loop._state import Accepted, Setting, State
 
 FRESH_CASES = 6
 """More cases than these, seen or unseen, are not drawn for one edit at one look."""

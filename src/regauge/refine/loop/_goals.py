@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
 from regauge.refine.goals import least_trials, passed_all, reached, trials_to_settle
-from regauge.refine.loop._actions import Draws, RunTrials
-from regauge.refine.loop._budget import calls_left, repair_calls, trials_for
-from regauge.refine.loop._findings import Note
+from regauge.refine.loop._plan import calls_left, repair_calls, trials_for
+from regauge.refine.loop._state import Draws, Note, RunTrials
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -18,19 +17,6 @@ if TYPE_CHECKING:
     from regauge.refine.goals import Goal, Reached, Standing
     from regauge.refine.loop._state import Setting, State
     from regauge.refine.tally import Outcome
-
-__all__ = [
-    "all_met",
-    "can_settle",
-    "counted",
-    "goals_digest",
-    "goals_note",
-    "out_of_reach",
-    "settle",
-    "settling",
-    "spared",
-    "standings",
-]
 
 # A goal that takes more trials of each case than this is left unsettled.
 _TRIALS_OF_A_CASE = 12

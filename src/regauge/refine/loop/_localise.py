@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.analysis import better_p, diagnose, worse_p
-from regauge.refine.loop._actions import RunTrials
-from regauge.refine.loop._budget import calls_left, floor_calls, repair_calls, trials_for
-from regauge.refine.loop._course import diagnosed
-from regauge.refine.loop._findings import Bearing, Note
-from regauge.refine.loop._plan import draws
-from regauge.refine.loop._steps import baseline_drawn
+from regauge.refine.loop._plan import calls_left, draws, floor_calls, repair_calls, trials_for
+from regauge.refine.loop._search import baseline_drawn, diagnosed
+from regauge.refine.loop._state import Bearing, Note, RunTrials
 from regauge.statements import content_words, delete
 
 if TYPE_CHECKING:
@@ -23,10 +20,7 @@ if TYPE_CHECKING:
 
     from regauge.refine.analysis import Check
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._actions import TrialsDone
-    from regauge.refine.loop._state import Setting, State
-
-__all__ = ["Piece", "after_baseline", "after_localise", "localise", "pieces"]
+    from regauge.refine.loop._state import Setting, State, TrialsDone
 
 _CASES_MIN = 8
 _TRIALS_MAX = 4
@@ -37,12 +31,7 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A sentence, or a clause of one.
-
-    Attributes:
-        text: Its words on one line.
-        without: The prompt without it.
-    """
+    """A sentence, or a clause of one."""
 
     text: str
     without: PromptText

@@ -6,26 +6,25 @@
     fresh -> (settle) -> stopped; no goal asks for more -> (settle) -> stopped
 
 What a state asks for is a function of the state alone, so a run that was cut off goes on from its
-last state and asks for the same again.
+last state and asks for the same again. `drive` performs what a state asks for.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from regauge.refine.loop import (
-    _budget,
     _goals,
     _localise,
     _plan,
     _release,
-    _simplify,
-    _steadying,
-    _steps,
+    _screening,
+    _search,
     _verification,
 )
-from regauge.refine.loop._actions import (
+from regauge.refine.loop._search import stop
+from regauge.refine.loop._state import (
     Action,
     AskCritique,
     AskProposals,
@@ -34,24 +33,21 @@ from regauge.refine.loop._actions import (
     Look,
     Looked,
     MoreCalls,
+    Note,
     Observation,
     Proposed,
     RunSuite,
+    RunTrials,
+    State,
     SuiteSaid,
     TrialsDone,
 )
-from regauge.refine.loop._course import stop
-from regauge.refine.loop._findings import Note
-from regauge.refine.loop._state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.refine.attempts import Memory
-    from regauge.refine.loop._findings import Phase
-    from regauge.refine.loop._state import Setting
-
-__all__ = ["IllegalTransitionError", "advance", "begin", "wanted"]
+    from regauge.refine.loop._state import Draws, Phase, Setting
 
 
 class IllegalTransitionError(RuntimeError):
@@ -59,12 +55,7 @@ class IllegalTransitionError(RuntimeError):
 
 
 def begin(setting: Setting, memory: Memory | None = None) -> State:
-    """The first state of a run; it stops at once where the budget does not pay for a first look.
-
-    Args:
-        setting: What the run is about.
-        memory: What earlier runs on the same prompt tried.
-    """
+    """The first state of a run; it stops at once where the budget does not pay for a first look."""
     looks = setting.look and setting.policy.limits.model_calls
     state = State(
         phase="look" if looks else "baseline", text=setting.base, looked=setting.looked_before
@@ -72,7 +63,7 @@ def begin(setting: Setting, memory: Memory | None = None) -> State:
     if memory is not None:
         state = replace(state, memory=memory)
     state = replace(state, memory=state.memory.with_incumbent(setting.base))
-    floor = _budget.floor_calls(setting)
+    floor = _plan.floor_calls(setting)
     if setting.policy.limits.calls < floor:
         return stop(
             state,
@@ -97,7 +88,7 @@ def advance(setting: Setting, state: State, observation: Observation) -> State:
     if isinstance(observation, Interrupted):
         if state.phase == "stopped":
             raise IllegalTransitionError("a run that is over cannot be interrupted")
-        return _steps.interrupted(state, observation)
+        return _search.interrupted(state, observation)
     if isinstance(observation, MoreCalls):
         return _within_limits(setting, _given(setting, state, observation))
     kind, follow = _FOLLOWING.get(state.phase, (None, None))
@@ -128,10 +119,10 @@ def _within_limits(setting: Setting, state: State) -> State:
     """The state, or where it leads when what it asks for cannot be paid."""
     while state.stop is None:
         action = wanted(setting, state)
-        exceeded = _budget.exceeded(setting, state, action)
+        exceeded = _plan.exceeded(setting, state, action)
         if exceeded is None:
             return state
-        needed = _budget.calls_needed(setting, state, action)
+        needed = _plan.calls_needed(setting, state, action)
         state = _verification.out_of(setting, state, exceeded, needed)
     return state
 
@@ -152,7 +143,7 @@ def _ask_proposals(setting: Setting, state: State) -> Action:
 
 
 def _trials_left(setting: Setting, state: State) -> int:
-    return _budget.trials_for(setting, _budget.calls_left(setting, state))
+    return _plan.trials_for(setting, _plan.calls_left(setting, state))
 
 
 def _run_suite(setting: Setting, state: State) -> Action:
@@ -162,7 +153,7 @@ def _run_suite(setting: Setting, state: State) -> Action:
 _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
     "look": _look,
     "baseline": _plan.baseline,
-    "unsteady": _steadying.unsteady,
+    "unsteady": _search.unsteady,
     "localise": _localise.localise,
     "critique": _ask_critique,
     "propose": _ask_proposals,
@@ -177,18 +168,78 @@ _WANTED: Mapping[Phase, Callable[[Setting, State], Action]] = {
 }
 
 _FOLLOWING: Mapping[Phase, tuple[type[object], Callable[[Setting, State, Any], State]]] = {
-    "look": (Looked, _steps.after_look),
+    "look": (Looked, _search.after_look),
     "baseline": (TrialsDone, _localise.after_baseline),
     "localise": (TrialsDone, _localise.after_localise),
-    "unsteady": (TrialsDone, _steadying.after_unsteady),
-    "critique": (Critiqued, _steps.after_critique),
-    "propose": (Proposed, _steps.after_proposals),
-    "screen": (TrialsDone, _steps.after_screen),
-    "confirm": (TrialsDone, _steps.after_confirm),
-    "simplify": (TrialsDone, _simplify.after_simplify),
+    "unsteady": (TrialsDone, _search.after_unsteady),
+    "critique": (Critiqued, _search.after_critique),
+    "propose": (Proposed, _search.after_proposals),
+    "screen": (TrialsDone, _screening.after_screen),
+    "confirm": (TrialsDone, _screening.after_confirm),
+    "simplify": (TrialsDone, _verification.after_simplify),
     "holdout": (TrialsDone, _verification.after_holdout),
     "suite": (SuiteSaid, _verification.after_suite),
     "fresh": (TrialsDone, _verification.after_fresh),
     "settle": (TrialsDone, _verification.after_settle),
     "release": (TrialsDone, _release.after_release),
 }
+
+
+class Workbench(Protocol):
+    """What a run works with: a prompt's model and judges, proposers, and the gate.
+
+    Every method may return `Interrupted` where nothing more can be drawn.
+    """
+
+    async def look(self, action: Look) -> Looked | Interrupted:
+        """See whether the model that proposes can be read."""
+        ...
+
+    async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
+        """Draw and judge trials; what could not be measured is missing from the answer."""
+        ...
+
+    async def criticise(self, state: State, action: AskCritique) -> Critiqued | Interrupted:
+        """Ask why a cluster fails."""
+        ...
+
+    async def propose(self, state: State, action: AskProposals) -> Proposed | Interrupted:
+        """Ask for edits."""
+        ...
+
+    async def verify(self, state: State, action: RunSuite) -> SuiteSaid | Interrupted:
+        """Let the gate compare the revision with the base."""
+        ...
+
+
+class Trail(Protocol):
+    """Where every step is written down, before the next one is taken."""
+
+    def add(self, observation: Observation, state: State) -> None:
+        """Keep what was observed and the state it led to; durable once it returns."""
+        ...
+
+
+async def drive(setting: Setting, state: State, bench: Workbench, trail: Trail) -> State:
+    """Run until the state asks for nothing more."""
+    while (action := wanted(setting, state)) is not None:
+        observation = await _performed(bench, state, action)
+        state = advance(setting, state, observation)
+        trail.add(observation, state)
+    return state
+
+
+async def _performed(bench: Workbench, state: State, action: Action) -> Observation:
+    match action:
+        case Look():
+            return await bench.look(action)
+        case RunTrials():
+            return await bench.draw(action.draws)
+        case AskCritique():
+            return await bench.criticise(state, action)
+        case AskProposals():
+            return await bench.propose(state, action)
+        case RunSuite():
+            return await bench.verify(state, action)
+        case _:
+            assert_never(action)

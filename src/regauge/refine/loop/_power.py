@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Cluster
     from regauge.refine.loop._state import Setting, State
 
-__all__ = ["can_confirm", "underpowered_text"]
-
 # Checks that pass less often than this show a prompt that is broken, not one that is noisy.
 _NOISY_FROM = 0.5
 _STEPS = 20

@@ -14,21 +14,17 @@ from typing import TYPE_CHECKING
 
 from regauge.prompts import Message
 from regauge.refine.edits import Edit, EditError, PromptText, ops_between
-from regauge.refine.loop._actions import RunTrials
-from regauge.refine.loop._course import enter_tier, next_cluster, tried
-from regauge.refine.loop._findings import Candidate, Note
 from regauge.refine.loop._plan import draws, screen_cases
-from regauge.refine.loop._steps import begin_test
+from regauge.refine.loop._screening import begin_test
+from regauge.refine.loop._search import enter_tier, next_cluster, tried
+from regauge.refine.loop._state import Candidate, Note, RunTrials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.gate import Count
     from regauge.refine.analysis import Cluster
-    from regauge.refine.loop._actions import TrialsDone
-    from regauge.refine.loop._state import Release, Setting, State
-
-__all__ = ["RESTORE", "after_release", "release", "unit_count", "with_units"]
+    from regauge.refine.loop._state import Release, Setting, State, TrialsDone
 
 RESTORE = "restore"
 """The strategy of an edit that puts back what a release said."""
@@ -53,7 +49,7 @@ def release(setting: Setting, state: State) -> RunTrials:
     """The failing cases under the release, or under a part of what differs from it."""
     text = _text(setting, state)
     cases = _cases(setting, state)
-    each, more = divmod(max(len(cases), setting.policy.test.screen_trials), len(cases))
+    each, more = divmod(max(len(cases), setting.policy.test.screen_cases), len(cases))
     trials = {case: each + (n < more) for n, case in enumerate(cases)}
     # Rules always judge; an LLM judge only where its check is among those that fail.
     judged = sorted({one.check for one in state.open if one.check in setting.judging})

@@ -1,51 +1,401 @@
-"""Where a refinement run stands, and what it is about: all of it values."""
+"""Where a refinement run stands, what it asks for and what it observed: all of it values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.gate import REVISION_FIRST
 from regauge.refine.attempts import Memory
-from regauge.refine.loop._findings import (
-    Accepted,
-    Bearing,
-    Candidate,
-    Confirmed,
-    Critique,
-    Note,
-    Phase,
-    Spent,
-    Stack,
-    Stop,
-    StopReason,
-)
 from regauge.refine.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from regauge.gate import Count
     from regauge.refine._policy import RefinePolicy
     from regauge.refine.analysis import Check, Cluster
-    from regauge.refine.edits import PromptText
+    from regauge.refine.attempts import Finding
+    from regauge.refine.edits import Edit, PromptText
     from regauge.refine.goals import Goal
     from regauge.refine.guards import Guard
+    from regauge.refine.tally import Outcome
 
-__all__ = [
-    "Release",
-    "Setting",
-    "State",
+Place: TypeAlias = "tuple[int, int]"
+"""A statement: the message it is in, and its number there."""
+
+
+Phase = Literal[
+    "look", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
+    "confirm", "simplify", "holdout", "suite", "fresh", "settle", "stopped",
+]  # fmt: skip
+
+
+StopReason = Literal[
+    "goal-met",  # nothing fails reproducibly any more, and the suite accepts the revision;
+    # or every goal that was set is met, with a revision or without one
+    "goal-open",  # a goal is missed or not settled, and nothing fails reproducibly
+    "improved",  # the suite accepts the revision; something else still fails
+    "nothing-to-refine",  # nothing failed reproducibly to begin with
+    "no-acceptable-edit",  # cycles in a row accepted nothing
+    "only-known-edits",  # proposers came with nothing new
+    "questions",  # what still fails is for a person to answer, not for an edit
+    "suite-refused",  # every accepted edit was taken back
+    "cycles",
+    "candidates",
+    "calls",
+    "model-calls",
+    "usd",
+    "seconds",
+    "holdout-looks",  # the held-out cases decided too often to tell what generalises
+    "budget-too-small",  # it does not even pay for a first look
+    "underpowered",  # no edit could be confirmed with these cases and this noise
+    "unreadable",  # no reply of the model that proposes could be read
+    "provider-outage",
+    "no-key",  # a provider has no key, or refuses the one it is given
+    "interrupted",
 ]
+
+
+NoteEvent = Literal[
+    "heard",  # what people said of answers, before anything was tried
+    "preflight",  # the prompt says something twice, or may contradict itself
+    "released",  # how failing cases do with all that an earlier release said
+    "localised",  # what a sentence carries, or stands in the way of
+    "diagnosed",
+    "goals",  # which of the goals that were set are met
+    "unsteady",  # what cases of a flaky check did when they were drawn again
+    "criticised",
+    "unreadable",  # what a proposer said is no edit of this prompt
+    "guarded",
+    "screened",
+    "confirmed",
+    "refuted",
+    "undecided",
+    "kept",  # an earlier edit is still needed
+    "simplified",  # an earlier edit is needed no longer
+    "suite-accept",
+    "suite-reject",
+    "suite-undecided",
+    "suite-unmeasured",
+    "steadier",  # an edit makes verdicts vary less, on trials that chose nothing
+    "bisected",  # of edits the suite refused together, fewer are tried
+    "rolled-back",
+    "set-aside",  # an edit was accepted, and no calls are left to verify it
+    "accepted",
+    "limit",
+    "more-calls",  # a person lets it go on
+    "stopped",
+]
+
+
+CritiqueKind = Literal[
+    "missing", "contradicted", "ambiguous", "buried", "garbled", "too-long",
+    "judge-wrong", "golden-wrong", "model-limit",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critique:
+    """A hypothesis about why cases fail; never evidence for an edit.
+
+    Attributes:
+        kind: `judge-wrong`, `golden-wrong` and `model-limit` are questions to a person; no edit
+            of the prompt answers them.
+        quotes: Lines of the prompt it is about.
+    """
+
+    kind: CritiqueKind
+    hypothesis: str
+    quotes: tuple[str, ...] = ()
+    by: str = ""
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a person has to answer it."""
+        return self.kind in {"judge-wrong", "golden-wrong", "model-limit"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An edit that no guard objects to, and the text it makes.
+
+    Attributes:
+        suspicion: What may be wrong with it, as far as words tell; it needs more evidence then.
+        suspects: The statements that its text lacks, to find one of them; it is never proposed.
+        within: The text that has them all, where that is not the incumbent.
+    """
+
+    edit: Edit
+    text: PromptText
+    suspicion: str = ""
+    suspects: tuple[Place, ...] = ()
+    within: PromptText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """An edit that passed its test.
+
+    Attributes:
+        text: The prompt with this edit and those before it.
+    """
+
+    edit: Edit
+    cluster: Cluster
+    text: PromptText
+    before: Count
+    after: Count
+    p: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """Accepted edits that the gate refuses together; which one it is about is being found out.
+
+    Attributes:
+        edits: In their order, each with the text that it and those before it make.
+        refused: The fewest of the first that the gate refuses; all of them to begin with.
+        passed: The most of the first that it accepts; 0 is the prompt as it was.
+        finding: What the refusal says against an edit.
+    """
+
+    edits: tuple[Accepted, ...]
+    refused: int
+    passed: int = 0
+    finding: Finding
+    detail: str
+
+    @property
+    def tried(self) -> int:
+        """How many of the first are tried next: all but the newest, and then half."""
+        if self.refused == len(self.edits):
+            return self.refused - 1
+        return (self.passed + self.refused) // 2
+
+    @property
+    def settled(self) -> bool:
+        """Whether one edit more or less decides."""
+        return self.refused - self.passed == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """A candidate that passed its test; others may do better."""
+
+    candidate: Candidate
+    p: float
+    effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearing:
+    """What a sentence of the prompt does, as far as trials without it tell.
+
+    Attributes:
+        carries: The checks that fail more often without it, with the p-values that they do not.
+        may_carry: Those of which the trials do not settle it.
+        hinders: The checks that pass more often without it, likewise.
+    """
+
+    text: str
+    carries: Mapping[str, float]
+    may_carry: Mapping[str, float]
+    hinders: Mapping[str, float]
+    cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One decision, for the audit trail.
+
+    Attributes:
+        subject: What it is about: a digest of a text, or the key of a cluster.
+    """
+
+    event: NoteEvent
+    subject: str
+    text: str
+    numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, "float | int | str"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a run has used.
+
+    Attributes:
+        judge_calls: Of the models of LLM judges.
+    """
+
+    calls: int = 0
+    judge_calls: int = 0
+    model_calls: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            calls=self.calls + other.calls,
+            judge_calls=self.judge_calls + other.judge_calls,
+            model_calls=self.model_calls + other.model_calls,
+            usd=self.usd + other.usd,
+            seconds=self.seconds + other.seconds,
+        )
+
+    @property
+    def total(self) -> int:
+        """All calls together, which is what `--budget-calls` limits."""
+        return self.calls + self.judge_calls + self.model_calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why a run is over. `proposal` says whether it proposes a revision."""
+
+    reason: StopReason
+    proposal: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """Trials of one text: for each case, the numbers to draw.
+
+    Attributes:
+        check: The only check whose LLM judge is asked; None asks all of them. Rules judge always.
+    """
+
+    text: PromptText
+    trials: tuple[tuple[str, int], ...]
+    check: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTrials:
+    """Draw and judge trials."""
+
+    draws: tuple[Draws, ...]
+
+    @property
+    def calls(self) -> int:
+        """How many calls of the prompt's model it takes at the most."""
+        return sum(len(draws.trials) for draws in self.draws)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Make one call to the model that proposes, to see that its replies can be read."""
+
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskCritique:
+    """Ask why a cluster fails."""
+
+    cluster: Cluster
+    proposer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskProposals:
+    """Ask for edits that would repair a cluster."""
+
+    cluster: Cluster
+    proposer: str
+    critique: Critique | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuite:
+    """Let the gate compare the revision with the base, on trials that chose nothing."""
+
+    text: PromptText
+    calls_max: int
+
+
+Action: TypeAlias = Look | RunTrials | AskCritique | AskProposals | RunSuite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialsDone:
+    """What the trials said; those that could not be measured are missing from it."""
+
+    outcomes: tuple[Outcome, ...]
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """Whether a reply of the model that proposes can be read; `fault` is why not."""
+
+    proposer: str
+    fault: str
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Critiqued:
+    """A critique; None where there is none, and `refused` is why it could not be read."""
+
+    critique: Critique | None
+    spent: Spent
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """The edits of a proposer.
+
+    Attributes:
+        unread: How many of those are replies of a model that cannot be read.
+    """
+
+    edits: tuple[Edit, ...]
+    spent: Spent
+    refused: tuple[str, ...] = ()
+    unread: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteSaid:
+    """What the gate decided, with the trials it drew.
+
+    Attributes:
+        short: Whether it decided nothing because it wants more calls than are left.
+    """
+
+    decision: Literal["accept", "reject", "undecided", "unmeasured"]
+    reasons: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    spent: Spent
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """Nothing more can be drawn: a person stopped the run, or a provider is down."""
+
+    reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd", "seconds"]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreCalls:
+    """A person lets a run go on that used its calls, with so many from here on."""
+
+    calls: int
+
+
+Observation: TypeAlias = (
+    Looked | TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted | MoreCalls
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """An earlier version of the prompt with the same messages.
-
-    Attributes:
-        name: What a person calls it, such as `1.0.0`.
-        command: What puts its file back.
-    """
+    """An earlier version of the prompt with the same messages."""
 
     name: str
     text: PromptText
@@ -58,19 +408,12 @@ class Setting:
 
     Attributes:
         train: The ids of cases that proposers may learn of.
-        holdout: The ids of cases that only verify.
         proposers: Who is asked for edits, the cheapest first.
         critics: Those of the proposers that want a critique before.
         first_trial: The number of the first trial of a changed text. Smaller numbers are left to
             the gate, so that no trial that chose a revision also admits it.
         prior: How often edits of a strategy were kept in earlier runs: what comes first of
             candidates that look alike.
-        strategies: Only edits thought of in these ways; all when empty.
-        variance: Whether an edit may be accepted because it makes a flaky check steady.
-        looked_before: The looks at the held-out cases that earlier runs took.
-        goals: What is to be reached; without any, that nothing fails reproducibly.
-        releases: Earlier versions, the newest first.
-        errors_in: What is wrong with a text as such, in words.
         heard: How much people said of answers, in words; what they said decides nothing.
         judging: The checks of LLM judges, with the calls that one verdict takes on average.
         look: The proposer whose model is called once before anything else; empty for none.
@@ -116,7 +459,6 @@ class State:
         waiting: The cases that the last verification needs more trials of.
         doubtful: The texts of accepted edits that these trials are about.
         stack: The accepted edits of which the gate refuses some, while it is asked which.
-        taken_back: Why the last accepted edit was taken back; empty where none was.
         left_out: The sentences that were left out in turn, and `bearings` what that told.
         looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
             they decided about.
@@ -132,7 +474,6 @@ class State:
         unread: Why the last one that could not be read was not.
         granted: The calls it may make on top of the policy's limit.
         left: The phase it stopped in.
-        notes: What the last step decided.
     """
 
     phase: Phase

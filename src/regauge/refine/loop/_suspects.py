@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN
 from regauge.refine.analysis import better_p
-from regauge.refine.edits import Edit, ReplaceSection, changed_statements, edit_between, says
-from regauge.refine.loop._course import texts_for
-from regauge.refine.loop._findings import Candidate, Note
-from regauge.refine.loop._plan import screen_cases
+from regauge.refine.changes import changed_statements, edit_between, says
+from regauge.refine.edits import Edit, ReplaceSection
+from regauge.refine.loop._plan import screen_cases, texts_for
+from regauge.refine.loop._state import Candidate, Note
 from regauge.statements import content_words, delete, normalise
 from regauge.statements import replace as replace_node
 from regauge.wording import plural
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._findings import Place
-    from regauge.refine.loop._state import Setting, State
+    from regauge.refine.loop._state import Place, Setting, State
     from regauge.statements import Node, Tree
-
-__all__ = ["INSTEAD", "all_suspects", "masked", "narrowed", "rule_edit", "rule_to_follow"]
 
 INSTEAD = "replace-hindering"
 """The strategy of an edit that puts a rule where something kept it from being followed."""

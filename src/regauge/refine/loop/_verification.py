@@ -1,4 +1,4 @@
-"""What follows while accepted edits are verified: on the holdout, by the gate, on fresh trials."""
+"""The verification of accepted edits: on the holdout, by the gate, on fresh trials."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from regauge.refine.analysis import worse_p
+from regauge.refine.analysis import Steadiness, steadiness_of, worse_p
 from regauge.refine.attempts import named
-from regauge.refine.edits import EditError, merged
-from regauge.refine.loop._budget import FRESH_LOOKS, calls_left, calls_wanted, look_at, suite_calls
-from regauge.refine.loop._course import diagnosed, search_again, stop, tried
-from regauge.refine.loop._findings import Note, Stack
+from regauge.refine.changes import merged
+from regauge.refine.edits import EditError
 from regauge.refine.loop._generality import FRESH_CASES, compared, either_side, fresh_p, generalises
 from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, settling, standings
-from regauge.refine.loop._plan import verification_phase
-from regauge.refine.loop._stack import passed, passed_part, refused, trying
-from regauge.refine.loop._steadying import fresh_cases, is_steadier, steadier
-from regauge.refine.loop._steps import accept_best
+from regauge.refine.loop._plan import (
+    FRESH_LOOKS,
+    calls_left,
+    calls_wanted,
+    look_at,
+    suite_calls,
+    verification_phase,
+    without,
+)
+from regauge.refine.loop._screening import accept_best
+from regauge.refine.loop._search import diagnosed, search_again, stop, tried
+from regauge.refine.loop._state import Note, Stack
 from regauge.refine.tally import Tally
 from regauge.wording import plural
 
@@ -26,17 +32,87 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.refine.attempts import Finding
-    from regauge.refine.loop._actions import SuiteSaid, TrialsDone
-    from regauge.refine.loop._findings import Accepted, NoteEvent, StopReason
-    from regauge.refine.loop._state import Setting, State
+    from regauge.refine.loop._state import (
+        Accepted,
+        NoteEvent,
+        Setting,
+        State,
+        StopReason,
+        SuiteSaid,
+        TrialsDone,
+    )
 
-__all__ = [
-    "after_fresh",
-    "after_holdout",
-    "after_settle",
-    "after_suite",
-    "out_of",
-]
+# An edit whose removal costs a check this much is needed.
+_NEEDED = 0.12
+
+
+def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Take an edit out that a later one has made needless."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    leaner = without(setting, state)
+    assert leaner is not None
+    index, text = leaner
+    edit = state.accepted[index]
+    check, cases = edit.cluster.check, edit.cluster.cases
+    less = state.tally.over(text.digest, cases, check)
+    now = state.tally.over(state.text.digest, cases, check)
+    needed = less.rate < now.rate - _NEEDED
+    note = Note(
+        event="kept" if needed else "simplified",
+        subject=text.digest,
+        text=f"without {edit.edit.strategy} for {check}: passed {less.passed} of {less.trials},"
+        f" with it {now.passed} of {now.trials}",
+        numbers=named(edit.edit),
+    )
+    if needed:
+        state = tried(state, text, "the edit is needed", "confirmed")
+        return _resumed(setting, state.noting(note))
+    rest = (*state.accepted[:index], *state.accepted[index + 1 :])
+    last = replace(rest[-1], text=text)
+    return _resumed(setting, state.noting(note, accepted=(*rest[:-1], last), text=text))
+
+
+def trying(state: State, stack: Stack) -> State:
+    """Ask the gate about fewer of the first edits."""
+    first = stack.edits[: stack.tried]
+    note = Note(
+        event="bisected",
+        subject=first[-1].text.digest,
+        text=f"the suite refuses the first {stack.refused} of {len(stack.edits)} edits together"
+        f" and accepts {stack.passed}: {len(first)} are tried",
+        numbers={
+            "edits": len(stack.edits),
+            "refused": stack.refused,
+            "passed": stack.passed,
+            "tried": len(first),
+        },
+    )
+    return state.noting(note, stack=stack, accepted=first, text=first[-1].text, phase="suite")
+
+
+def passed_part(state: State, reason: StopReason) -> State:
+    """Go on with the most edits that the gate is known to accept; a limit forbids to ask on."""
+    stack = state.stack
+    assert stack is not None
+    first = stack.edits[: stack.passed]
+    notes = [
+        Note(
+            event="set-aside",
+            subject=edit.text.digest,
+            text=f"{edit.edit.strategy} for {edit.cluster.key}: not verified",
+            numbers=named(edit.edit),
+        )
+        for edit in stack.edits[stack.passed :]
+    ]
+    return state.noting(
+        *notes,
+        stack=None,
+        accepted=first,
+        text=first[-1].text,
+        taken_back=stack.detail,
+        ending=reason,
+    )
+
 
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # Fewer trials of the holdout say nothing for an edit or against it.
@@ -118,7 +194,7 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
     match told.decision:
         case "accept":
             if state.stack is not None:
-                return _of_stack(setting, state, passed(state.stack, len(state.accepted)))
+                return _of_stack(setting, state, replace(state.stack, passed=len(state.accepted)))
             return _judge_fresh(setting, replace(state, look=1))
         case "undecided" if told.short:
             return out_of(setting, state, "calls")
@@ -135,7 +211,7 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
                 finding=finding,
                 detail=reason,
             )
-            return _of_stack(setting, state, refused(known, len(state.accepted)))
+            return _of_stack(setting, state, replace(known, refused=len(state.accepted)))
 
 
 def _unless_worse(setting: Setting, state: State, told: SuiteSaid) -> SuiteSaid:
@@ -303,3 +379,45 @@ _LIMITS: dict[StopReason, str] = {
     "only-known-edits": "proposers came with nothing new",
     "questions": "what still fails is for a person to answer",
 }
+
+
+def fresh_cases(setting: Setting, state: State, edit: Accepted) -> tuple[str, ...]:
+    """The cases an edit is to make steady, and held-out ones in which its check failed."""
+    unseen = either_side(setting, state, edit)[1]
+    return tuple(dict.fromkeys((*edit.cluster.cases, *unseen[:FRESH_CASES])))
+
+
+def fresh_steadiness(
+    setting: Setting, state: State, edit: Accepted, *, confidence: float = 0.95
+) -> Steadiness | None:
+    """What trials that chose nothing say, on the cases of an edit and on held-out ones."""
+    return steadiness_of(
+        state.fresh,
+        state.text.digest,
+        setting.base.digest,
+        fresh_cases(setting, state, edit),
+        edit.cluster.check,
+        confidence=confidence,
+    )
+
+
+def is_steadier(setting: Setting, state: State, edit: Accepted) -> bool:
+    """Whether fresh trials prove that verdicts vary less, and pass no less often.
+
+    The interval of the fall has to leave out 0, and its p-value to be small, at every look's share
+    of what all looks may err.
+    """
+    share = setting.policy.test.fresh_p / FRESH_LOOKS
+    found = fresh_steadiness(setting, state, edit, confidence=1 - share)
+    return found is not None and found.low > 0 and found.p <= share and found.gain >= 0
+
+
+def steadier(setting: Setting, state: State, edit: Accepted) -> Note:
+    """Say how much steadier an edit made its check."""
+    found = fresh_steadiness(setting, state, edit)
+    return Note(
+        event="steadier",
+        subject=edit.text.digest,
+        text=f"{edit.cluster.check}: {found}",
+        numbers={} if found is None else found.numbers(),
+    )

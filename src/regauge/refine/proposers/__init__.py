@@ -11,7 +11,7 @@ from regauge.refine.edits import (
     ReplaceSection,
     apply,
 )
-from regauge.refine.loop import Critique, TrialsDone
+from regauge.refine.loop._state import Critique, TrialsDone
 from regauge.refine.proposers._calls import NoEditError, criticised, looked, proposed
 from regauge.refine.proposers._context import problem_of
 from regauge.refine.proposers._examples import load_examples

@@ -13,7 +13,7 @@ from regauge.judges.model._delimited import with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message
 from regauge.providers import approximate_tokens
-from regauge.refine.loop import Critiqued, Looked, Proposed, Spent, TrialsDone
+from regauge.refine.loop._state import Critiqued, Looked, Proposed, Spent, TrialsDone
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop import Interrupted
+    from regauge.refine.loop._state import Interrupted
     from regauge.refine.proposers._protocol import Ask, Draw, Looks, Problem, Proposer
 
 Parsed = TypeVar("Parsed")
@@ -48,13 +48,7 @@ class NoCallsLeftError(Exception):
 
 
 class ProposerCalls:
-    """Puts requests to a model; counts the replies and stops at the limit.
-
-    Args:
-        ask: Gets one reply.
-        calls_max: The most replies.
-        forget: Drops the stored reply to a request.
-    """
+    """Puts requests to a model; counts the replies and stops at the limit."""
 
     def __init__(
         self,
@@ -69,11 +63,7 @@ class ProposerCalls:
         self.usd = 0.0
 
     async def __call__(self, request: CompletionRequest) -> Completion:
-        """The model's reply.
-
-        Raises:
-            NoCallsLeftError: The limit is reached.
-        """
+        """The model's reply."""
         if self.calls >= self._calls_max:
             raise NoCallsLeftError
         completion = await self._ask(request)
@@ -217,11 +207,7 @@ class ModelForm:
         return most
 
     def _learn(self, request: CompletionRequest, error: ProviderError, *, shortens: bool) -> bool:
-        """Change the form after a refusal; False where nothing is left to change.
-
-        Raises:
-            ReplyFault: The model refuses the plainest form, too.
-        """
+        """Change the form after a refusal; False where nothing is left to change."""
         text = str(error)
         unsupported = error.kind == "not-found" and _UNSUPPORTED.search(text)
         if not (error.kind == "bad-request" or unsupported or error.status == _TOO_LARGE):
@@ -287,11 +273,7 @@ def _first_line(error: ProviderError) -> str:
 
 
 def _text_of(completion: Completion) -> str:
-    """The text of a reply; one that is cut off may be readable all the same.
-
-    Raises:
-        ReplyFault: There is none.
-    """
+    """The text of a reply; one that is cut off may be readable all the same."""
     if completion.refusal:
         raise ReplyFault(f"the model refused: {quote(completion.refusal)}")
     if completion.finish_reason == "content_filter":

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import input_text
-from regauge.refine.loop import Draws, calls_max, floor_calls, trials_for
+from regauge.refine.loop._plan import calls_max, floor_calls, trials_for
+from regauge.refine.loop._state import Draws
 from regauge.refine.proposers._model import object_in
 from regauge.refine.proposers._protocol import Problem, Shown
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
     from regauge.refine.feedback import Evidence
-    from regauge.refine.loop import (
+    from regauge.refine.loop._state import (
         AskCritique,
         AskProposals,
         Interrupted,
@@ -45,7 +46,6 @@ class Masked:
     """An expected value without its content.
 
     Attributes:
-        shape: The value with a placeholder for each of its parts.
         hidden: Each text that is hidden, with its placeholder; the longest first.
     """
 
@@ -188,7 +188,7 @@ def problem_of(
         draw: Draws trials, for proposers that search with some of their own.
     """
     from regauge.refine.analysis import Check
-    from regauge.refine.loop import AskProposals
+    from regauge.refine.loop._state import AskProposals
 
     cluster = action.cluster
     failing = [case for case in cluster.failing if case in setting.train and case in cases]

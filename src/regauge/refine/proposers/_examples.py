@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.refine.edits import Line, Op, PromptText
-    from regauge.refine.loop import Critique
+    from regauge.refine.loop._state import Critique
     from regauge.refine.proposers._protocol import Ask, Problem
-
-__all__ = ["ExampleProposer", "example_line", "load_examples"]
 
 _PROPOSED_MAX = 3
 _KEYS = {"id", "input", "output"}

@@ -14,19 +14,13 @@ from regauge.judges.model._delimited import delimited, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.refine.edits import (
-    Edit,
-    EditError,
-    PromptText,
-    apply,
-    changed_lines,
-    op_from_json,
-    ops_between,
-)
-from regauge.refine.loop import REWRITE, Critique, CritiqueKind
+from regauge.refine.changes import changed_lines
+from regauge.refine.edits import Edit, EditError, PromptText, apply, op_from_json, ops_between
+from regauge.refine.loop import REWRITE
+from regauge.refine.loop._state import Critique, CritiqueKind
 from regauge.refine.proposers._calls import ModelForm, NoCallsLeftError, NoEditError
-from regauge.refine.proposers._earlier import lost_blocks
 from regauge.refine.proposers._protocol import Ideas
+from regauge.refine.proposers._rules import lost_blocks
 from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:
@@ -72,11 +66,7 @@ def numbered(text: PromptText) -> str:
 
 
 def critique_in(reply: str, *, by: str) -> Critique:
-    """The critique that a reply states.
-
-    Raises:
-        ReplyFault: It states none.
-    """
+    """The critique that a reply states."""
     said = object_in(reply, "hypothesis")
     kind, why, quotes = said.get("kind"), said.get("hypothesis"), said.get("quotes", [])
     if kind not in get_args(CritiqueKind) or not isinstance(why, str) or not why.strip():
@@ -91,11 +81,7 @@ def critique_in(reply: str, *, by: str) -> Critique:
 
 
 def lessons_in(reply: str) -> tuple[str, ...]:
-    """The lessons that a reply states.
-
-    Raises:
-        ReplyFault: It states none.
-    """
+    """The lessons that a reply states."""
     said = object_in(reply, "lessons").get("lessons")
     if not isinstance(said, list) or not all(isinstance(lesson, str) for lesson in said):
         raise ReplyFault("the reply has no list of `lessons`")
@@ -107,12 +93,6 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
     """The edit that a reply proposes.
 
     A whole new prompt instead of operations is read as the operations that lead to it.
-
-    Args:
-        reply: What the model wrote.
-        text: The prompt as it is.
-        by: Who proposes.
-        sections: Those that may be replaced as a whole; they tell which message is meant.
 
     Raises:
         NoEditError: It proposes nothing.
@@ -152,9 +132,6 @@ def object_in(reply: str, *keys: str) -> dict[str, JSON]:
 
     >>> object_in('<think>{"ops": 1}?</think>Here it is: {"ops": []}', "ops")
     {'ops': []}
-
-    Raises:
-        ReplyFault: There is none.
     """
     body = _without_thoughts(reply)
     if not body.strip():
@@ -186,11 +163,7 @@ def _objects(text: str) -> Iterator[dict[str, JSON]]:
 
 
 def _without_thoughts(reply: str) -> str:
-    """A reply without the thoughts before it.
-
-    Raises:
-        ReplyFault: It ends inside them.
-    """
+    """A reply without the thoughts before it."""
     if reply.lstrip().startswith(("{", "```")):
         return reply  # tags in it are the text of an edit
     body = _THOUGHTS.sub("", reply, count=1)
@@ -320,7 +293,6 @@ class ModelProposer:
         seed: Another one gets other replies, of the critic as well.
         verify: Put independent questions on each edit to the model, too; an edit whose answers
             speak against it is not tried.
-        form: The form in which the model takes requests.
     """
 
     model: ModelId
@@ -348,11 +320,7 @@ class ModelProposer:
         return ""
 
     async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """Why the check fails.
-
-        Raises:
-            ReplyFault: The reply cannot be read.
-        """
+        """Why the check fails."""
         given = {"people": _people(problem), "lessons": await self._lessons(problem, ask)}
         return await self.form.read(
             self._composed("critic", problem, given, trial=problem.cycle - 1),

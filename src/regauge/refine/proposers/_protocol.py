@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import Evidence
     from regauge.refine.guards import OpenSection
-    from regauge.refine.loop import Critique, Interrupted, TrialsDone
+    from regauge.refine.loop._state import Critique, Interrupted, TrialsDone
 
 
 class Ask(Protocol):
@@ -215,11 +215,7 @@ STRATEGIES: Mapping[str, Sequence[str]] = {
 
 
 def check_strategies(asked: Sequence[str], proposers: Sequence[str]) -> None:
-    """See that somebody proposes edits of the kinds that are asked for.
-
-    Raises:
-        UsageError: Nobody who is asked does.
-    """
+    """See that somebody proposes edits of the kinds that are asked for."""
     if not all(name in STRATEGIES for name in proposers):
         return
     known = tuple(dict.fromkeys(one for name in proposers for one in STRATEGIES[name]))
@@ -251,11 +247,7 @@ def proposer_names() -> tuple[str, ...]:
 
 
 def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
-    """Proposers by name, in the given order.
-
-    Raises:
-        UsageError: There is none of a name, or it cannot be loaded.
-    """
+    """Proposers by name, in the given order."""
     found: dict[str, Proposer] = {}
     for name in names:
         own = _own().get(name)

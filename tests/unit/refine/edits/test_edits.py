@@ -15,11 +15,11 @@ from regauge.refine.edits import (
     PromptText,
     Replace,
     apply,
+    inverse,
     near_duplicates,
     op_from_json,
     ops_between,
 )
-from regauge.refine.edits._edits import inverse
 
 lines = st.sampled_from(["", "# Rules", "- Be brief.", "- Be kind.", "  - Be kind.", "{{input}}"])
 texts = st.lists(lines, min_size=1, max_size=8).map("\n".join)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from regauge.refine.changes import units_of
 from regauge.refine.edits import (
     Anchor,
     Delete,
@@ -15,9 +16,9 @@ from regauge.refine.edits import (
     Replace,
     apply,
     ops_between,
-    units_of,
 )
-from regauge.refine.guards import CaseText, Guard
+from regauge.refine.guards import Guard
+from regauge.refine.leaks import CaseText
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from tests.unit.refine.world import (
     HOLDOUT,

@@ -14,9 +14,9 @@ from regauge.refine.edits import (
     PromptText,
     ReplaceSection,
     apply,
+    inverse,
     op_from_json,
 )
-from regauge.refine.edits._edits import inverse
 
 pieces = st.sampled_from(
     ["", "  ", "- Be brief.", "### Deeper", "```", "## Form", "Keys:", "</tone>", "{{x}}", "a"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.refine._policy import TestPolicy
+from regauge.refine._policy import AcceptancePolicy
 from regauge.refine.analysis import Check, better_p, diagnose, mean_effect, tail, worse_p
 from regauge.refine.tally import CheckOutcome, Outcome, Tally
 from tests.unit.refine.world import UTC, without
@@ -33,7 +33,7 @@ def test_failures_are_grouped_by_check_form_first_and_flaky_ones_apart():
     )
     checks = {"tone": Check(name="tone"), "json": Check(name="json", criterion="format")}
 
-    found = diagnose(tally, lambda _: ("t",), ["a", "b", "c"], checks, TestPolicy())
+    found = diagnose(tally, lambda _: ("t",), ["a", "b", "c"], checks, AcceptancePolicy())
 
     assert [cluster.check for cluster in found.clusters] == ["json", "tone"]
     assert [(c.check, c.failures, c.trials) for c in found.flaky] == [("utc", 1, 12)]

@@ -16,7 +16,7 @@ from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.datasets import find_dataset, load_dataset
 from regauge.judges._advice_kinds import SAYINGS
 from regauge.prompts import load_prompt
-from regauge.refine.guards import CaseText
+from regauge.refine.leaks import CaseText
 from regauge.refine.subject import case_text
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import PromptText, apply
-from regauge.refine.guards import CaseText, Guard, faults_in
-from regauge.refine.guards._leaks import Leaks
+from regauge.refine.guards import Guard, faults_in
+from regauge.refine.leaks import CaseText, Leaks
 from regauge.refine.setting import public_of
 from tests.unit.refine.guards.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing

@@ -10,7 +10,8 @@ import pytest
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.attempts import Memory
 from regauge.refine.edits import PromptText
-from regauge.refine.loop import (
+from regauge.refine.loop._loop import IllegalTransitionError, advance, begin, wanted
+from regauge.refine.loop._state import (
     AskProposals,
     Critique,
     Critiqued,
@@ -18,14 +19,10 @@ from regauge.refine.loop import (
     Proposed,
     RunTrials,
     Spent,
+    StopReason,
     SuiteSaid,
     TrialsDone,
-    advance,
-    begin,
-    wanted,
 )
-from regauge.refine.loop._findings import StopReason
-from regauge.refine.loop._loop import IllegalTransitionError
 from tests.unit.refine.world import (
     HEALTHY,
     HOLDOUT,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.refine.loop._findings import Stack
-from regauge.refine.loop._stack import passed, refused
+from regauge.refine.loop._state import Stack
 from regauge.refine.loop._verification import out_of
 from tests.unit.refine.world import LINES, without, world
 
@@ -72,8 +71,8 @@ def test_any_one_of_many_is_found_in_few_steps(edits: int):
         stack = Stack(edits=(None,) * edits, refused=edits, finding="undecided", detail="")  # type: ignore[arg-type]
         steps = 0
         while not stack.settled:
-            step = refused if stack.tried >= culprit else passed
-            stack = step(stack, stack.tried)
+            side = "refused" if stack.tried >= culprit else "passed"
+            stack = replace(stack, **{side: stack.tried})
             steps += 1
         assert stack.refused == culprit
         assert steps <= 1 + (edits - 1).bit_length()

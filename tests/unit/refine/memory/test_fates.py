@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from regauge.cli.refine import command
 from regauge.errors import PromptError
 from regauge.refine.attempts import FateTable, fates_of, strategy_prior
-from regauge.refine.loop import Spent, SuiteSaid
+from regauge.refine.loop._state import Spent, SuiteSaid
 from regauge.refine.trail import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 

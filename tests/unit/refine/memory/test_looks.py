@@ -7,7 +7,7 @@ import json
 from regauge.project import Project
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.attempts import LookLedger
-from regauge.refine.loop import Spent, SuiteSaid
+from regauge.refine.loop._state import Spent, SuiteSaid
 from tests.unit.refine.world import HEALTHY, adding, without, world
 
 REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.refine.attempts import Memory, Tried
-from regauge.refine.edits import PromptText, apply, changed_places, changed_statements
+from regauge.refine.changes import changed_places, changed_statements
+from regauge.refine.edits import PromptText, apply
 from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 
 AGAINST = ("refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")

@@ -22,8 +22,9 @@ from regauge.refine.feedback import (
     labels_of,
     noted_in,
 )
-from regauge.refine.guards import CaseText, Guard
+from regauge.refine.guards import Guard
 from regauge.refine.hints import hints_of
+from regauge.refine.leaks import CaseText
 from tests.unit.refine.proposers.problems import CASES, RELEASED
 from tests.unit.refine.world import HEALTHY, adding
 

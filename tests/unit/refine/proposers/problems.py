@@ -10,7 +10,7 @@ from regauge.refine._policy import GuardPolicy, Limits, RefinePolicy
 from regauge.refine.analysis import Check, Cluster
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
-from regauge.refine.loop import AskCritique, AskProposals, Setting, State
+from regauge.refine.loop._state import AskCritique, AskProposals, Setting, State
 from regauge.refine.proposers._context import problem_of
 from regauge.refine.tally import CheckOutcome, Outcome, Tally
 

@@ -19,9 +19,10 @@ from regauge.errors import UsageError
 from regauge.providers import parse_model_id
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import EditError, apply
-from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop import Spent, TrialsDone
+from regauge.refine.guards import Guard
+from regauge.refine.leaks import CaseText
 from regauge.refine.loop._candidates import candidates_of
+from regauge.refine.loop._state import Spent, TrialsDone
 from regauge.refine.proposers import load_examples
 from regauge.refine.proposers._calls import proposed
 from regauge.refine.proposers._examples import ExampleProposer

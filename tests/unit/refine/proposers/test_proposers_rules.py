@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regauge.refine.attempts import Tried
-from regauge.refine.edits import PromptText, apply, lost_words
-from regauge.refine.proposers import propose_by_rules
+from regauge.refine.changes import lost_words
+from regauge.refine.edits import PromptText, apply
 from regauge.refine.proposers._calls import proposed
-from regauge.refine.proposers._earlier import lost_blocks
-from regauge.refine.proposers._rules import RuleProposer
+from regauge.refine.proposers._rules import RuleProposer, lost_blocks, propose_by_rules
 from tests.unit.refine.proposers.problems import (
     LIMIT,
     RELEASED,

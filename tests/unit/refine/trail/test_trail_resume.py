@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regauge.refine.loop import Interrupted, begin
+from regauge.refine.loop._loop import begin
+from regauge.refine.loop._state import Interrupted
 from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell
 from tests.unit.refine.world import without, world
 

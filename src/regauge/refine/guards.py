@@ -1,37 +1,267 @@
-"""What an edit may not do, found without asking any model; the cheapest questions come first."""
+"""What an edit may not do, found without calling a model; the cheapest questions come first."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from regauge.refine.edits import (
+from regauge.prompts import SectionError
+from regauge.refine.changes import (
     changed_lines,
     changed_statements,
     comparisons,
-    count_words,
     lost_statements,
     units_of,
 )
+from regauge.refine.edits import PromptText, ReplaceSection, count_words, section_at, section_text
 from regauge.refine.feedback import takes_over
-from regauge.refine.guards._copies import Copies
-from regauge.refine.guards._labels import Labels, defined_twice, label_of
-from regauge.refine.guards._leaks import CaseText, Leaks
-from regauge.refine.guards._replaced import OpenSection, SectionRules, replaces_section
-from regauge.refine.guards._scope import Scope
+from regauge.refine.leaks import CaseText, Leaks
 from regauge.statements import content_words, guess_language, is_negated, normalise, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
-    from regauge.refine.edits import Edit, PromptText
+    from regauge.refine.edits import Edit, Line
 
-__all__ = ["Guard", "faults_in"]
+_WORD_RUN: Final = re.compile(r"[\w'-]+")
+# So many words that mean something, in one order, are nobody else's.
+_TELLING: Final = 3
+
+
+class Copies:
+    """Knows runs of words that people said and nobody else does.
+
+    Args:
+        said: What people said.
+        public: What anybody may say.
+        phrase: How many words in a row are a copy.
+    """
+
+    def __init__(self, said: Sequence[str], public: Iterable[str], phrase: int) -> None:
+        self._phrase = phrase
+        allowed = {run for text in public for run in self._runs(text)} if said else set[str]()
+        self._private = {run for text in said for run in self._runs(text)} - allowed
+
+    def found(self, added: str) -> str:
+        """A run of words of a person in new text; empty where there is none."""
+        if not self._private:
+            return ""
+        runs = (run for line in added.splitlines() for run in self._runs(line))
+        return next((run for run in runs if run in self._private), "")
+
+    def _runs(self, text: str) -> Iterator[str]:
+        words = _WORD_RUN.findall(text.casefold())
+        for start in range(len(words) - self._phrase + 1):
+            run = " ".join(words[start : start + self._phrase])
+            if len(content_words(run)) >= _TELLING:
+                yield run
+
+
+_ENTRY = re.compile(
+    r"(?P<indent>\s*)(?:[-*+•]|\d+[.)])\s+[*_`'\"]*(?P<label>[^\W\d_][\w-]*(?: [\w-]+){0,2})"
+    r"[*_`'\"]*:[*_]*\s+\S"
+)
+# Entries that begin so define nothing, and a list may have many of them.
+_NO_LABELS = frozenset({"answer", "example", "for example", "input", "note", "output"})
+
+
+def label_of(line: str) -> str:
+    """What an entry of a list begins with and explains, with its indent; empty where nothing.
+
+    >>> label_of("- warning: look at it today"), label_of("- Be brief.")
+    ('warning', '')
+    """
+    found = _ENTRY.match(line)
+    if found is None or found["label"].casefold() in _NO_LABELS:
+        return ""
+    return f"{found['indent']}{found['label'].casefold()}"
+
+
+def defined_twice(text: PromptText) -> list[tuple[Line, Line]]:
+    """The entries of one section that explain the same word in other words."""
+    entries: dict[tuple[int, str, str], list[Line]] = {}
+    for line in text.lines:
+        label = label_of(line.text)
+        if label:
+            entries.setdefault((line.message, line.section, label), []).append(line)
+    return [
+        (one, other)
+        for same in entries.values()
+        for one, other in combinations(same, 2)
+        if one.text.split() != other.text.split()
+    ]
+
+
+class Labels:
+    """Knows what words a release explained, each once.
+
+    Args:
+        released: Texts of earlier versions.
+    """
+
+    def __init__(self, released: Iterable[str]) -> None:
+        texts = [PromptText.of(text) for text in released]
+        self._lines = frozenset(line.text.strip() for text in texts for line in text.lines)
+        self._several = {
+            label_of(one.text).strip() for text in texts for one, _ in defined_twice(text)
+        }
+
+    def objection(self, before: PromptText, after: PromptText) -> str:
+        """What comes back from a release while another meaning of the same word stays."""
+        had = {line.text for line in before.lines}
+        for one, other in defined_twice(after):
+            back, stays = (one, other) if one.text not in had else (other, one)
+            label = label_of(back.text).strip()
+            if (
+                back.text not in had
+                and back.text.strip() in self._lines
+                and stays.text.strip() not in self._lines
+                and label not in self._several
+            ):
+                return (
+                    f"it explains {label!r} once more, beside {stays.text.strip()!r}, which stays"
+                )
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSection:
+    """A section that may be replaced, where it stands now.
+
+    Attributes:
+        heading: The line that begins it.
+        first: The number of its first line in there, from 1.
+        words_max: The most words and marks it may come to have.
+    """
+
+    heading: str
+    message: int
+    first: int
+    last: int
+    words_max: int
+
+
+def replaces_section(edit: Edit) -> bool:
+    """Whether an edit is of a whole section."""
+    return any(isinstance(op, ReplaceSection) for op in edit.ops)
+
+
+class SectionRules:
+    """Knows which sections may be replaced, and by how much.
+
+    Args:
+        base: The prompt as it was when the run began.
+        marks: What its author marked.
+        policy: How far a section may grow and shrink.
+    """
+
+    def __init__(self, base: PromptText, marks: Sequence[Replaceable], policy: GuardPolicy) -> None:
+        self._marks = marks
+        self._policy = policy
+        self._words = {mark: _words(base, mark) for mark in marks}
+
+    def open_in(self, text: PromptText) -> tuple[OpenSection, ...]:
+        """The sections of a text that may be replaced, in the order of their marks."""
+        found: list[OpenSection] = []
+        for mark in self._marks:
+            try:
+                index, place = mark.found_in(text.messages)
+            except SectionError:
+                continue
+            found.append(
+                OpenSection(
+                    heading=mark.section,
+                    message=index,
+                    first=place.first + 1,
+                    last=place.end,
+                    words_max=self._most(mark),
+                )
+            )
+        return tuple(found)
+
+    def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
+        """Why an edit is not to be tried, as far as sections go; empty where nothing speaks so."""
+        had, has = self.open_in(before), self.open_in(after)
+        gone = [one.heading for one in had if one.heading not in {other.heading for other in has}]
+        if gone:
+            return f"it takes away {gone[0]!r}, which begins a section that may be replaced"
+        return next(
+            (said for op in edit.ops if (said := self._of(op, before))), ""
+        ) or self._outgrown(before, after)
+
+    def _outgrown(self, before: PromptText, after: PromptText) -> str:
+        """A section that any edit makes longer than its author lets it become."""
+        for mark in self._marks:
+            words = _words(after, mark)
+            if mark.words is not None and words > max(mark.words, _words(before, mark)):
+                said = f"the section {mark.section!r} would have {words} words"
+                return f"{said}, more than {mark.words}"
+        return ""
+
+    def _of(self, op: object, before: PromptText) -> str:
+        if not isinstance(op, ReplaceSection):
+            return ""
+        index, place = section_at(before, op.anchor)
+        heading = op.anchor.line.strip()
+        mark = next((mark for mark in self._marks if self._is(mark, heading, index, before)), None)
+        if mark is None:
+            return f"the section {heading!r} is not marked as replaceable"
+        words, most = count_words(op.text), self._most(mark)
+        if words > most:
+            return f"the section {heading!r} would have {words} words, more than {most}"
+        least = (1 - self._policy.section_shrink) * count_words(section_text(before, index, place))
+        if words < least:
+            return f"the section {heading!r} would have {words} words, fewer than {least:.0f}"
+        return ""
+
+    def _is(self, mark: Replaceable, heading: str, index: int, text: PromptText) -> bool:
+        if mark.section != heading:
+            return False
+        try:
+            return mark.found_in(text.messages)[0] == index
+        except SectionError:
+            return False
+
+    def _most(self, mark: Replaceable) -> int:
+        if mark.words is not None:
+            return mark.words
+        policy = self._policy
+        return int((1 + policy.section_growth) * self._words[mark] + policy.section_words)
+
+
+def _words(text: PromptText, mark: Replaceable) -> int:
+    try:
+        return count_words(section_text(text, *mark.found_in(text.messages)))
+    except SectionError:
+        return 0
+
+
+class Scope:
+    """Knows the words of every case's input.
+
+    Args:
+        cases: Of train and holdout alike.
+        public: What is said of all cases: the prompt as it was, what checks want.
+    """
+
+    def __init__(self, cases: Sequence[CaseText], public: Iterable[str]) -> None:
+        self._words = {case.id: content_words("\n".join(case.texts)) for case in cases}
+        held = Counter(word for words in self._words.values() for word in words)
+        # What most cases have belongs to the subject and tells none apart.
+        common = {word for word, number in held.items() if 2 * number > len(cases)}
+        self._public = content_words("\n".join(public)) | common
+
+    def named(self, text: str) -> frozenset[str]:
+        """The ids of the cases whose input has a word that a text says and nothing public does."""
+        said = content_words(text) - self._public
+        return frozenset(case for case, words in self._words.items() if said & words)
+
 
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _SAME_SUBJECT = 0.5
@@ -123,11 +353,6 @@ class Guard:
     def named_in(self, added: str) -> frozenset[str]:
         """The ids of the cases that new text speaks of, and of no others."""
         return self._scope.named(added)
-
-    def leaks_in(self, text: PromptText) -> str:
-        """What a whole text gives away that the prompt did not when the run began."""
-        added, _ = changed_statements(self._base, text)
-        return self._leaks.found(added)
 
     def _size(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         policy = self._policy

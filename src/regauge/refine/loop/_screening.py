@@ -1,148 +1,33 @@
-"""What follows from what a state was told, while edits are sought."""
+"""The test of candidates: a few failing cases first, then evidence, look by look."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
-from regauge.refine.analysis import better_p, mean_effect, tail, worse_p, worse_together_p
-from regauge.refine.attempts import named
-from regauge.refine.edits import lost_words
-from regauge.refine.guards import faults_in
-from regauge.refine.loop._candidates import candidates_of, second_thoughts
-from regauge.refine.loop._course import (
-    accept,
-    next_cluster,
-    next_tier,
-    stop,
-    texts_for,
-    tried,
-    unreadable,
+from regauge.refine.analysis import (
+    Steadiness,
+    better_p,
+    mean_effect,
+    steadiness_of,
+    tail,
+    worse_p,
+    worse_together_p,
 )
-from regauge.refine.loop._findings import Confirmed, Note
-from regauge.refine.loop._goals import out_of_reach
-from regauge.refine.loop._plan import screen_cases, unclear_cases
-from regauge.refine.loop._steadying import paired_steadiness
-from regauge.refine.loop._suspects import all_suspects, masked, narrowed
+from regauge.refine.attempts import named
+from regauge.refine.changes import lost_words
+from regauge.refine.loop._candidates import candidates_of
+from regauge.refine.loop._plan import screen_cases, texts_for
+from regauge.refine.loop._search import accept, next_tier, tried
+from regauge.refine.loop._state import Candidate, Confirmed, Note, Setting, State, TrialsDone
+from regauge.refine.loop._suspects import masked, narrowed
 from regauge.refine.tally import Tally
-
-if TYPE_CHECKING:
-    from regauge.refine.loop._actions import (
-        Critiqued,
-        Interrupted,
-        Looked,
-        Proposed,
-        TrialsDone,
-    )
-    from regauge.refine.loop._findings import Candidate
-    from regauge.refine.loop._state import Setting, State
-
-__all__ = [
-    "accept_best",
-    "after_confirm",
-    "after_critique",
-    "after_look",
-    "after_proposals",
-    "after_screen",
-    "baseline_drawn",
-    "begin_test",
-    "interrupted",
-]
-
 
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
-
-
-def interrupted(state: State, told: Interrupted) -> State:
-    """The end, for now: what was accepted is not verified, so nothing is proposed."""
-    return stop(state, told.reason, told.text or "the run was stopped; resume it to go on")
-
-
-def after_look(setting: Setting, state: State, told: Looked) -> State:
-    """Begin; stop where nobody proposes but a model that cannot be read."""
-    state = replace(state, phase="baseline")
-    if not told.fault:
-        return state
-    note = Note(event="unreadable", subject=told.proposer, text=told.fault)
-    state = state.noting(note, unread=told.fault)
-    if all(name in setting.critics for name in setting.proposers):
-        return stop(state, "unreadable", unreadable(state))
-    return state
-
-
-def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
-    """See that every train case was measured, and draw unclear ones again."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
-    unmeasured = [
-        case for case in setting.train if not state.tally.trials(setting.base.digest, case)
-    ]
-    if unmeasured:
-        return stop(
-            state,
-            "provider-outage",
-            f"{len(unmeasured)} of {len(setting.train)} train cases have no trial, such as"
-            f" {unmeasured[0]}",
-        )
-    again = replace(state, look=state.look + 1)
-    if unclear_cases(setting, again):
-        return again
-    heard = [Note(event="heard", subject=setting.base.digest, text=setting.heard)]
-    notes = heard * bool(setting.heard) + [
-        Note(event="preflight", subject=setting.base.digest, text=text)
-        for text in (
-            *setting.errors_in(setting.base),
-            *faults_in(setting.base),
-            *out_of_reach(setting),
-        )
-    ]
-    return state.noting(*notes, look=0, phase="localise")
-
-
-def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
-    """Ask for edits, or put the question to a person."""
-    critique = told.critique
-    if told.refused:
-        note = Note(event="unreadable", subject=state.cluster.key, text=told.refused)
-        state = state.noting(note)
-    if critique is None:
-        return replace(state, phase="propose", critique=None)
-    note = Note(
-        event="criticised",
-        subject=state.cluster.key,
-        text=f"{critique.kind}: {critique.hypothesis}",
-    )
-    if not critique.is_question:
-        return state.noting(note, phase="propose", critique=critique)
-    asked = replace(state, questions=(*state.questions, (state.cluster, critique)))
-    return next_cluster(setting, asked.noting(note))
-
-
-def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
-    """Keep the candidates that no guard objects to."""
-    refused = [
-        Note(event="unreadable", subject=state.cluster.key, text=text) for text in told.refused
-    ]
-    edits = (*told.edits, *second_thoughts(setting, state))
-    kept, objections = candidates_of(setting, state, edits)
-    state = state.noting(*refused, *(note for note, _ in objections))
-    entries = [entry for _, entry in objections if entry is not None]
-    by_model = setting.proposers[state.tier] in setting.critics
-    lacking = all_suspects(setting, state)
-    candidates = (*kept, *([lacking] if lacking else []))
-    state = replace(
-        state,
-        memory=state.memory.with_tried(*entries),
-        novel=state.novel or bool(kept or entries or told.refused or lacking),
-        unread=told.refused[-1] if told.unread else state.unread,
-        read=state.read or (by_model and len(told.edits) + len(told.refused) > told.unread),
-    )
-    if not candidates:
-        return next_tier(setting, state)
-    return replace(state, phase="screen", candidates=candidates)
 
 
 def _narrowed(setting: Setting, state: State) -> State:
@@ -332,3 +217,9 @@ def accept_best(setting: Setting, state: State) -> State:
         return (said.passed + 1) / (said.trials + 2)
 
     return accept(setting, state, max(state.confirmed, key=rate))
+
+
+def paired_steadiness(state: State) -> Steadiness | None:
+    """What the trials of a test say, which chose neither its cases nor its candidate."""
+    cluster, new = state.cluster, state.candidates[0].text.digest
+    return steadiness_of(state.paired, new, state.text.digest, cluster.cases, cluster.check)

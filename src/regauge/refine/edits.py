@@ -1,46 +1,270 @@
-"""Edits: a few operations with one purpose. An anchor that is not met is an error.
+"""Prompts as lines, and edits of them: a few operations with one purpose.
 
-All anchors of an edit are looked up in the text before the edit, so its operations have no order
-among each other.
+An anchor that is not met is an error. All anchors of an edit are looked up in the text before the
+edit, so its operations have no order among each other.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import JSON, digest_of
+from regauge.errors import RegaugeError
 from regauge.prompts import Message, SectionError, section_below
-from regauge.refine.edits._ops import (
-    Anchor,
-    Delete,
-    EditError,
-    Insert,
-    Op,
-    Replace,
-    ReplaceSection,
-    op_from_json,
-    op_to_json,
-)
-from regauge.refine.edits._text import PromptText
-from regauge.statements import content_words
+from regauge.statements import Tree, content_words, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.prompts import Section
 
-__all__ = [
-    "Edit",
-    "apply",
-    "inverse",
-    "near_duplicates",
-    "ops_between",
-    "section_at",
-    "section_text",
-]
+LineKind = Literal["blank", "heading", "rule", "text"]
+
+_HEADING = re.compile(r"#{1,6}\s|</?[A-Za-z][\w-]*>\s*$|\S[^\n]*:\s*$")
+_CLOSING = re.compile(r"</")
+_RULE = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
+_WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of one message.
+
+    Attributes:
+        section: The heading above it; empty where there is none.
+        occurrence: How many equal lines stand above it in the same message.
+    """
+
+    message: int
+    number: int
+    text: str
+    section: str
+    occurrence: int
+    kind: LineKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptText:
+    """The messages of a prompt, to be edited line by line."""
+
+    messages: tuple[Message, ...]
+
+    @classmethod
+    def of(cls, *contents: str) -> PromptText:
+        """A system message, with further messages of the user where there are any."""
+        return cls(
+            messages=tuple(
+                Message(role="user" if index else "system", content=content)
+                for index, content in enumerate(contents)
+            )
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """Over every character of it."""
+        return digest_of([[message.role, message.content] for message in self.messages])
+
+    @cached_property
+    def shape(self) -> str:
+        """The digest without regard to white space: what counts as the same text."""
+        return digest_of(
+            [[message.role, " ".join(message.content.split())] for message in self.messages]
+        )
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """Every line, in order."""
+        return tuple(
+            line for index, message in enumerate(self.messages) for line in _lines(index, message)
+        )
+
+    @property
+    def trees(self) -> tuple[Tree, ...]:
+        """The statements of each message."""
+        return tuple(parse(message.content) for message in self.messages)
+
+    def with_content(self, index: int, content: str) -> PromptText:
+        """The text with another content of one message."""
+        messages = list(self.messages)
+        messages[index] = replace(messages[index], content=content)
+        return PromptText(messages=tuple(messages))
+
+    @cached_property
+    def size(self) -> int:
+        """Words and marks, as a stand-in for tokens."""
+        return sum(count_words(message.content) for message in self.messages)
+
+    @property
+    def whole(self) -> str:
+        """All messages in one text."""
+        return "\n".join(message.content for message in self.messages)
+
+
+def count_words(text: str) -> int:
+    """How many words and marks a text has.
+
+    >>> count_words("at most 3 entries.")
+    5
+    """
+    return len(_WORD_OR_MARK.findall(text))
+
+
+def _lines(index: int, message: Message) -> list[Line]:
+    lines: list[Line] = []
+    section = ""
+    met: dict[str, int] = {}
+    for number, text in enumerate(message.content.split("\n")):
+        kind = _kind(text)
+        if kind == "heading":
+            section = "" if _CLOSING.match(text) else text.strip()
+        lines.append(
+            Line(
+                message=index,
+                number=number,
+                text=text,
+                section="" if kind == "heading" else section,
+                occurrence=met.get(text, 0),
+                kind=kind,
+            )
+        )
+        met[text] = met.get(text, 0) + 1
+    return lines
+
+
+def _kind(text: str) -> LineKind:
+    if not text.strip():
+        return "blank"
+    if _RULE.match(text):
+        return "rule"
+    return "heading" if _HEADING.match(text) else "text"
+
+
+class EditError(RegaugeError):
+    """An edit does not fit the text: its anchor is missing, stands twice, or is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One line of the text, found by what it says.
+
+    Attributes:
+        line: The whole line; white space around it may be left out.
+        occurrence: Which of several equal lines, from 0; None where there must be only one.
+    """
+
+    line: str
+    occurrence: int | None = None
+    message: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """New lines after or before the anchor."""
+
+    anchor: Anchor
+    text: str
+    where: Literal["after", "before"] = "after"
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Another text for the anchor's line, or for the one place in it that says `find`."""
+
+    anchor: Anchor
+    text: str
+    find: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The anchor's line goes."""
+
+    anchor: Anchor
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSection:
+    """Another text for the whole section that the anchor begins; it comes alone in its edit."""
+
+    anchor: Anchor
+    text: str
+
+
+Op: TypeAlias = Insert | Replace | Delete | ReplaceSection
+
+
+def op_from_json(document: JSON, *, blank: bool = False) -> Op:
+    """One operation, as `to_json` writes it and as a model is asked to.
+
+    Args:
+        document: The operation.
+        blank: Whether it may be about a blank line, or bring one in, as a rewrite does that was
+            taken apart; a model that says nothing means nothing.
+
+    Raises:
+        EditError: The document is no operation.
+    """
+    if not isinstance(document, dict):
+        raise EditError(f"an operation is a JSON object, not {type(document).__name__}")
+    kind, line, text = document.get("op"), document.get("line"), document.get("text", "")
+    if not isinstance(line, str) or not (blank or line.strip()) or not isinstance(text, str):
+        raise EditError("an operation names the `line` it is about, and a `text` where it adds one")
+    occurrence, message = document.get("occurrence"), document.get("message")
+    anchor = Anchor(
+        line,
+        occurrence if type(occurrence) is int else None,
+        message if type(message) is int else None,
+    )
+    match kind:
+        case "insert_after" | "insert_before" if text.strip() or blank:
+            return Insert(anchor, text, "after" if kind == "insert_after" else "before")
+        case "replace" if text.strip() or blank:
+            find = document.get("find")
+            return Replace(anchor, text, find if isinstance(find, str) else "")
+        case "delete":
+            return Delete(anchor)
+        case "replace_section" if text.strip():
+            return ReplaceSection(anchor, _without_blank_ends(text))
+        case "insert_after" | "insert_before" | "replace" | "replace_section":
+            raise EditError(f"{kind} needs a `text`")
+        case _:
+            raise EditError(
+                f"there is no operation {kind!r}; there are insert_after, insert_before, replace,"
+                " delete, replace_section"
+            )
+
+
+def op_to_json(op: Op) -> dict[str, JSON]:
+    """The operation as a plain document."""
+    kind = f"insert_{op.where}" if isinstance(op, Insert) else kind_of(op)
+    document: dict[str, JSON] = {"op": kind, "line": op.anchor.line}
+    if op.anchor.occurrence is not None:
+        document["occurrence"] = op.anchor.occurrence
+    if op.anchor.message is not None:
+        document["message"] = op.anchor.message
+    if not isinstance(op, Delete):
+        document["text"] = op.text
+    if isinstance(op, Replace) and op.find:
+        document["find"] = op.find
+    return document
+
+
+def kind_of(op: Op) -> str:
+    """What kind of operation it is, in one word: `insert`, `replace`, `delete`, ..."""
+    return "replace_section" if isinstance(op, ReplaceSection) else type(op).__name__.lower()
+
+
+def _without_blank_ends(text: str) -> str:
+    """A text without blank lines before and after it; how far its lines are in stays."""
+    lines = text.split("\n")
+    told = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[told[0] : told[-1] + 1])
+
 
 _NEAR = 0.8
 
@@ -50,7 +274,6 @@ class Edit:
     """A small revision: up to three operations with one purpose.
 
     Attributes:
-        ops: What changes.
         strategy: How it was thought of, such as `add-rule` or `restore`.
         proposer: Who thought of it: `rules`, `examples` or `model:<id>`.
         rationale: Why, in a sentence; it never enters the prompt.

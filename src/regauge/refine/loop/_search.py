@@ -1,40 +1,45 @@
-"""The course of the search: from one cluster, proposer and cycle to the next, and to its end."""
+"""The search for edits: from one cluster, proposer and cycle to the next, and to its end."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.analysis import diagnose
+from regauge.refine.analysis import diagnose, tail
 from regauge.refine.attempts import Tried
-from regauge.refine.edits import changed_places, changed_statements
 from regauge.refine.goals import tolerated
-from regauge.refine.loop._findings import Accepted, Note, Stop
-from regauge.refine.loop._goals import all_met, can_settle, counted, goals_note, spared, standings
-from regauge.refine.loop._plan import verification_phase
+from regauge.refine.guards import faults_in
+from regauge.refine.loop._candidates import candidates_of, second_thoughts
+from regauge.refine.loop._goals import (
+    all_met,
+    can_settle,
+    counted,
+    goals_note,
+    out_of_reach,
+    spared,
+    standings,
+)
+from regauge.refine.loop._plan import draws, texts_for, unclear_cases, verification_phase
 from regauge.refine.loop._power import can_confirm, underpowered_text
+from regauge.refine.loop._state import Accepted, Confirmed, Note, RunTrials, Stop
+from regauge.refine.loop._suspects import all_suspects
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from regauge.refine.analysis import Cluster
     from regauge.refine.attempts import Finding
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._findings import Confirmed, StopReason
-    from regauge.refine.loop._state import Setting, State
-
-__all__ = [
-    "accept",
-    "diagnosed",
-    "enter_tier",
-    "next_cluster",
-    "next_tier",
-    "nothing_left",
-    "search_again",
-    "stop",
-    "texts_for",
-    "tried",
-    "unreadable",
-]
+    from regauge.refine.loop._state import (
+        Critiqued,
+        Interrupted,
+        Looked,
+        Proposed,
+        Setting,
+        State,
+        StopReason,
+        TrialsDone,
+    )
+    from regauge.refine.tally import Tally
 
 # Endings that say of a prompt what only proposals that were read can show.
 _AFTER_PROPOSALS = frozenset(
@@ -63,26 +68,9 @@ def unreadable(state: State) -> str:
 
 def tried(state: State, text: PromptText, detail: str, finding: Finding = "refuted") -> State:
     """The state with a text remembered as tried."""
-    added, removed = changed_statements(state.text, text)
-    entry = Tried(
-        before=state.text.shape,
-        after=text.shape,
-        cluster=state.open[0].key if state.open else "",
-        added=added,
-        removed=removed,
-        finding=finding,
-        detail=detail,
-        cycle=state.cycle,
-        places=changed_places(state.text, text),
-    )
+    key = state.open[0].key if state.open else ""
+    entry = Tried.of(state.text, text, key, finding, detail=detail, cycle=state.cycle)
     return replace(state, memory=state.memory.with_tried(entry))
-
-
-def texts_for(setting: Setting, state: State, check: str) -> list[str]:
-    """The texts whose trials speak for a check: those since the last edit made for it."""
-    made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
-    all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
-    return all_texts[made_for[-1] + 1 if made_for else 0 :]
 
 
 def diagnosed(setting: Setting, state: State) -> State:
@@ -230,7 +218,7 @@ def _is_cured(setting: Setting, state: State, cluster: Cluster) -> bool:
     before = state.tally.over(setting.base.digest, cluster.failing, cluster.check)
     # So many passes in a row would be luck if nothing had changed.
     luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
-    return not now.failed and luck <= setting.policy.test.cured_p
+    return not now.failed and luck <= setting.policy.test.again_p
 
 
 def _verify(setting: Setting, state: State, ending: StopReason) -> State:
@@ -293,3 +281,141 @@ def accept(setting: Setting, state: State, best: Confirmed) -> State:
     if state.cycle >= setting.policy.limits.cycles:
         return _verify(setting, state, "cycles")
     return diagnosed(setting, replace(state, cycle=state.cycle + 1))
+
+
+def interrupted(state: State, told: Interrupted) -> State:
+    """The end, for now: what was accepted is not verified, so nothing is proposed."""
+    return stop(state, told.reason, told.text or "the run was stopped; resume it to go on")
+
+
+def after_look(setting: Setting, state: State, told: Looked) -> State:
+    """Begin; stop where nobody proposes but a model that cannot be read."""
+    state = replace(state, phase="baseline")
+    if not told.fault:
+        return state
+    note = Note(event="unreadable", subject=told.proposer, text=told.fault)
+    state = state.noting(note, unread=told.fault)
+    if all(name in setting.critics for name in setting.proposers):
+        return stop(state, "unreadable", unreadable(state))
+    return state
+
+
+def baseline_drawn(setting: Setting, state: State, told: TrialsDone) -> State:
+    """See that every train case was measured, and draw unclear ones again."""
+    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
+    unmeasured = [
+        case for case in setting.train if not state.tally.trials(setting.base.digest, case)
+    ]
+    if unmeasured:
+        return stop(
+            state,
+            "provider-outage",
+            f"{len(unmeasured)} of {len(setting.train)} train cases have no trial, such as"
+            f" {unmeasured[0]}",
+        )
+    again = replace(state, look=state.look + 1)
+    if unclear_cases(setting, again):
+        return again
+    heard = [Note(event="heard", subject=setting.base.digest, text=setting.heard)]
+    notes = heard * bool(setting.heard) + [
+        Note(event="preflight", subject=setting.base.digest, text=text)
+        for text in (
+            *setting.errors_in(setting.base),
+            *faults_in(setting.base),
+            *out_of_reach(setting),
+        )
+    ]
+    return state.noting(*notes, look=0, phase="localise")
+
+
+def after_critique(setting: Setting, state: State, told: Critiqued) -> State:
+    """Ask for edits, or put the question to a person."""
+    critique = told.critique
+    if told.refused:
+        note = Note(event="unreadable", subject=state.cluster.key, text=told.refused)
+        state = state.noting(note)
+    if critique is None:
+        return replace(state, phase="propose", critique=None)
+    note = Note(
+        event="criticised",
+        subject=state.cluster.key,
+        text=f"{critique.kind}: {critique.hypothesis}",
+    )
+    if not critique.is_question:
+        return state.noting(note, phase="propose", critique=critique)
+    asked = replace(state, questions=(*state.questions, (state.cluster, critique)))
+    return next_cluster(setting, asked.noting(note))
+
+
+def after_proposals(setting: Setting, state: State, told: Proposed) -> State:
+    """Keep the candidates that no guard objects to."""
+    refused = [
+        Note(event="unreadable", subject=state.cluster.key, text=text) for text in told.refused
+    ]
+    edits = (*told.edits, *second_thoughts(setting, state))
+    kept, objections = candidates_of(setting, state, edits)
+    state = state.noting(*refused, *(note for note, _ in objections))
+    entries = [entry for _, entry in objections if entry is not None]
+    by_model = setting.proposers[state.tier] in setting.critics
+    lacking = all_suspects(setting, state)
+    candidates = (*kept, *([lacking] if lacking else []))
+    state = replace(
+        state,
+        memory=state.memory.with_tried(*entries),
+        novel=state.novel or bool(kept or entries or told.refused or lacking),
+        unread=told.refused[-1] if told.unread else state.unread,
+        read=state.read or (by_model and len(told.edits) + len(told.refused) > told.unread),
+    )
+    if not candidates:
+        return next_tier(setting, state)
+    return replace(state, phase="screen", candidates=candidates)
+
+
+def unsteady(setting: Setting, state: State) -> RunTrials:
+    """The cases that failed are drawn again: the trials that named them make them look worse."""
+    cases = dict.fromkeys(case for cluster in state.open for case in cluster.cases)
+    trials = setting.policy.test.steady_trials
+    return RunTrials(draws=(draws(setting, state, state.text, cases, trials),))
+
+
+def after_unsteady(setting: Setting, state: State, told: TrialsDone) -> State:
+    """Work on the checks whose cases failed again, more often than steady ones would."""
+    again = type(state.tally)().with_outcomes(told.outcomes)
+    state = replace(
+        state,
+        tally=state.tally.with_outcomes(told.outcomes),
+        steadied=state.steadied | {cluster.key for cluster in state.open},
+    )
+    kept: list[Cluster] = []
+    test = setting.policy.test
+    for cluster in state.open:
+        one = _drawn_again(state, cluster, again)
+        p = tail(one.trials, one.failures, test.steady_rate)
+        fails = one.failures > 0 and p < test.steady_p
+        note = Note(
+            event="unsteady",
+            subject=cluster.key,
+            text=f"{cluster.check}: the cases that failed now and then failed {one.failures} of"
+            f" {one.trials} when they were drawn again{'' if fails else ', which may be chance'}",
+            numbers={"failures": one.failures, "trials": one.trials, "p": p},
+        )
+        state = state.noting(note)
+        if fails:
+            kept.append(replace(one, p_flaky=p))
+    if not kept:
+        return nothing_left(setting, state)
+    return enter_tier(setting, replace(state, open=tuple(kept), tier=0, novel=False))
+
+
+def _drawn_again(state: State, cluster: Cluster, again: Tally) -> Cluster:
+    """A cluster by its new trials alone, with the cases that failed in these."""
+    text, check = state.text.digest, cluster.check
+    counts = {case: again.check(text, case, check) for case in cluster.cases}
+    failing = sorted((c for c in counts if counts[c].failed), key=lambda c: counts[c].rate)
+    return replace(
+        cluster,
+        cases=tuple(failing),
+        failing=tuple(failing),
+        failures=sum(count.failed for count in counts.values()),
+        trials=sum(count.trials for count in counts.values()),
+    )
