@@ -34,7 +34,7 @@ main(sys.argv[1:])
 _CTRL_C_IN = """\
 import sys
 from regauge.cli import main
-from regauge.cli._refine import end
+from regauge.cli._refine import run
 from regauge.refine import Refinement
 def ctrl_c(*_, **__):
     raise KeyboardInterrupt
@@ -164,7 +164,7 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
         ((NAME,), "Refinement.finish", "progress saved; continue: regauge refine resume"),
         (
             ("resume", "latest"),
-            "end.shown_run",
+            "run.shown_run",
             "the run is over; what came of it: regauge",
         ),
     ):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import click
 
-from regauge.cli._refine.resume import resume_command
-from regauge.cli._refine.run import EPILOG, run_command
-from regauge.cli._refine.runs import RUN_COMMANDS
-from regauge.cli._refine.stats import stats_command
+from regauge.cli._refine.run import EPILOG, resume_command, run_command
+from regauge.cli._refine.runs import RUN_COMMANDS, stats_command
 from regauge.errors import PromptError, UsageError
 from regauge.prompts import find_prompt
 from regauge.wording import did_you_mean

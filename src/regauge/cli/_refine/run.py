@@ -1,4 +1,4 @@
-"""Runs the refinement loop from its beginning."""
+"""`regauge refine NAME` and `resume`: a run from its beginning, or from where it was cut off."""
 
 from __future__ import annotations
 
@@ -7,37 +7,236 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals.collected import option_words, with_evals
-from regauge.cli._refine.end import conducted, ended, left_at, saying, shown_run
-from regauge.cli._refine.feedback import heard_of
-from regauge.cli._refine.review import check_terminal, reviewed
-from regauge.cli._refine.take import Taking
+from regauge.cli._evals.collected import end_interrupted, option_words, with_evals
+from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
+from regauge.cli._refine.runs import NamedRun
+from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
-from regauge.errors import ProviderError
+from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.project import Project
+from regauge.prompts import find_prompt
 from regauge.refine import (
+    BY_SIGNAL,
+    CUT_OFF,
+    Heard,
     Refinement,
     RunOptions,
     begin_run,
     check_strategies,
     declared_goals,
+    find_refinement,
+    headline,
+    heard_in_words,
+    heard_on_pull,
+    noted_in,
     only_one,
     recall,
+    remember_status,
+    remote_address,
 )
+from regauge.reports import money
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from regauge.refine import Heard, Run
+    from regauge.digests import JSON
+    from regauge.refine import Note, Run, State
     from regauge.runner import EvalSession
 
-__all__ = ["EPILOG", "run_command"]
+
+def heard_of(
+    project: Project,
+    prompt: str,
+    *,
+    pull: int | None,
+    file: Path | None,
+    say: Callable[[str], None],
+) -> Heard:
+    """The comments on a pull request and the notes of a file, where they are asked for.
+
+    What is asked for and cannot be had ends the command: nothing was spent yet.
+
+    Args:
+        project: Whose settings say who is listened to.
+        prompt: The name of the prompt.
+        pull: The number of the pull request.
+        file: The file of notes.
+        say: Hears what was said, and that GitHub has to be waited for.
+
+    Raises:
+        UsageError: The file cannot be used, there is no token, or nothing names the repository.
+        GitHubError: GitHub cannot be reached, or has no such pull request.
+    """
+    heard = Heard() if file is None else noted_in(file)
+    if pull is None:
+        return heard
+    from regauge.github import GitHub
+
+    repo = _repository(find_prompt(prompt, root=project.root))
+    try:
+        with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
+            remarks, bots = github.remarks(pull)
+    except UsageError as error:
+        text = f"--feedback-pr: {error}; or write down what was said, and say --feedback FILE"
+        raise UsageError(text) from error
+    except GitHubError as error:
+        text = f"--feedback-pr: {error}"
+        raise GitHubError(text, kind=error.kind, status=error.status) from error
+    trusted = project.settings.refine.feedback_from
+    said = heard_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
+    say(f"pull request {pull}: {heard_in_words(said) or 'nobody has said anything'}")
+    return heard + said
+
+
+def _repository(path: Path) -> str:
+    """The repository of GitHub that a prompt is in.
+
+    Raises:
+        UsageError: Neither the environment nor the remote says which.
+    """
+    from regauge.github import repo_of_remote
+
+    repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
+    if not repo:
+        raise UsageError(
+            "--feedback-pr: nothing says which repository of GitHub this is\n"
+            "  fix: set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
+        )
+    return repo
+
+
+_STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
+
+
+def conducted(
+    evals: EvalSession,
+    refinement: Refinement,
+    run: Run,
+    perform: Callable[[Run, Callable[[Note], None]], State],
+    *,
+    as_json: bool,
+) -> Mapping[str, Any]:
+    """Run, and write down what came of it."""
+    if not as_json:
+        click.echo(f"run {run.id}", err=True)
+
+    told = ""
+
+    def listen(note: Note) -> None:
+        nonlocal told
+        line = f"  {note.event}: {note.text}"
+        # Trials for goals may repeat a line, and the end of the command reports a signal.
+        if as_json or line == told or BY_SIGNAL in note.text:
+            return
+        told = line
+        with meter.aside():
+            echo(line, style=_STYLES.get(note.event, ""), err=True)
+
+    evals.progress.start(0)  # how many answers it takes, nobody knows yet
+    try:
+        with Meter(lambda: _so_far(evals)) as meter:
+            state = perform(run, listen)
+    finally:
+        evals.close()
+    today = datetime.now(UTC).date().isoformat()
+    result = refinement.finish(run, state, date=today)
+    remember_status(run, state)
+    return result
+
+
+def left_at(run: Run | None) -> str:
+    """The command that continues after Ctrl-C or another signal."""
+    if run is None or not run.trail.is_file():
+        return "nothing was decided yet, the same command begins again"
+    if run.facts()["status"] in {"running", "interrupted", "not-verified"}:
+        return f"progress saved; continue: regauge refine resume {run.id}"
+    return f"the run is over; what came of it: regauge refine show {run.id}"
+
+
+def _so_far(evals: EvalSession) -> str:
+    progress = evals.progress
+    judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
+    return (
+        f"regauge refine: {progress.landed} new answers{judged}, {money(evals.budget.spent_usd)},"
+        f" {progress.elapsed_s:.0f} s so far"
+    )
+
+
+def ended(
+    project: Project,
+    result: Mapping[str, Any],
+    taking: Taking,
+    *,
+    shown: bool = False,
+    as_json: bool,
+) -> None:
+    """Show what came of a run, unless somebody was shown it, and do what was asked for."""
+    run = find_refinement(project, str(result["run"]))
+    done: dict[str, JSON] = {}
+    if BY_SIGNAL in result["stop"]["text"] and not as_json:
+        end_interrupted(left_at(run))
+    try:
+        if not shown or result["revision"] is None:
+            shown_run(project, result, as_json=as_json)
+        if result["revision"] is not None:
+            done = taking.take(run, result)
+            if not (taking.anything or shown or as_json):
+                echo(f"  apply it: regauge refine apply {run.id}")
+        elif result["unverified"] and not as_json:
+            echo(f"  go on: {result['unverified']['command']}")
+    except KeyboardInterrupt:
+        end_interrupted(left_at(run))
+    finally:
+        if as_json:
+            click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))
+    _leave(run, result)
+
+
+def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
+    """Show the rationale of a run; JSON has its own place."""
+    run = find_refinement(project, str(result["run"]))
+    if not as_json:
+        if result["found"]:
+            # Where nothing was measured, there is nothing to report but why.
+            echo(run.markdown.read_text(encoding="utf-8").rstrip())
+            echo()
+        echo(headline(result), bold=True)
+    return run
+
+
+def saying(*, as_json: bool) -> Callable[[str], None]:
+    """Says what is done, beside JSON on stderr."""
+    return lambda line: echo(line, err=as_json)
+
+
+def _leave(run: Run, result: Mapping[str, Any]) -> None:
+    reason, proposed = str(result["stop"]["reason"]), result["revision"] is not None
+    if reason == "holdout-looks":
+        raise UsageError(
+            "the held-out cases decided too often to tell whether a further edit generalises\n"
+            "  fix: deal the cases anew with another `split_salt` in [tool.regauge], or hold others"
+            " out with `split: holdout`"
+        )
+    if reason in CUT_OFF:
+        click.echo(f"  go on: regauge refine resume {run.id}", err=True)
+    elif reason == "underpowered":
+        click.echo("  fix: add golden cases that exercise the check, or make it steadier", err=True)
+    elif reason == "unreadable":
+        if "fix:" not in str(result["stop"]["text"]):
+            click.echo("  fix: let another model propose, with --refiner-model", err=True)
+    elif reason == "model-calls" and result["spent"]["model_calls"] and not proposed:
+        click.echo("  fix: begin a new run with more --budget-refiner-calls", err=True)
+    elif reason != "calls" or proposed:
+        return
+    click.get_current_context().exit(130 if reason == "interrupted" else 3)
+
 
 EPILOG = """\
 \b
@@ -272,3 +471,47 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
         echo(f"goal {goal}: {trials} trials meet it when all of them pass", err=not alone)
     for said in about.out_of_reach:
         echo(f"mind: {said}", err=not alone)
+
+
+@click.command(name="resume", epilog=EPILOG)
+@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
+@click.option("--budget-calls", type=click.IntRange(min=1), help="Calls it may make from here.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+def resume_command(
+    name: str, *, budget_usd: float | None, budget_calls: int | None, as_json: bool
+) -> None:
+    """Go on where a run was cut off, or out of calls; nothing it paid for is paid again."""
+    project = Project.find()
+    run = find_refinement(project, name)
+    facts = run.facts()
+    prompt = str(facts["prompt"])
+    words = [str(word) for word in facts["words"]]
+    if budget_usd is not None:
+        words = [word for word in words if not word.startswith("--budget-usd=")]
+        words.append(f"--budget-usd={budget_usd}")
+    finished: list[Mapping[str, Any]] = []
+
+    def act(evals: EvalSession) -> None:
+        options = RunOptions.from_json(facts["options"])
+        if budget_usd is not None:
+            options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
+        refinement = Refinement(evals, evals.plan.cases, options, cut_off=run)
+        refinement.check_key(os.environ)
+        go_on = partial(refinement.resume, more_calls=budget_calls)
+        finished.append(conducted(evals, refinement, run, go_on, as_json=as_json))
+
+    with only_one(project, prompt, run.id):
+        with_evals(
+            project,
+            Path(facts["evals"]) if facts.get("evals") else project.root / "evals",
+            act,
+            prompts=[prompt],
+            options=words,
+            draw=False,
+            interrupted=lambda: left_at(run),
+        )
+    taking = Taking(
+        project=project, prompt=prompt, write=False, branch=None, say=saying(as_json=as_json)
+    )
+    ended(project, finished[0], taking, as_json=as_json)

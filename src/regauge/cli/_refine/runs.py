@@ -1,4 +1,4 @@
-"""What is done with refinement runs that are over: list, show, apply, take back, check."""
+"""Commands on refinement runs that are over: list, show, apply, take back, check, count."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals.collected import with_evals
-from regauge.cli._refine.named import NamedRun
-from regauge.cli._refine.take import Taking
+from regauge.cli._refine.deliver import Taking
 from regauge.cli._terminal.text import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine import (
+    FateTable,
     Refinement,
     RunOptions,
     check_not_committed,
     cut_off,
+    edits_of_runs,
     find_refinement,
     headline,
     list_refinements,
@@ -32,11 +33,23 @@ from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from regauge.digests import JSON
-    from regauge.refine import Run
+    from regauge.refine import Grouping, Run
     from regauge.runner import EvalSession
 
-__all__ = ["RUN_COMMANDS"]
+
+class NamedRun(click.Argument):
+    """Says what a run can be named by, where none is."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Take the value, or ask for one."""
+        try:
+            return super().process_value(ctx, value)
+        except click.MissingParameter as error:
+            error.message = "Name a run: `latest`, a prompt, or an id of `regauge refine list`"
+            raise
 
 
 @click.command(name="list")
@@ -134,7 +147,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     if not number or max(edits, default=0) > number:
         has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
         which = f"no edit {max(edits)}" if number else "nothing to reject"
-        raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {_show(run)}")
+        raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {_show_command(run)}")
     refused = sorted(set(edits)) or [*range(1, number + 1)]
     reject(project, run, [edit - 1 for edit in refused])
     run.note(rejected=[*refused])
@@ -225,13 +238,13 @@ def _result(run: Run) -> dict[str, Any]:
     if not run.result.is_file():
         raise UsageError(
             f"run {run.id} is not over\n  fix: regauge refine resume {run.id}, or see what it did:"
-            f" {_show(run)} --trail"
+            f" {_show_command(run)} --trail"
         )
     found: dict[str, Any] = read_json(run.result.read_text(encoding="utf-8"))
     return found
 
 
-def _show(run: Run) -> str:
+def _show_command(run: Run) -> str:
     return f"regauge refine show {run.id}"
 
 
@@ -258,3 +271,75 @@ def _show_trail(run: Run, *, as_json: bool) -> None:
 
 def _prompt(run: Run) -> str:
     return str(run.facts()["prompt"])
+
+
+_GROUPINGS: Mapping[Grouping, str] = {
+    "strategy": "strategy",
+    "proposer": "proposer",
+    "ops": "operations",
+}
+
+
+@click.command(name="stats")
+@click.argument("prompt", metavar="[NAME]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def stats_command(prompt: str | None, *, as_json: bool) -> None:
+    """Count what became of the edits of all runs that are over, by kind of edit.
+
+    Of candidates that look alike, a later run takes first what was kept more often: it goes by
+    `prior` of --json, (kept + 1) / (measured + 2), and writes it into its audit trail.
+    """
+    project = Project.find()
+    edits = edits_of_runs(project)
+    if prompt is not None:
+        edits = [edit for edit in edits if edit["prompt"] == prompt]
+        if not edits:
+            find_prompt(prompt, root=project.root)  # a wrong name is no prompt without edits
+    tables: dict[Grouping, FateTable] = {by: FateTable.of(edits, by) for by in _GROUPINGS}
+    if as_json:
+        click.echo(json.dumps(_document(edits, tables), indent=1))
+        return
+    if not edits:
+        of = f" of {prompt}" if prompt else ""
+        echo(f"no run tried an edit{of} yet: regauge refine {prompt or 'NAME'}")
+        return
+    runs = len({edit["run"] for edit in edits})
+    echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
+    for by, table in tables.items():
+        echo()
+        _print_table(_GROUPINGS[by], table)
+
+
+def _document(
+    edits: Sequence[Mapping[str, Any]], tables: Mapping[Grouping, FateTable]
+) -> dict[str, Any]:
+    return {
+        "runs": len({edit["run"] for edit in edits}),
+        "edits": len(edits),
+        **{
+            by: {
+                kind: {
+                    **row,
+                    "measured": table.measured(kind),
+                    "share_kept": None if share is None else round(share, 4),
+                    "prior": round(table.prior(kind), 4),
+                }
+                for kind, row in table.counts.items()
+                for share in [table.share_kept(kind)]
+            }
+            for by, table in tables.items()
+        },
+    }
+
+
+def _print_table(title: str, table: FateTable) -> None:
+    rows = [[title, *table.fates]]
+    rows += [
+        [kind, *(str(row.get(fate, 0) or "") for fate in table.fates)]
+        for kind, row in table.counts.items()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        echo("  ".join(cells).rstrip(), bold=number == 0)

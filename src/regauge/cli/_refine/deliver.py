@@ -1,13 +1,16 @@
-"""What becomes of a proposal: the file, a branch of its own, a pull request."""
+"""Review and delivery of a proposal: the file, a branch of its own, a pull request."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from regauge.cli._terminal.text import short
+import click
+
+from regauge.cli._terminal.text import echo, short
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.prompts import find_prompt
@@ -16,6 +19,7 @@ from regauge.refine import (
     check_branch,
     commit_on_branch,
     current_branch,
+    evidence_lines,
     has_unpushed,
     headline,
     push,
@@ -34,7 +38,47 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.refine import Branch, Run
 
-__all__ = ["Taking"]
+
+def check_terminal() -> None:
+    """See that there is somebody to ask.
+
+    Raises:
+        UsageError: Nobody sits there.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "--interactive asks about every edit, and stdin is not a terminal\n"
+            "  fix: run it in a terminal; or take --branch, whose commit waits for a review"
+        )
+
+
+def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]:
+    """Ask for every edit that a run proposes.
+
+    Returns:
+        The numbers of those that are refused, from 0. No later run proposes them again.
+    """
+    changes = result["changes"]
+    proofs = evidence_lines(result)
+    refused: list[int] = []
+    for number, change in enumerate(changes):
+        echo(err=True)
+        echo(
+            f"edit {number + 1} of {len(changes)}: {change['strategy']} by {change['proposer']},"
+            f" for {change['check']}",
+            bold=True,
+            err=True,
+        )
+        echo(f"  {change['rationale'] or 'no reason given'}", err=True)
+        for sign, key, style in (("-", "removed", "red"), ("+", "added", "green")):
+            for line in str(change[key]).splitlines():
+                echo(f"  {sign} {line}", style=style, err=True)
+        echo(f"  {proofs[number]}", err=True)
+        if not click.confirm("take it?", err=True):
+            refused.append(number)
+    if refused:
+        reject(project, run, refused)
+    return refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +198,9 @@ class Taking:
         posted = self._opened(self.access, run, branch, title=title, body=body)
         return {**done, "pull_request": posted.url}
 
-    def _refused(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
+    def _refused(
+        self, access: GitHubAccess, result: Mapping[str, Any], name: str
+    ) -> Posted | None:
         """The pull request that proposed the same, and that somebody closed."""
         with _github(access, self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))
