@@ -87,40 +87,30 @@ def revised(
     lock = lock_of(path)
     note = "; ".join(dict.fromkeys(note_of(edit) for edit in accepted))
     stated = prompt.version
+    released = stated and lock.get(prompt.name, stated)
+    why = ""
     if stated is None:
-        return Revision(text=written, version="", lock="", note=note, why_version="it has none")
-    released = lock.get(prompt.name, stated)
-    if released is None:
-        return Revision(
-            text=written,
-            version=str(stated),
-            lock="",
-            note=note,
-            why_version="it is not released yet",
-        )
-    if released.digest == prompt.digest:
-        return Revision(
-            text=written,
-            version=str(stated),
-            lock="",
-            note=note,
-            why_version=f"it says what {stated} said when it was released",
-        )
+        why = "it has none"
+    elif not released:
+        why = "it is not released yet"
+    elif released.digest == prompt.digest:
+        why = f"it says what {stated} said when it was released"
+    if why:
+        version = str(stated or "")
+        return Revision(text=written, version=version, lock="", note=note, why_version=why)
     # More lines than before are a new rule, the same number is other wording.
     longer = len(text.lines) > len(subject.text.lines)
     replaced = any(isinstance(op, ReplaceSection) for one in accepted for op in one.edit.ops)
     part: Part = "minor" if longer or replaced else "patch"
+    why = "a new rule" if longer else "other wording"
+    why = "a section was replaced" if replaced else why
     bumped = bump(written, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
         text=bumped.prompt.source,
         version=str(bumped.prompt.version),
         lock=str(bumped.lock),
         note=note,
-        why_version="a section was replaced"
-        if replaced
-        else "a new rule"
-        if longer
-        else "other wording",
+        why_version=why,
     )
 
 
@@ -277,7 +267,7 @@ def commit_on_branch(
     head, files = check_not_committed(run, path)
     name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
     root = path.resolve().parent
-    there = git_says(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", check=False)
+    there = _commit_of(root, f"refs/heads/{name}")
     if there and not (renew and is_proposal(path, there)):
         raise UsageError(
             f"there is a branch {name!r} already\n"
@@ -380,12 +370,15 @@ def uncommitted(path: Path) -> list[Path]:
 
 
 def _same(root: Path, commit: str, *, tree: str, head: str) -> bool:
-    parent = git_says(root, "rev-parse", "--verify", "--quiet", f"{commit}~1", check=False)
-    return parent == head and _tree_of(root, commit) == tree
+    return _commit_of(root, f"{commit}~1") == head and _tree_of(root, commit) == tree
 
 
 def _tree_of(root: Path, commit: str) -> str:
-    return git_says(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}", check=False)
+    return _commit_of(root, f"{commit}^{{tree}}")
+
+
+def _commit_of(root: Path, name: str) -> str:
+    return git_says(root, "rev-parse", "--verify", "--quiet", name, check=False)
 
 
 def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
@@ -440,8 +433,10 @@ def _refuse_remote_inside(path: Path, remote: str) -> None:
 def has_unpushed(path: Path, tip: str) -> bool:
     """Whether the current commit holds what a commit of the remote does not; not where unknown."""
     root = path.resolve().parent
-    known = git_says(root, "rev-parse", "--verify", "--quiet", f"{tip}^{{commit}}", check=False)
-    return bool(known) and git_says(root, "rev-list", "--count", f"{tip}..HEAD") != "0"
+    return (
+        bool(_commit_of(root, f"{tip}^{{commit}}"))
+        and git_says(root, "rev-list", "--count", f"{tip}..HEAD") != "0"
+    )
 
 
 def push(path: Path, branch: Branch, remote: str = "origin") -> None:

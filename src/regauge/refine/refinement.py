@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession, PlannedCase
 
 
+_FEEDBACK, _RELEASES = "heard.json", "released.json"
+
+
 def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics: bool) -> Heard:
     """Labels, and what else a run is told; nothing is looked for where no model would hear it."""
     if critics:
@@ -69,16 +72,9 @@ def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics:
     return Heard()
 
 
-def keep_heard(run: Run, heard: Heard) -> None:
-    """Write down what people said, where they said anything."""
-    if heard != Heard():
-        text = json.dumps(heard.to_json(), ensure_ascii=False, indent=1) + "\n"
-        write_whole(_feedback_file(run), text.encode())
-
-
 def heard_by(run: Run) -> Heard:
     """What people had said when a run began."""
-    path = _feedback_file(run)
+    path = run.directory / _FEEDBACK
     if not path.is_file():
         return Heard()
     try:
@@ -89,26 +85,26 @@ def heard_by(run: Run) -> Heard:
         ) from error
 
 
-def _feedback_file(run: Run) -> Path:
-    return run.directory / "heard.json"
-
-
 def keep_known(run: Run, subject: Subject) -> None:
     """Write down what the prompt said before and what people said of it; more is said later on."""
-    keep_heard(run, subject.heard)
-    releases = [
+    if subject.heard != Heard():
+        _write(run.directory / _FEEDBACK, subject.heard.to_json())
+    releases: list[JSON] = [
         {"name": known.name, "command": known.command, "messages": text_to_json(known.text)}
         for known in subject.releases
     ]
-    text = json.dumps(releases, ensure_ascii=False, indent=1) + "\n"
-    write_whole(_released(run), text.encode())
+    _write(run.directory / _RELEASES, releases)
+
+
+def _write(path: Path, document: JSON) -> None:
+    write_whole(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def as_it_was(subject: Subject, run: Run) -> Subject:
     """The prompt of a run as it was; its trail says by digests whether this is the same."""
     try:
         source = run.before.read_bytes().decode()
-        found: Any = read_json(_released(run).read_text(encoding="utf-8"))
+        found: Any = read_json((run.directory / _RELEASES).read_text(encoding="utf-8"))
         releases = tuple(
             Release(
                 name=one["name"],
@@ -123,10 +119,6 @@ def as_it_was(subject: Subject, run: Run) -> Subject:
         ) from error
     prompt = parse_prompt(source, path=subject.prompt.path)
     return replace(subject, prompt=prompt, source=source, releases=releases)
-
-
-def _released(run: Run) -> Path:
-    return run.directory / "released.json"
 
 
 _OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
@@ -206,44 +198,6 @@ def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     # Checks and goals follow from judges and cases: what was not touched is not named.
     kept = all(began["criteria"].get(key) == now["criteria"][key] for key in ("test", "guard"))
     return [k for k in found if k != "goals" and not (k == "criteria" and kept)]
-
-
-def write_down(
-    run: Run,
-    subject: Subject,
-    setting: Setting,
-    state: State,
-    *,
-    date: str,
-    memory_key: str,
-    replayed: int,
-) -> dict[str, JSON]:
-    """Write down what came of a run."""
-    stop = state.stop
-    revision = None
-    if stop is not None and stop.proposal:
-        revision = revised(subject, state.text, state.accepted, date=date)
-        write_whole(run.revision, revision.text.encode())
-        if revision.lock:
-            write_whole(run.directory / "prompts.lock", revision.lock.encode())
-    events = read_trail(run.trail)
-    result = result_of(
-        run.id, subject, setting, state, events=events, revision=revision, replayed=replayed
-    )
-    if revision is not None:
-        write_whole(run.diff, diff_of(result).encode())
-        seal(run)
-    write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
-    write_whole(run.markdown, markdown_of(result).encode())
-    if revision is not None:
-        texts = (setting.base, *(one.text for one in state.accepted))
-        edits = [
-            Tried.of(before, one.text, one.cluster.key, "accepted").to_json()
-            for before, one in zip(texts, state.accepted, strict=False)
-        ]
-        document = {"key": memory_key, "edits": edits}
-        write_whole(run.directory / "accepted.json", json.dumps(document).encode())
-    return result
 
 
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
@@ -439,16 +393,31 @@ class Refinement:
         """Write down what came of a run: result, rationale, and the file it proposes."""
         replayed = int(run.facts().get("replayed", 0)) + self.replayed
         run.note(replayed=replayed)
-        result = write_down(
-            run,
-            self.subject,
-            self.setting,
-            state,
-            date=date,
-            memory_key=self.memory_key,
-            replayed=replayed,
+        subject, setting, stop = self.subject, self.setting, state.stop
+        revision = None
+        if stop is not None and stop.proposal:
+            revision = revised(subject, state.text, state.accepted, date=date)
+            write_whole(run.revision, revision.text.encode())
+            if revision.lock:
+                write_whole(run.directory / "prompts.lock", revision.lock.encode())
+        events = read_trail(run.trail)
+        result = result_of(
+            run.id, subject, setting, state, events=events, revision=revision, replayed=replayed
         )
-        remember(self._evals.project, self.subject.prompt.name, self.memory_key, state.memory)
+        if revision is not None:
+            write_whole(run.diff, diff_of(result).encode())
+            seal(run)
+        write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
+        write_whole(run.markdown, markdown_of(result).encode())
+        if revision is not None:
+            texts = (setting.base, *(one.text for one in state.accepted))
+            edits = [
+                Tried.of(before, one.text, one.cluster.key, "accepted").to_json()
+                for before, one in zip(texts, state.accepted, strict=False)
+            ]
+            document = {"key": self.memory_key, "edits": edits}
+            write_whole(run.directory / "accepted.json", json.dumps(document).encode())
+        remember(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
         return result
 
     def _about(self) -> dict[str, JSON]:

@@ -198,9 +198,7 @@ class Taking:
         posted = self._opened(self.access, run, branch, title=title, body=body)
         return {**done, "pull_request": posted.url}
 
-    def _refused(
-        self, access: GitHubAccess, result: Mapping[str, Any], name: str
-    ) -> Posted | None:
+    def _refused(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
         """The pull request that proposed the same, and that somebody closed."""
         with _github(access, self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))

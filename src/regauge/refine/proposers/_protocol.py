@@ -11,6 +11,7 @@ from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from importlib.metadata import EntryPoint
 
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest, ModelId
@@ -277,24 +278,22 @@ def _own() -> Mapping[str, MakesProposer]:
     }
 
 
-def _registered() -> Mapping[str, object]:
+def _registered() -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 def _loaded(name: str) -> MakesProposer:
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name == name:
-            try:
-                made: MakesProposer = point.load()
-            except (ImportError, AttributeError) as error:
-                raise UsageError(
-                    f"proposer {name!r} ({point.value}) cannot be loaded: {error}"
-                ) from error
-            return made
+    point = _registered().get(name)
+    if point is not None:
+        try:
+            made: MakesProposer = point.load()
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"proposer {name!r} ({point.value}) cannot be loaded: {error}"
+            ) from error
+        return made
     names = proposer_names()
     hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
     raise UsageError(f"no proposer {name!r}; {hint}")
