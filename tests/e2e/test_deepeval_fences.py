@@ -16,7 +16,7 @@ from regauge.datasets import GoldenCase
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
 from regauge.judges.deepeval import _guard
-from regauge.judges.deepeval._installed import NO_MODEL
+from regauge.judges.deepeval._identity import asks_model
 from tests.e2e.test_deepeval_metrics import CASE, COMPLETION, FACTORIES, MEASURED, OPTIONS
 from tests.unit.judges.deepeval_replies import Calls, bound, case, judge, prompt_of, schema_of
 
@@ -68,7 +68,9 @@ def simplest(request: Any) -> Any:
     return instance(form["json_schema"]["schema"]) if form else "a text"
 
 
-@pytest.mark.parametrize("name", [name for name in MEASURED if name not in NO_MODEL])
+@pytest.mark.parametrize(
+    "name", [name for name in MEASURED if asks_model(name, OPTIONS.get(name, {}))]
+)
 @pytest.mark.parametrize(
     "order", [ORDER, ORDERS[5], ORDERS[18], 'It\'s "CANARY"\n\\n CANARY \u2028']
 )

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from regauge.datasets import GoldenCase
 from regauge.judges import JudgeContext, deepeval
 from regauge.judges.deepeval import _guard
-from regauge.judges.deepeval._installed import NO_MODEL
+from regauge.judges.deepeval._identity import UNSUPPORTED, asks_model
 from regauge.project import EndpointSettings
 from regauge.providers import Completion, ToolCall, Usage
 from regauge.providers.openai import OpenAIProvider
@@ -113,7 +113,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "RoleViolationMetric": {"role": "an operator"},
     "ToolPermissionMetric": {"allowed_tools": ["search_logs"]},
     "ToolCorrectnessMetric": {"available_tools": [SEARCH]},
-    "JsonCorrectnessMetric": {"expected_schema": Answer},
+    "JsonCorrectnessMetric": {"expected_schema": Answer, "include_reason": True},
     "PromptAlignmentMetric": {"prompt_instructions": ["Name the host.", "Say when."]},
     "TopicAdherenceMetric": {"relevant_topics": ["outages"]},
     "ToolUseMetric": {"available_tools": [SEARCH]},
@@ -125,23 +125,6 @@ TEXTS = {
     "PIILeakageMetric": "Write to ada@example.org, or call Dr Lovelace.",
 }
 FACTORIES = {"DAGMetric": dag_metric, "ConversationalDAGMetric": turns_dag_metric}
-LEFT_OUT = {
-    "JevEval": "asks a service of its own, which is no language model",
-    "ConversationalJevEval": "asks a service of its own, which is no language model",
-    "TextToImageMetric": "judges images; answers here are texts",
-    "ImageEditingMetric": "judges images; answers here are texts",
-    "ImageCoherenceMetric": "judges images; answers here are texts",
-    "ImageHelpfulnessMetric": "judges images; answers here are texts",
-    "ImageReferenceMetric": "judges images; answers here are texts",
-    "AudioGlitchMetric": "judges sound; answers here are texts",
-    "VoiceNaturalnessMetric": "judges sound; answers here are texts",
-    "TurnTakingNaturalnessMetric": "judges sound; answers here are texts",
-    "SpeechIntelligibilityMetric": "judges sound; answers here are texts",
-    "VoiceConsistencyMetric": "judges sound; answers here are texts",
-    "AgentResponsivenessMetric": "judges sound; answers here are texts",
-    "AudioIntegrityMetric": "judges sound; answers here are texts",
-    "VoiceReliabilityMetric": "judges sound; answers here are texts",
-}
 NO_METRICS = {
     "BaseMetric",
     "BaseConversationalMetric",
@@ -282,9 +265,9 @@ def test_every_exported_metric_is_measured_or_left_out_for_a_reason():
     import deepeval.metrics
 
     exported = set(deepeval.metrics.__all__) - NO_METRICS
-    assert exported == set(MEASURED) | set(LEFT_OUT)
+    assert exported == set(MEASURED) | set(UNSUPPORTED)
     assert len(exported) == 60
-    assert not set(MEASURED) & set(LEFT_OUT)
+    assert not set(MEASURED) & set(UNSUPPORTED)
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -293,4 +276,4 @@ def test_a_metric_reaches_a_verdict_through_the_sdk(name, base_url):
     verdict, calls = judged(name, base_url)
     assert verdict.outcome in {"pass", "fail"}, verdict
     assert 0 <= verdict.score <= 1
-    assert bool(calls.replies) == (name not in NO_MODEL)
+    assert bool(calls.replies) == asks_model(name, OPTIONS.get(name, {}))

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from regauge.errors import BudgetError, JudgeError, UsageError
 from regauge.judges import Measurement, MemoisedJudge, UnboundJudge, deepeval
@@ -251,11 +252,46 @@ def test_an_answer_without_text_fails_and_asks_nobody(answer):
     assert not calls.asked
 
 
-def test_a_missing_field_says_how_to_name_it():
-    with pytest.raises(JudgeError, match=r"'disk' lacks a field: 'retrieval_context'.*\n.*fields="):
-        judge(deepeval("Faithfulness"), Calls())
+@pytest.mark.parametrize(
+    ("declared", "field"),
+    [
+        (deepeval("Faithfulness"), "retrieval_context"),
+        (deepeval("ContextualPrecision"), "retrieval_context"),
+        (deepeval("Hallucination"), "context"),
+        (deepeval("RoleAdherence"), "chatbot_role"),
+        (deepeval("ToolCorrectness"), "expected_tools"),
+        (deepeval("MCPUse"), "mcp_servers"),
+        (deepeval("PlanQuality"), "trace"),
+        (deepeval("ExactMatch"), "expected_output"),
+    ],
+)
+def test_a_missing_field_is_named_with_the_case_and_the_fix(declared, field):
+    fix = (
+        rf"'disk' has no [a-z_', ]*'{field}'.*golden:1\)\n  fix: .*\"{field}\": \"inputs.{field}\""
+    )
+    with pytest.raises(JudgeError, match=fix):
+        judge(declared, Calls())
+
+
+def test_a_declared_place_that_a_case_lacks_is_named():
     with pytest.raises(JudgeError, match=r"has no 'expected\.truth'"):
         judge(deepeval("Faithfulness", fields={"retrieval_context": "expected.truth"}), Calls())
+
+
+@pytest.mark.parametrize("metric", ["JevEval", "ImageCoherence", "ImageCoherenceMetric"])
+def test_a_metric_that_cannot_judge_is_refused_where_it_is_declared(metric):
+    with pytest.raises(UsageError, match=r"is not supported: it (calls|judges)"):
+        deepeval(metric)
+
+
+def test_classes_and_objects_that_cannot_judge_are_refused_too():
+    from regauge.judges.deepeval import _guard
+
+    _guard.load()
+    from deepeval.metrics import ImageCoherenceMetric
+
+    with pytest.raises(UsageError, match="judges images"):
+        deepeval(ImageCoherenceMetric)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +303,7 @@ def test_a_missing_field_says_how_to_name_it():
         (lambda: deepeval("Faithfulness", threshold=2), "from 0 to 1"),
         (lambda: deepeval("Faithfulness", async_mode=False), "decided by the run"),
         (lambda: deepeval(3), "no metric"),
-        (lambda: bound(deepeval("GEval", name="G"), model=None), "nothing says which model"),
+        (lambda: bound(deepeval("GEval", name="G"), model=None), "no judge model is set"),
     ],
 )
 def test_what_makes_no_sense_is_said_before_a_run(make, why):
@@ -280,11 +316,34 @@ def test_an_option_the_metric_does_not_know_is_said_by_name():
         judge(deepeval("Faithfulness", fields=SOURCE, claimz=3), Calls())
 
 
-def test_rules_of_deepeval_need_no_model():
-    exact = deepeval("ExactMatch", fields={"expected_output": "expected"})
-    verdict = asyncio.run(bound(exact, model=None).judge_with(completion("a"), case("a"), Calls()))
-    assert verdict.outcome == "pass"
-    assert bound(exact).models == ()
+class Severity(BaseModel):
+    severity: str
+
+
+@pytest.mark.parametrize(
+    ("declared", "answer", "outcome"),
+    [
+        (deepeval("ExactMatch", fields={"expected_output": "expected"}), "a", "pass"),
+        (deepeval("PatternMatch", pattern="[a-c]+"), "a", "pass"),
+        (deepeval("JsonCorrectness", expected_schema=Severity), '{"severity": "info"}', "pass"),
+        (deepeval("JsonCorrectness", expected_schema=Severity), "no JSON", "fail"),
+        (deepeval("ToolCorrectness", fields={"expected_tools": "inputs.report"}), "a", "fail"),
+    ],
+)
+def test_a_metric_that_calls_no_model_requires_none(declared, answer, outcome):
+    calls = Calls()
+    one = bound(declared, model=None)
+    verdict = asyncio.run(one.judge_with(completion(answer), case("a"), calls))
+    assert verdict.outcome == outcome, verdict
+    assert not calls.asked
+    assert bound(declared).models == ()
+
+
+def test_a_metric_that_may_call_a_model_requires_one():
+    with pytest.raises(UsageError, match="no judge model is set"):
+        bound(
+            deepeval("JsonCorrectness", expected_schema=Severity, include_reason=True), model=None
+        )
 
 
 def test_a_threshold_is_no_part_of_the_measurement():
@@ -339,7 +398,7 @@ def test_the_other_contestant_wins_or_loses():
     of = case("the reference")
     assert judge(arena, prefers("the answer"), answer="the answer", of=of).outcome == "pass"
     assert judge(arena, prefers("the reference"), answer="the answer", of=of).score == 0.0
-    with pytest.raises(JudgeError):
+    with pytest.raises(JudgeError, match=r"of local:judge has an unknown name.*'Nobody'"):
         judge(
             arena,
             Calls(lambda s, _: {"winner": "Nobody", "reason": ""} if s == "Winner" else ...),

@@ -13,9 +13,13 @@ from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import UsageError
 from regauge.judges.deepeval._fields import FIELDS, Fields
-from regauge.judges.deepeval._fingerprint import fingerprint
-from regauge.judges.deepeval._installed import installed_version, metric_name, templates_digest
-from regauge.judges.deepeval._schema import response_format
+from regauge.judges.deepeval._identity import (
+    fingerprint,
+    installed_version,
+    metric_name,
+    templates_digest,
+)
+from regauge.judges.deepeval._replies import response_format
 from tests.unit.judges.deepeval_replies import case, completion, instance
 
 TYPES = st.sampled_from([str, int, float, bool, list[str], str | None])

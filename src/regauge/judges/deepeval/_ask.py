@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from regauge.errors import JudgeError
 from regauge.judges._evidence import quote
 from regauge.judges.deepeval._fence import fence_arguments, fence_prompt, texts_in
-from regauge.judges.deepeval._read import Unreadable, read_grade, read_reply
-from regauge.judges.deepeval._schema import response_format
+from regauge.judges.deepeval._replies import (
+    Unreadable,
+    read_grade,
+    read_reply,
+    response_format,
+)
 from regauge.judges.model._ask import again
 from regauge.judges.model._delimited import fence_note, with_note
 from regauge.providers import CompletionRequest
@@ -64,6 +68,7 @@ class Asking:
         self._judge = judge
         self._home = asyncio.get_running_loop()
         self._closed = False
+        self._called = False
         self._fields: Mapping[str, str] = {}
         self._derived: dict[str, None] = {}
         self._nonces: dict[str, str | None] = {}
@@ -117,6 +122,11 @@ class Asking:
             raise SyncInLoopError
         reply: BaseModel | str = self._from_thread(self._ask(str(prompt), schema)).result()
         return reply
+
+    @property
+    def bypassed(self) -> bool:
+        """Whether there were calls, and none of their prompts came from a template."""
+        return self._called and not self._nonces
 
     @property
     def weighs(self) -> bool:
@@ -218,6 +228,7 @@ class Asking:
     ) -> CompletionRequest:
         from regauge.prompts import Message
 
+        self._called = True
         if prompt in self._nonces:
             nonce = self._nonces[prompt]
         else:  # a metric that wrote its prompt itself

@@ -76,26 +76,29 @@ class DeepevalDeclaration(Declared):
         Raises:
             UsageError: deepeval is not installed, has no such metric, or no model is named.
         """
-        from regauge.judges.deepeval._installed import NO_MODEL, metric_name
+        from regauge.judges.deepeval._identity import asks_model, kind_of, metric_name
         from regauge.judges.deepeval._judge import DeepevalJudge
         from regauge.model_id import parse_model_id
 
         metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
-        name = self.model or context.model
-        if name is None and metric not in NO_MODEL:
+        options = _read(self.options, context.project.root)
+        if not asks_model(metric, options):
+            name = None
+        elif (name := self.model or context.model) is None:
             raise UsageError(
-                f"{self.name}: nothing says which model judges\n"
+                f"{self.name}: no judge model is set\n"
                 "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
                 ' deepeval(..., model="provider:model")'
             )
-        asks = metric not in NO_MODEL if isinstance(metric, str) else True
+        if kind_of(metric) == "JsonCorrectnessMetric" and isinstance(metric, (str, type)):
+            options.setdefault("include_reason", False)
         return DeepevalJudge(
             metric=metric,
-            options=_read(self.options, context.project.root),
+            options=options,
             name=self.name,
             criterion=self.criterion,
             fields=self.fields,
-            model=parse_model_id(name, at=self.name) if name and asks else None,
+            model=parse_model_id(name, at=self.name) if name else None,
             parameters=self.parameters,
             threshold=self.threshold,
         )
@@ -135,6 +138,7 @@ def deepeval(
     'Faithfulness'
     """
     from regauge.judges.deepeval._fields import Fields
+    from regauge.judges.deepeval._identity import UNSUPPORTED, kind_of
 
     for option in _OURS:
         if option in options:
@@ -145,6 +149,11 @@ def deepeval(
             f"deepeval: {metric!r} is no metric\n"
             "  fix: give its name, its class, a function that makes one, or a metric"
         )
+    for kind in (kind_of(metric), f"{metric}Metric"):
+        if kind in UNSUPPORTED:
+            raise UsageError(
+                f"deepeval: {kind} is not supported: {UNSUPPORTED[kind]}\n  fix: remove it"
+            )
     if options and hasattr(metric, "measure") and not isinstance(metric, type):
         raise UsageError(
             f"deepeval: {label} is made already, so it takes no {', '.join(sorted(options))}"

@@ -2,8 +2,11 @@
 
 deepeval reads its settings while it is imported: from the environment, where it trips over common
 names such as `LOG_LEVEL`, from `.env` files and from a key file, whose content it puts into
-`os.environ`. So its settings module is replaced in part at the moment it is loaded. The environment
-of the process is neither changed nor consulted.
+`os.environ`. So its settings module is loaded first and fixed. The environment of the process is
+neither changed nor consulted.
+
+This and more rests on parts of deepeval that it does not document. Each goes through `part`, which
+names the version that moved it.
 """
 
 from __future__ import annotations
@@ -12,20 +15,22 @@ import importlib
 import logging
 import sys
 import threading
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.errors import JudgeError
+from regauge.judges.deepeval._identity import installed_version
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Mapping
     from types import ModuleType
 
-__all__ = ["SETTINGS", "import_quietly", "load", "loaded"]
+__all__ = ["SETTINGS", "import_quietly", "load", "loaded", "moved", "part"]
 
 _SETTINGS_MODULE: Final = "deepeval.config.settings"
 _BUILT_ON_IT: Final = "regauge.judges.deepeval.live._metrics"
 _NAME: Final = "deepeval"  # of the package, and of its logger
+_QUIET: Final = "it keeps telemetry, .env files and key files out of the run"
 SETTINGS: Final[Mapping[str, Any]] = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": True,
     "DEEPEVAL_DISABLE_DOTENV": True,
@@ -37,9 +42,41 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "CONFIDENT_OPEN_BROWSER": False,
     "LOG_LEVEL": logging.CRITICAL,
 }
-"""What deepeval's settings say, whatever the environment says; the rest are its defaults."""
+"""deepeval's settings, whatever the environment has; the rest are its defaults."""
 
 _lock: Final = threading.Lock()
+
+
+def moved(name: str, why: str) -> JudgeError:
+    """The error for a part of deepeval that is not where regauge needs it.
+
+    Args:
+        name: The part, by its path.
+        why: What regauge needs it for.
+    """
+    return JudgeError(
+        f"deepeval {installed_version()} has moved or changed {name!r}, which regauge needs: {why}"
+        "\n  fix: pip install 'deepeval==4.3.1', or install a newer regauge",
+        judge=_NAME,
+    )
+
+
+def part(owner: Any, name: str, why: str) -> Any:
+    """An undocumented part of deepeval.
+
+    Args:
+        owner: The module or class that has it.
+        name: Its name there.
+        why: What regauge needs it for.
+
+    Raises:
+        JudgeError: The installed version does not have it there.
+    """
+    if not hasattr(owner, name):
+        module = getattr(owner, "__module__", "")
+        place = f"{module}.{owner.__qualname__}" if module else owner.__name__
+        raise moved(f"{place}.{name}", why)
+    return getattr(owner, name)
 
 
 def loaded() -> bool:
@@ -51,34 +88,74 @@ def load() -> None:
     """Import deepeval and what here is built on it, once and quietly; from any thread.
 
     Raises:
-        ImportError: deepeval is not installed, or is a version that cannot be loaded.
+        JudgeError: The installed version lacks what regauge needs of it.
+        ImportError: deepeval is not installed, or something that it needs.
     """
-    importlib.import_module(_BUILT_ON_IT)
+    try:
+        importlib.import_module(_BUILT_ON_IT)
+    except ImportError as error:
+        if error.name is None or not error.name.startswith(f"{_NAME}."):
+            raise
+        missing = str(getattr(error, "name_from", None) or "")  # of Python 3.12 and newer
+        raise moved(f"{error.name}.{missing}".rstrip("."), "its judges import it") from error
 
 
 def import_quietly() -> None:
-    """Import deepeval alone; `load` is what a judge wants.
+    """Import deepeval alone; a judge needs `load`.
 
     Raises:
-        ImportError: deepeval is not installed, or is a version that cannot be loaded.
+        JudgeError: The settings of the installed version are not where they were.
+        ImportError: deepeval is not installed, or something that it needs.
     """
     with _lock:
-        finder = _SettingsFinder()
-        sys.meta_path.insert(0, finder)
-        try:
-            importlib.import_module("deepeval.metrics")
-        finally:
-            sys.meta_path.remove(finder)
-        settings: Any = sys.modules[_SETTINGS_MODULE]
+        ahead = {} if _NAME in sys.modules else _settings_ahead()
+        package = importlib.import_module(_NAME)
+        importlib.import_module(f"{_NAME}.metrics")
+        for name, module in ahead.items():  # loaded when there was no package to be part of
+            vars(package).setdefault(name, module)
+        settings: Any = importlib.import_module(_SETTINGS_MODULE)
         if not getattr(settings, "_regauge_settled", False):  # the project imported it itself
             _settle(settings)
         # It would print about this while it is imported.
         settings.get_settings().DEEPEVAL_FILE_SYSTEM = "READ_ONLY"
 
 
+def _settings_ahead() -> dict[str, ModuleType]:
+    """Load and fix the settings before the package runs, which reads them at its first line.
+
+    Returns:
+        The modules of the package that this loaded, by name.
+    """
+    spec = find_spec(_NAME)
+    if spec is None:
+        raise ModuleNotFoundError("No module named 'deepeval'", name=_NAME)
+    sys.modules[_NAME] = module_from_spec(spec)  # it finds its modules and runs nothing
+    try:
+        _settle(importlib.import_module(_SETTINGS_MODULE))
+    except BaseException:
+        for name in [name for name in sys.modules if name.startswith(f"{_NAME}.")]:
+            del sys.modules[name]
+        raise
+    finally:
+        del sys.modules[_NAME]
+    return {
+        name.partition(".")[2]: module
+        for name, module in sys.modules.items()
+        if name.startswith(f"{_NAME}.") and name.count(".") == 1
+    }
+
+
 def _settle(settings: ModuleType) -> None:
     """Fix the settings: what comes after neither reads the environment nor writes to it."""
     module: Any = settings
+    fields = part(part(module, "Settings", _QUIET), "model_fields", _QUIET)
+    for name in SETTINGS:
+        if name not in fields:
+            raise moved(f"{_SETTINGS_MODULE}.Settings.{name}", _QUIET)
+    for name in ("autoload_dotenv", "_merge_legacy_keyfile_into_env", "_calc_env_fingerprint"):
+        part(module, name, _QUIET)
+    part(module, "_settings_singleton", _QUIET)
+    part(module, "get_settings", _QUIET)
     module.autoload_dotenv = _nothing
     module._merge_legacy_keyfile_into_env = _nothing  # noqa: SLF001 - no public switch is enough
     module._calc_env_fingerprint = _same_always  # noqa: SLF001
@@ -102,46 +179,4 @@ class _Sources:
     def __call__(self, settings_cls: Any, *_: object, **__: object) -> tuple[Any, ...]:
         from pydantic_settings import InitSettingsSource
 
-        fields = settings_cls.model_fields
-        known = {name: value for name, value in SETTINGS.items() if name in fields}
-        return (InitSettingsSource(settings_cls, init_kwargs=known),)
-
-
-class _SettingsFinder(MetaPathFinder):
-    """Finds deepeval's modules, and has its settings settled before anything uses them.
-
-    deepeval is a plugin of pytest, too, which rewrites the asserts of all its 400 modules. That is
-    for tests, and loading takes a quarter longer with it.
-    """
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The module as it is on disk; the settings with a loader around its loader."""
-        if fullname.partition(".")[0] != _NAME:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if fullname != _SETTINGS_MODULE:
-            return spec
-        for finder in sys.meta_path:
-            if spec is None and finder is not self:
-                spec = finder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _SettlingLoader(spec.loader)
-        return spec
-
-
-class _SettlingLoader(Loader):
-    """A loader that runs another one and then settles what it loaded."""
-
-    def __init__(self, inner: Loader) -> None:
-        self._inner = inner
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the other loader does."""
-        return self._inner.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """As the other loader does, and settle."""
-        self._inner.exec_module(module)
-        _settle(module)
+        return (InitSettingsSource(settings_cls, init_kwargs=dict(SETTINGS)),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -18,9 +19,12 @@ from regauge.judges.deepeval import _guard
 from regauge.judges.deepeval._ask import Asking
 from regauge.judges.deepeval._fence import texts_in
 from regauge.judges.deepeval._fields import FIELDS
-from regauge.judges.deepeval._fingerprint import fingerprint
-from regauge.judges.deepeval._installed import installed_version, templates_digest
-from regauge.judges.deepeval._integrity import judged
+from regauge.judges.deepeval._identity import (
+    fingerprint,
+    installed_version,
+    kind_of,
+    templates_digest,
+)
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls
     from regauge.judges.deepeval._fields import Fields
-    from regauge.judges.deepeval._integrity import Judged
     from regauge.providers import Completion, ModelId
 
 __all__ = ["DeepevalJudge"]
@@ -40,6 +43,35 @@ _VERSION: Final = 2  # raised when this adapter may measure differently
 _THRESHOLD: Final = 0.5
 _USUAL_CALLS: Final = 3
 _KEPT: Final = 50  # verdicts shown of one measurement
+_JUDGED_ITEMS: Final = (
+    "claims",
+    "statements",
+    "opinions",
+    "prompt_instructions",
+    "user_intentions",
+)
+"""What a metric takes out of an output and gives verdicts on, one by one."""
+_FOUND_ITEMS: Final = ("extracted_pii", "advices", "misuses", "role_violations")
+"""What a metric looks for because it should not be in an output; to find none is right."""
+_ITEMS: Final = {
+    "AnswerRelevancyMetric": "statements",
+    "BiasMetric": "opinions",
+    "ConversationCompletenessMetric": "user_intentions",
+    "FaithfulnessMetric": "claims",
+    "MisuseMetric": "misuses",
+    "NonAdviceMetric": "advices",
+    "PIILeakageMetric": "extracted_pii",
+    "PromptAlignmentMetric": "prompt_instructions",
+    "RoleViolationMetric": "role_violations",
+    "SummarizationMetric": "claims",
+    "ToxicityMetric": "opinions",
+}
+"""Where deepeval's own metrics leave those items."""
+_PER_PART: Final = {
+    "HallucinationMetric": "context",
+    "ContextualPrecisionMetric": "retrieval_context",
+    "ArgumentCorrectnessMetric": "tools_called",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +185,8 @@ class DeepevalJudge:
                 test_case = _metrics.test_case(metric, fields)
                 asking.judge_fields(_shown_fields(fields, test_case))
                 metric = await _metrics.run(metric, test_case, lambda: self._made(_metrics))
+                if kind_of(metric) and asking.bypassed:
+                    raise _guard.moved(_model.TEMPLATES, _model.FENCES)  # noqa: TRY301 - as any other failure
                 better = _metrics.higher_is_better(metric)
                 winner = getattr(metric, "winner", None) if _metrics.is_arena(metric) else None
         except asyncio.CancelledError:
@@ -165,7 +199,7 @@ class DeepevalJudge:
             raise self._failure(asking.failure, case, metrics=_metrics) from asking.failure
         await asking.close()
         score = metric.score if winner is None else float(winner == "answer")
-        count = judged(metric, score, test_case, judge=self.name)
+        count = _judged(metric, score, test_case, judge=self.name)
         return _measurement(metric, score, count, better=better)
 
     def verdict_of(self, measurement: Measurement) -> Verdict:
@@ -224,10 +258,21 @@ class DeepevalJudge:
         if isinstance(error, RegaugeError):
             return JudgeError(str(error), judge=self.name)
         if isinstance(error, metrics.MissingTestCaseParamsError):
+            missing = [name for name in FIELDS if f"'{name}'" in str(error)]
+            listed = ", ".join(map(repr, missing))
+            places = ", ".join(f'"{name}": "inputs.{name}"' for name in missing)
             return JudgeError(
-                f"{self.name}: case {case.id!r} lacks a field: {error} ({case.at})\n"
-                "  fix: name its place in the judge, as in"
-                ' fields={"retrieval_context": "inputs.report"}',
+                f"{self.name}: case {case.id!r} has no {listed}, which the metric requires"
+                f" ({case.at})\n  fix: add it to the case, or name its place in the judge, as in"
+                f" fields={{{places}}}"
+                if missing
+                else f"{self.name}: case {case.id!r} cannot be judged: {error} ({case.at})",
+                judge=self.name,
+            )
+        if isinstance(error, KeyError):
+            return JudgeError(
+                f"{self.name}: a response of {self.model} has an unknown name or lacks one:"
+                f" {error}",
                 judge=self.name,
             )
         return JudgeError(
@@ -258,7 +303,7 @@ def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, st
     return shown
 
 
-def _measurement(metric: Any, score: Any, count: Judged, *, better: bool) -> Measurement:
+def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Measurement:
     details: dict[str, JSON] = {
         "metric": str(getattr(metric, "__name__", type(metric).__name__)),
         "threshold": getattr(metric, "threshold", None),
@@ -288,3 +333,85 @@ def _shown(verdict: Any) -> JSON:
     dump = getattr(verdict, "model_dump", None)
     value: Any = dump(mode="json") if callable(dump) else str(verdict)
     return shown(value)
+
+
+class _Judged:
+    """How many things a metric gave verdicts on.
+
+    Attributes:
+        what: What they are, such as `claims`; empty where the metric counts nothing.
+        count: How many; None where the metric counts nothing.
+        vacuous: Whether there was nothing to judge, so that the score says nothing.
+    """
+
+    __slots__ = ("count", "vacuous", "what")
+
+    def __init__(self, what: str = "", count: int | None = None, *, vacuous: bool = False) -> None:
+        self.what = what
+        self.count = count
+        self.vacuous = vacuous
+
+
+def _judged(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judged:
+    """Check a finished metric.
+
+    Raises:
+        JudgeError: The score is none from 0 to 1, verdicts are missing or too many, or the
+            installed deepeval keeps them elsewhere.
+    """
+    if type(score) not in {int, float, bool} or not math.isfinite(float(score)):  # type: ignore[arg-type]  # it is a number
+        raise _broken(judge, f"its score is {score!r}, which is no number")
+    number = float(score)  # type: ignore[arg-type]  # it is a number
+    if not 0 <= number <= 1:
+        raise _broken(judge, f"its score is {number:g}, which is not from 0 to 1")
+    kind = kind_of(metric)
+    counted = _ITEMS.get(kind)
+    verdicts = _verdicts(metric)
+    if counted and (verdicts is None or _list(getattr(metric, counted, None)) is None):
+        raise _guard.moved(f"{kind}.{counted}", "a measurement without items is no evidence")
+    if verdicts is None:
+        return _Judged()
+    asked, answered = (
+        _list(getattr(metric, name, None)) for name in ("assessment_questions", "coverage_verdicts")
+    )
+    if asked is not None and answered is not None:
+        _same_count(judge, len(answered), len(asked), "questions")
+    for name in (*_JUDGED_ITEMS, *_FOUND_ITEMS):
+        items = _list(getattr(metric, name, None))
+        if items is not None:
+            _same_count(judge, len(verdicts), len(items), name)
+            return _Judged(name, len(items), vacuous=not items and name in _JUDGED_ITEMS)
+    for base in type(metric).__mro__:
+        if base.__name__ in _PER_PART:
+            part = _PER_PART[base.__name__]
+            items = _list(getattr(test_case, part, None)) or []
+            _same_count(judge, len(verdicts), len(items), f"entries of {part}")
+    return _Judged("verdicts", len(verdicts), vacuous=not verdicts)
+
+
+def _verdicts(metric: Any) -> list[Any] | None:
+    for attribute in ("verdicts", "alignment_verdicts"):
+        found = _list(getattr(metric, attribute, None))
+        if found is not None:
+            return found
+    groups = _list(getattr(metric, "verdicts_list", None))
+    if groups is None:
+        return None
+    return [verdict for group in groups for verdict in group.verdicts]
+
+
+def _list(value: object) -> list[Any] | None:
+    return list(cast("list[object]", value)) if isinstance(value, list) else None
+
+
+def _same_count(judge: str, verdicts: int, items: int, what: str) -> None:
+    if verdicts != items:
+        raise _broken(judge, f"the model gave {plural(verdicts, 'verdict')} for {items} {what}")
+
+
+def _broken(judge: str, why: str) -> JudgeError:
+    return JudgeError(
+        f"{judge}: the measurement cannot be trusted: {why}\n"
+        "  fix: see the judge's replies in fixtures/recordings/judges, or use a better judge model",
+        judge=judge,
+    )

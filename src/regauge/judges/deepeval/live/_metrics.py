@@ -1,4 +1,4 @@
-"""deepeval's metrics: one for each measurement, made or copied, and run. Imports deepeval."""
+"""deepeval's metrics and test cases, made for one measurement, and run. Imports deepeval."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ from deepeval.errors import MissingTestCaseParamsError
 from deepeval.metrics import BaseArenaMetric, BaseConversationalMetric, BaseMetric
 from deepeval.metrics.dag.utils import copy_graph, suppress_bottom_up_deprecation
 from deepeval.metrics.g_eval import Rubric
-from deepeval.test_case import MultiTurnParams, SingleTurnParams
+from deepeval.test_case import (
+    ArenaTestCase,
+    Contestant,
+    ConversationalTestCase,
+    LLMTestCase,
+    MCPServer,
+    MultiTurnParams,
+    SingleTurnParams,
+    ToolCall,
+    Turn,
+)
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges.deepeval._ask import SyncInLoopError
-from regauge.judges.deepeval.live._cases import arena_case, conversation, single_turn, tool_calls
+from regauge.judges.deepeval._guard import moved
 from regauge.judges.deepeval.live._model import RunModel, install
 from regauge.judges.rules._text import compiled_pattern
 
@@ -44,6 +54,20 @@ _ALWAYS: Final = {"async_mode": True, "verbose_mode": False, "eval_mode": "llm"}
 _PATTERN_S: Final = 1.0
 _ABOUT: Final = ("input", "actual_output")
 _ABOUT_TURNS: Final = ("role", "content")
+_ANSWER: Final = "answer"
+_RIVAL: Final = "against"
+
+_SINGLE: Final = (
+    "input",
+    "actual_output",
+    "expected_output",
+    "context",
+    "retrieval_context",
+    "metadata",
+)
+_CONVERSATION: Final = ("scenario", "context", "user_description", "expected_outcome", "metadata")
+_OF_THE_ANSWER: Final = ("retrieval_context", "provider_transcript")
+_TRACE: Final = "metrics of agents read the trace there"
 
 _model: Final = RunModel()
 install(_model)
@@ -76,10 +100,14 @@ def make(metric: Any, options: Mapping[str, Any], *, name: str, fields: Sequence
 def test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
     """The test case that this kind of metric wants."""
     if isinstance(metric, BaseConversationalMetric):
-        return conversation(fields)
+        return _conversation(fields)
     if _wants_trace(metric) and "trace" not in fields:
         raise MissingTestCaseParamsError(f"'trace' cannot be None for {metric.__name__!r}")
-    return arena_case(fields) if is_arena(metric) else single_turn(fields)
+    required: object = getattr(metric, "_required_params", None)
+    if isinstance(required, list) and SingleTurnParams.TOOLS_CALLED in required:
+        # A model that calls no tool is wrong, not unmeasured.
+        fields = {"tools_called": [], **fields}
+    return _arena_case(fields) if is_arena(metric) else _single_turn(fields)
 
 
 def _wants_trace(metric: Any) -> bool:
@@ -224,7 +252,7 @@ def _option(kind: type, name: str, value: Any) -> Any:
                 for part in cast("list[object]", value)
             ]
         case "available_tools" if value:
-            return tool_calls(value)
+            return _tool_calls(value)
         case "dag":
             return _graph(value, multiturn=_is_of_turns(kind))
         case _:
@@ -261,6 +289,8 @@ def _private(metric: Any) -> Any:
             setattr(own, name, [_private_if_metric(part) for part in parts])
     with_pattern: Any = exported.PatternMatchMetric
     if isinstance(own, with_pattern):
+        if not hasattr(own, "_compiled_pattern"):
+            raise moved("PatternMatchMetric._compiled_pattern", "a pattern has a time limit")
         own._compiled_pattern = _LimitedPattern(own.pattern, ignore_case=own.ignore_case)  # noqa: SLF001 - the only way to stop it
     if isinstance(getattr(own, "dag", None), exported.DeepAcyclicGraph):
         own.dag = copy_graph(own.dag)
@@ -292,6 +322,87 @@ class _LimitedPattern:
 
 def _private_if_metric(value: object) -> object:
     return _private(value) if isinstance(value, _KINDS) else value
+
+
+def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
+    """A test case of one question and one answer."""
+    given: dict[str, Any] = {name: fields[name] for name in _SINGLE if name in fields}
+    given.setdefault("input", "")
+    for name in ("tools_called", "expected_tools"):
+        if name in fields:
+            given[name] = _tool_calls(fields[name])
+    if "mcp_servers" in fields:
+        given["mcp_servers"] = _servers(fields["mcp_servers"])
+    made: Any = LLMTestCase(**given)
+    made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
+    trace = fields.get("trace")
+    if isinstance(trace, Mapping):
+        if "_trace_dict" not in LLMTestCase.__private_attributes__:
+            raise moved("deepeval.test_case.LLMTestCase._trace_dict", _TRACE)
+        made._trace_dict = dict(trace)  # noqa: SLF001 - where metrics of agents look for it
+    return cast("LLMTestCase", made)
+
+
+def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
+    """A conversation whose last turn is the answer."""
+    turns = [_turn(turn) for turn in _many(fields.get("turns"))]
+    if not turns:
+        turns = [Turn(role="user", content=str(fields.get("input", "")))]
+    last: dict[str, Any] = {name: fields[name] for name in _OF_THE_ANSWER if name in fields}
+    if "tools_called" in fields:
+        last["tools_called"] = _tool_calls(fields["tools_called"])
+    answer = str(fields.get("actual_output", ""))
+    turns.append(Turn(role="assistant", content=answer, **last))
+    given: dict[str, Any] = {name: fields[name] for name in _CONVERSATION if name in fields}
+    if "chatbot_role" in fields:
+        given["chatbot_role"] = fields["chatbot_role"]
+    if "mcp_servers" in fields:
+        given["mcp_servers"] = _servers(fields["mcp_servers"])
+    made = ConversationalTestCase(turns=turns, **given)
+    made.multimodal = False  # as above
+    return made
+
+
+def _arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:
+    """The answer and the text it competes with, on the same input."""
+    rival = {**fields, "actual_output": fields.get("against")}
+    return ArenaTestCase(
+        contestants=[
+            Contestant(name=_ANSWER, test_case=_single_turn(fields)),
+            Contestant(name=_RIVAL, test_case=_single_turn(rival)),
+        ]
+    )
+
+
+def _tool_calls(value: object) -> list[ToolCall]:
+    """Tool calls, written as names or as objects with deepeval's keys."""
+    return [_tool_call(tool) for tool in _many(value)]
+
+
+def _tool_call(tool: Any) -> ToolCall:
+    if isinstance(tool, ToolCall):
+        return tool
+    given: dict[str, Any] = {"name": tool} if isinstance(tool, str) else dict(tool)
+    return ToolCall(**given)
+
+
+def _turn(value: object) -> Turn:
+    given: dict[str, Any] = dict(cast("Mapping[str, Any]", value))
+    if given.get("tools_called") is not None:
+        given["tools_called"] = _tool_calls(given["tools_called"])
+    return Turn(**given)
+
+
+def _servers(value: object) -> list[MCPServer]:
+    return [MCPServer(**cast("dict[str, Any]", entry)) for entry in _many(value)]
+
+
+def _many(value: object) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(cast("Sequence[object]", value))
+    return [value]
 
 
 LOADED: Final = True

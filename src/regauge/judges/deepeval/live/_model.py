@@ -6,6 +6,7 @@ import importlib
 import random
 from contextlib import contextmanager
 from contextvars import ContextVar
+from inspect import signature
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -13,13 +14,14 @@ from deepeval.models import DeepEvalBaseLLM
 
 from regauge.errors import JudgeError
 from regauge.judges.deepeval._ask import Asking, SyncInLoopError
+from regauge.judges.deepeval._guard import moved, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from regauge.providers import Completion
 
-__all__ = ["RunModel", "asking_through", "install"]
+__all__ = ["FENCES", "TEMPLATES", "RunModel", "asking_through", "install"]
 
 _current: Final[ContextVar[Asking | None]] = ContextVar("regauge_asking", default=None)
 _draws: Final[ContextVar[random.Random | None]] = ContextVar("regauge_draws", default=None)
@@ -105,38 +107,81 @@ def _asking() -> Asking:
     return asking
 
 
+TEMPLATES: Final = "deepeval.metrics.base_metric.PromptMixin._get_prompt"
+FENCES: Final = "what a case and a model wrote stands in fences where templates are filled"
+_JUDGE_MODEL: Final = "metrics call the judge model of the run"
+_ORDER: Final = "prompts are the same in every process"
+
+
 def install(model: RunModel) -> None:
-    """Make metrics ask `model` whatever they were given, and prompts follow from the case alone."""
-    base, models, metrics, arena, loops, dag, turns = (
-        _module(name)
-        for name in (
-            "metrics.base_metric",
-            "metrics.utils.models",
-            "metrics.utils.metrics",
-            "metrics.arena_g_eval.utils",
-            "utils",
-            "metrics.dag.nodes",
-            "metrics.conversational_dag.nodes",
-        )
-    )
-    build = models._build_model  # noqa: SLF001 - the one place where models are made
+    """Make metrics ask `model` whatever they were given, and prompts follow from the case alone.
+
+    Raises:
+        JudgeError: The installed version of deepeval has moved what this replaces.
+    """
+    models = _module("metrics.utils.models")
+    build = part(models, "_build_model", _JUDGE_MODEL)
 
     def _build_model(given: Any = None) -> Any:
         return (model, False) if _current.get() is not None else build(given)
 
-    models._build_model = _build_model  # noqa: SLF001
-    base.PromptMixin._get_prompt = _fencing(base.PromptMixin._get_prompt)  # noqa: SLF001 - the one place where templates are filled
+    base = _module("metrics.base_metric")
+    for name in ("model", "using_native_model", "evaluation_model", "eval_mode"):
+        part(part(base, "BaseMetric", _JUDGE_MODEL), name, _JUDGE_MODEL)
+    mixin = part(base, "PromptMixin", FENCES)
+    fill = part(mixin, "_get_prompt", FENCES)
+    if not {"method", "template_class", "multimodal", "strict"} <= set(signature(fill).parameters):
+        raise moved(TEMPLATES, FENCES)
+    flipped = part(
+        _module("metrics.utils.metrics"),
+        "_score_direction_warned",
+        "its warnings would fail runs that turn warnings into errors",
+    )
+    arena = _module("metrics.arena_g_eval.utils")
+    part(arena, "random", _ORDER)
+    loops = _module("utils")
+    nesting = part(loops, "nest_asyncio", "event loops of the process are not patched")
+    nodes = (
+        part(_module("metrics.dag.nodes"), "NonBinaryJudgementNode", _ORDER),
+        part(
+            _module("metrics.conversational_dag.nodes"),
+            "ConversationalNonBinaryJudgementNode",
+            _ORDER,
+        ),
+    )
+    validations = [part(node, "_validate", _ORDER) for node in nodes]
+    # All of it is there; from here on it is replaced.
+    models._build_model = _build_model  # noqa: SLF001 - the one place where models are made
+    mixin._get_prompt = _fencing(fill)  # noqa: SLF001 - the one place where templates are filled
     # These warn once per process, and projects turn warnings into errors.
-    metrics._score_direction_warned.update(_FLIPPED)  # noqa: SLF001
+    flipped.update(_FLIPPED)
     arena.random = _Draws()
-    loops.nest_asyncio = _NoNesting(loops.nest_asyncio)
-    for node in (dag.NonBinaryJudgementNode, turns.ConversationalNonBinaryJudgementNode):
-        node._validate = _in_order(node._validate)  # noqa: SLF001 - its order follows hashes
+    loops.nest_asyncio = _NoNesting(nesting)
+    for node, validate in zip(nodes, validations, strict=True):
+        node._validate = _in_order(validate)  # noqa: SLF001 - its order follows hashes
+    _check_model(model)
+
+
+def _check_model(model: RunModel) -> None:
+    """Make a metric as metrics make others, and look at its model."""
+    probe: Any = object()
+    token = _current.set(probe)
+    try:
+        asked = _module("metrics.utils.models").initialize_model()[0]
+    except Exception as error:
+        raise moved("deepeval.metrics.utils.models._build_model", _JUDGE_MODEL) from error
+    finally:
+        _current.reset(token)
+    if asked is not model:
+        raise moved("deepeval.metrics.utils.models._build_model", _JUDGE_MODEL)
 
 
 def _module(name: str) -> Any:
     """A module of deepeval that is changed here, which its types do not foresee."""
-    return importlib.import_module(f"deepeval.{name}")
+    try:
+        return importlib.import_module(f"deepeval.{name}")
+    except ModuleNotFoundError as error:
+        raise moved(f"deepeval.{name}", "it replaces parts of this module") from error
 
 
 def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
@@ -173,6 +218,8 @@ def _in_order(validate: Callable[[Any], None]) -> Callable[[Any], None]:
 
     def _validate(node: Any) -> None:
         validate(node)
+        if not (hasattr(node, "_verdict_options") and hasattr(node, "_verdict_schema")):
+            raise moved(f"{type(node).__name__}._verdict_options", _ORDER)
         options = [child.verdict for child in node.children]
         one_of: Any = Literal[tuple(options)]
         fields: Any = {"verdict": (one_of, ...), "reason": (str, ...)}

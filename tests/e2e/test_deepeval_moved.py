@@ -1,0 +1,113 @@
+"""A deepeval that moved what regauge rests on: unmeasured, with the version that moved it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+MEASURE = """
+import asyncio, json, sys
+sys.path.insert(0, {root!r})
+from regauge.errors import JudgeError
+from regauge.judges import deepeval
+from tests.e2e.test_deepeval_metrics import CASE, dag_metric
+from tests.unit.judges.deepeval_replies import Calls, bound, completion
+judges = [
+    deepeval("Faithfulness", fields={{"retrieval_context": "inputs.report"}}),
+    deepeval("PatternMatch", pattern=".*"),
+    deepeval("PlanQuality"),
+    deepeval(dag_metric, name="DAG"),
+]
+outcomes = {{}}
+for declared in judges:
+    calls = Calls()
+    try:
+        verdict = asyncio.run(bound(declared).judge_with(completion("Full."), CASE, calls))
+        outcomes[declared.name] = verdict.outcome
+    except JudgeError as error:
+        outcomes[declared.name] = str(error)
+import deepeval as package
+print(json.dumps({{"outcomes": outcomes, "place": package.__file__}}))
+"""
+ALL = {"Faithfulness", "PatternMatch", "PlanQuality", "DAG"}
+MOVED = [
+    ("config/settings.py", "DEEPEVAL_TELEMETRY_OPT_OUT", "DEEPEVAL_TELEMETRY_OFF", ALL),
+    ("config/settings.py", "_merge_legacy_keyfile_into_env", "_merge_keyfile", ALL),
+    ("metrics/utils/models.py", "_build_model", "_make_model", ALL),
+    ("metrics/utils/models.py", "    return _build_model(model)", "    return model, True", ALL),
+    ("metrics/base_metric.py", "_get_prompt", "_render", ALL),
+    ("metrics/base_metric.py", "template_class: Optional", "borrowed: Optional", ALL),
+    ("metrics/utils/metrics.py", "_score_direction_warned", "_warned", ALL),
+    ("metrics/arena_g_eval/utils.py", "import random", "import random as lots", ALL),
+    ("utils.py", "import nest_asyncio", "import nest_asyncio as nesting", ALL),
+    ("metrics/dag/utils.py", "copy_graph", "clone_graph", ALL),
+    ("metrics/dag/nodes.py", "_verdict_options", "_options", {"DAG"}),
+    ("metrics/faithfulness/faithfulness.py", "self.claims", "self.found_claims", {"Faithfulness"}),
+    ("metrics/pattern_match/pattern_match.py", "_compiled_pattern", "_pattern", {"PatternMatch"}),
+    ("test_case/llm_test_case.py", "_trace_dict", "_trace_of_agent", ALL),
+]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the installed deepeval that calls itself 4.99.0."""
+    installed = distribution("deepeval")
+    folder = tmp_path_factory.mktemp("moved")
+    place = Path(str(installed.locate_file("deepeval")))
+    shutil.copytree(place, folder / "deepeval")
+    metadata = folder / "deepeval-4.99.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: deepeval\nVersion: 4.99.0\n")
+    return folder
+
+
+def measure(package: Path, root: Path) -> dict[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(root=str(root))],
+        env={"PYTHONPATH": str(package), "PATH": ""},
+        cwd=package,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout.splitlines()[-1])
+    assert printed["place"].startswith(str(package))
+    outcomes: dict[str, str] = printed["outcomes"]
+    return outcomes
+
+
+def test_a_newer_version_that_moved_nothing_measures(package: Path, pytestconfig):
+    outcomes = measure(package, pytestconfig.rootpath)
+    assert outcomes == dict.fromkeys(outcomes, "pass")
+    assert set(outcomes) == ALL
+
+
+@pytest.mark.parametrize(("file", "old", "new", "unmeasured"), MOVED)
+def test_a_part_that_moved_is_unmeasured_and_named_with_its_version(
+    package: Path, pytestconfig, file: str, old: str, new: str, unmeasured: set[str]
+):
+    path = package / "deepeval" / file
+    assert old in path.read_text(encoding="utf-8")
+    # A name goes with all who use it in deepeval.
+    others = (package / "deepeval").rglob("*.py") if old.isidentifier() else ()
+    sources = {other: other.read_text(encoding="utf-8") for other in (path, *others)}
+    before = {other: text for other, text in sources.items() if old in text}
+    try:
+        for other, text in before.items():
+            other.write_text(text.replace(old, new), encoding="utf-8")
+        outcomes = measure(package, pytestconfig.rootpath)
+    finally:
+        for other, text in before.items():
+            other.write_text(text, encoding="utf-8")
+    named = {name for name, outcome in outcomes.items() if "deepeval 4.99.0 has moved" in outcome}
+    assert named == unmeasured, outcomes
+    assert all(outcomes[name] == "pass" for name in set(outcomes) - unmeasured), outcomes
+    assert all("\n  fix: pip install 'deepeval==4.3.1'" in outcomes[name] for name in unmeasured)
