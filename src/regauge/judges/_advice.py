@@ -1,4 +1,4 @@
-"""What a prompt has to say for a rule to pass: the instruction behind the check."""
+"""Instructions for a prompt so that a rule passes, made of the templates of each rule."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from regauge.judges._advice_kinds import SAYINGS
-
 if TYPE_CHECKING:
     from regauge.criteria import Criterion
     from regauge.digests import JSON
-    from regauge.judges._advice_kinds import Saying
-    from regauge.judges._rule import Rule
+    from regauge.judges._rule import AdviceTemplate, Rule
+    from regauge.judges._rule_factory import RuleFactory
 
 __all__ = ["advice_of", "criterion_of"]
 
@@ -50,20 +48,18 @@ def advice_of(judge: Rule, *, field: str | None = None, negated: bool = False) -
         return "" if negated else _as_order(judge.description)
     if judge.kind == "string":
         return _string(judge, negated)
-    saying = SAYINGS.get(judge.kind)
-    if saying is None:
+    if judge.template is None:
         return ""
     params = dict(judge.params) if field is None else {**judge.params, "field": field}
-    return _said(saying, params, negated=negated)
+    return fill_template(judge.template, params, negated=negated)
 
 
 def criterion_of(judge: Rule) -> Criterion:
     """What a rule is about; one made of several goes by them, where they agree."""
     if judge.about is not None:
         return judge.about
-    saying = SAYINGS.get(judge.kind)
-    if saying is not None:
-        return saying.criterion
+    if judge.template is not None:
+        return judge.template.criterion
     kinds: set[Criterion] = {criterion_of(part) for part in judge.parts}
     return kinds.pop() if len(kinds) == 1 else "correctness"
 
@@ -80,10 +76,11 @@ def _as_order(text: str) -> str:
     return said[0].upper() + said[1:] + ("" if said[-1] in ".!?" else ".")
 
 
-def _said(saying: Saying, params: Mapping[str, JSON], *, negated: bool) -> str:
-    template = saying.denied if negated else saying.wanted
+def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negated: bool) -> str:
+    """The instruction of a rule with these parameters; empty where there is none to give."""
+    text = template.denied if negated else template.wanted
     sentences: list[str] = []
-    for place, sentence in enumerate(template.split(" | ")):
+    for place, sentence in enumerate(text.split(" | ")):
         try:
             sentences.append(_filled(sentence, params))
         except _CaseOnlyError:
@@ -281,18 +278,18 @@ def _either(said: Sequence[str]) -> str:
 
 def _string(judge: Rule, negated: bool) -> str:  # noqa: FBT001
     """The `string` evaluator of prompt files; a template of the case's values says nothing."""
-    kinds = {
-        "equals": "equals", "contains": "contains", "startsWith": "starts_with",
-        "endsWith": "ends_with",
+    from regauge.judges.rules._text import contains, ends_with, equals, starts_with
+
+    made: Mapping[str, RuleFactory[...]] = {
+        "equals": equals, "contains": contains, "startsWith": starts_with, "endsWith": ends_with,
     }  # fmt: skip
-    said: list[str] = []
+    sentences: list[str] = []
     for key, value in judge.params.items():
-        saying = SAYINGS.get(kinds.get(key, ""))
-        if saying is not None:
-            said.append(
-                _said(saying, {"text": value, "texts": [value], "value": value}, negated=negated)
-            )
-    return " ".join(filter(None, said))
+        template = made[key].template if key in made else None
+        if template is not None:
+            params = {"text": value, "texts": [value], "value": value}
+            sentences.append(fill_template(template, params, negated=negated))
+    return " ".join(filter(None, sentences))
 
 
 _COMBINED: Mapping[str, Callable[[Rule, str | None, bool], str]] = {

@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.judges._advice_kinds import SAYINGS
 from regauge.judges._rule_factory import RuleFactory
 from regauge.judges._rule_parameters import form_of
 
@@ -76,7 +75,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
         summary=summary.strip(),
         text=rest.strip(),
         parameters=tuple(_parameters(signature, texts)) if signature else (),
-        criterion=SAYINGS[name].criterion if factory and name in SAYINGS else "",
+        criterion=factory.template.criterion if factory and factory.template else "",
         codes=factory.codes if factory else (),
         example=f">>> {example}".strip() if example else "",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 __all__ = [
+    "AdviceTemplate",
     "Check",
     "Rule",
     "negated",
@@ -30,6 +31,24 @@ __all__ = [
 ]
 
 Check = Callable[[Answer], Verdict]
+
+
+class AdviceTemplate(NamedTuple):
+    """The quality that one kind of rule is about, and its instructions for a prompt.
+
+    `{n}` stands for the parameter n, `{it}` for the answer or the field that is judged, `{inside}`
+    for its place, `{fill}` for "answer with" or "fill `field` with". A sentence behind ` | ` is
+    left out without the parameter that it names. Where a sentence names a value that each case
+    brings itself, the instruction is empty.
+
+    Attributes:
+        wanted: So that the rule passes.
+        denied: So that its negation passes.
+    """
+
+    criterion: Criterion
+    wanted: str = ""
+    denied: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,6 +69,7 @@ class Rule:
         opposite: Set where the rule has no negation: the fix, for the error.
         about: The criterion its author counts it under; None for that of its kind. No part of the
             digest.
+        template: Criterion and instructions of its kind; no part of the digest.
     """
 
     kind: str
@@ -63,6 +83,7 @@ class Rule:
     own: bool = False
     opposite: str = ""
     about: Criterion | None = None
+    template: AdviceTemplate | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Judge one completion of one case, at once.

@@ -15,12 +15,13 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import READING, Answer, Expected, normalise_value
 from regauge.judges._function import as_rule
-from regauge.judges._rule import Rule
+from regauge.judges._rule import AdviceTemplate, Rule
 from regauge.judges._rule_parameters import first_sentence, form_of, name_of, plain, rules_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._rule import Check
     from regauge.judges._types import Verdict
@@ -39,6 +40,7 @@ class RuleFactory(Generic[P]):
         group: The chapter of the reference it stands in.
         build: The function that takes the parameters and returns the check.
         version: Raised whenever the rule may judge an answer differently than before.
+        template: The criterion and the instructions for a prompt; None where the author gave none.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class RuleFactory(Generic[P]):
         version: int,
         group: str,
         opposite: str,
+        template: AdviceTemplate | None,
     ) -> None:
         self.kind = build.__name__.rstrip("_")
         self.codes = tuple(codes)
@@ -56,6 +59,7 @@ class RuleFactory(Generic[P]):
         self.build = build
         self.version = version
         self.opposite = opposite
+        self.template = template
         functools.update_wrapper(self, build)
 
     @functools.cached_property
@@ -108,6 +112,7 @@ class RuleFactory(Generic[P]):
             description=first_sentence(self.build.__doc__),
             parts=parts,
             opposite=self.opposite,
+            template=self.template,
             own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
         )
 
@@ -200,7 +205,13 @@ def resolve_in(value: object, answer: Answer, kind: str) -> object:
 
 
 def rule(
-    *, codes: Sequence[str] = (), version: int = 1, opposite: str = ""
+    *,
+    codes: Sequence[str] = (),
+    version: int = 1,
+    opposite: str = "",
+    about: Criterion | None = None,
+    wanted: str = "",
+    denied: str = "",
 ) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
@@ -208,10 +219,22 @@ def rule(
         codes: The stable words for its failures, besides those of a missing text or field.
         version: Raised whenever the rule may judge an answer differently than before.
         opposite: Set for a rule without a negation: the fix, for the error.
+        about: The criterion that the rule counts under.
+        wanted: The instruction for a prompt so that the rule passes, in the form of
+            `AdviceTemplate`.
+        denied: The instruction so that its negation passes.
     """
+    template = None if about is None else AdviceTemplate(about, wanted, denied)
 
     def wrap(build: Callable[P, Check]) -> RuleFactory[P]:
         group = build.__module__.rpartition(".")[2].lstrip("_")
-        return RuleFactory(build, codes=codes, version=version, group=group, opposite=opposite)
+        return RuleFactory(
+            build,
+            codes=codes,
+            version=version,
+            group=group,
+            opposite=opposite,
+            template=template,
+        )
 
     return wrap

@@ -67,7 +67,12 @@ _TITLE = re.compile(r"<<[^\n]+>>")
 _EDGE_MARKS = frozenset(".,?!'\"")
 
 
-@rule(codes=("wrong_language",))
+@rule(
+    codes=("wrong_language",),
+    about="format",
+    wanted="Write {it} in the language with the code {language:code}.",
+    denied="Do not write {it} in the language with the code {language:code}.",
+)
 def detected_language(language: str, *, field: str | None = None) -> Check:
     """The language that langdetect finds most likely, however short the text is.
 
@@ -94,7 +99,12 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Write {bounds} sentences{inside}.",
+    denied="Write {unbounded} sentences{inside}.",
+)
 def punkt_sentence_count(
     *,
     at_least: int | None = None,
@@ -128,7 +138,12 @@ def punkt_sentence_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Write {bounds} bullets{inside}.",
+    denied="Write {unbounded} bullets{inside}.",
+)
 def line_bullet_count(
     *,
     at_least: int | None = None,
@@ -161,7 +176,12 @@ def line_bullet_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
+    denied="Highlight {unbounded} parts{inside} between asterisks.",
+)
 def asterisk_part_count(
     *,
     at_least: int | None = None,
@@ -192,7 +212,12 @@ def asterisk_part_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
+    denied="Use {unbounded} placeholders in square brackets{inside}.",
+)
 def bracket_count(
     *,
     at_least: int | None = None,
@@ -223,7 +248,12 @@ def bracket_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Write {bounds} words all in capitals{inside}.",
+    denied="Write {unbounded} words all in capitals{inside}.",
+)
 def capital_word_count(
     *,
     at_least: int | None = None,
@@ -255,7 +285,12 @@ def capital_word_count(
     )
 
 
-@rule(codes=("no_postscript",))
+@rule(
+    codes=("no_postscript",),
+    about="format",
+    wanted="Close with a postscript that begins with {marker:or}.",
+    denied="Do not add a postscript that begins with {marker:or}.",
+)
 def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     """The answer has a postscript that begins with a marker, in lower or upper case.
 
@@ -289,7 +324,12 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("no_title",))
+@rule(
+    codes=("no_title",),
+    about="format",
+    wanted="Give {it} a title in double angular brackets, like `<<title>>`.",
+    denied="Do not give {it} a title in double angular brackets.",
+)
 def has_title(*, field: str | None = None) -> Check:
     """The answer has a title in double angular brackets: `<<title>>`, on one line.
 
@@ -310,7 +350,12 @@ def has_title(*, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("too_few", "too_many", "empty_response", "same_response"))
+@rule(
+    codes=("too_few", "too_many", "empty_response", "same_response"),
+    about="format",
+    wanted="Give {n} different responses, with {separator:or} between them.",
+    denied="Do not give {n} responses with {separator:or} between them.",
+)
 def response_count(n: int = 2, *, separator: str = "******", field: str | None = None) -> Check:
     """The answer holds `n` different responses with a separator between them.
 
@@ -346,7 +391,12 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
     return on_text(field, check)
 
 
-@rule(codes=("too_few", "wrong_start"))
+@rule(
+    codes=("too_few", "wrong_start"),
+    about="format",
+    wanted="Start paragraph {nth} of {it} with {word:or}.",
+    denied="Do not start paragraph {nth} of {it} with {word:or}.",
+)
 def paragraph_starts_with(
     word: str, *, nth: int = 1, separator: str | None = None, field: str | None = None
 ) -> Check:
@@ -394,7 +444,12 @@ def paragraph_starts_with(
     return on_text(field, check)
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Use the character {letter:or} {bounds} times{inside}.",
+    denied="Use the character {letter:or} {unbounded} times{inside}.",
+)
 def letter_count(
     letter: str,
     *,
@@ -431,7 +486,12 @@ def letter_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Divide {it} into {bounds} parts, each marked by {word:or} and its number.",
+    denied="Divide {it} into {unbounded} parts marked by {word:or} and a number.",
+)
 def numbered_part_count(
     word: str,
     *,

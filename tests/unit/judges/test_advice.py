@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge import judges
-from regauge.judges._advice_kinds import SAYINGS
+from regauge.judges._advice import fill_template
 from regauge.judges._registry import judge_kinds
 from regauge.judges._rule import Rule
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import RuleFactory, rule
 from regauge.judges._types import Verdict, passed
 from tests.unit.judges.samples import RULES
 
@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 COMBINING = {"all_of", "any_of", "at_least", "weighted", "field", "in_fence", "not"}
 # No instruction moves these.
 SILENT = {"finish_reason_is", "max_cost_usd", "max_latency_s", "perplexity"}
+TEMPLATES = {
+    kind: made.template
+    for kind, made in judge_kinds(installed=False).items()
+    if isinstance(made, RuleFactory) and made.template is not None
+}
 SAMPLES = {made.kind: made for made in reversed(RULES)}
 
 
 def test_every_kind_of_rule_has_its_words() -> None:
-    kinds = {kind for kind, made in judge_kinds(installed=False).items() if kind != "not"}
-    rules = {kind for kind in kinds if kind in SAMPLES or kind in SAYINGS}
-    assert rules <= set(SAYINGS) | COMBINING
-    assert set(SAYINGS) <= kinds
+    kinds = judge_kinds(installed=False)
+    rules = {kind for kind, made in kinds.items() if isinstance(made, RuleFactory)}
+    assert rules | {"not"} == {*TEMPLATES, *COMBINING}
 
 
 @pytest.mark.parametrize("made", RULES, ids=lambda made: made.name)
@@ -45,22 +49,19 @@ def test_advice_is_one_line_that_leaves_no_slot_open(made: Rule) -> None:
     assert made.description
 
 
-@pytest.mark.parametrize("kind", sorted(set(SAYINGS) - SILENT))
+@pytest.mark.parametrize("kind", sorted(set(TEMPLATES) - SILENT))
 def test_a_rule_with_its_own_values_has_something_to_say(kind: str) -> None:
     made = WRITTEN_OUT.get(kind) or SAMPLES[kind]
     assert made.advice(), made.name
 
 
-@pytest.mark.parametrize("kind", sorted(SAYINGS))
+@pytest.mark.parametrize("kind", sorted(TEMPLATES))
 def test_what_a_case_brings_itself_is_never_said(kind: str) -> None:
-    saying = SAYINGS[kind]
     hidden = {"expected": "severity"}
-    from regauge.judges._advice import _said
-
     params = dict.fromkeys(("to", "value", "text", "expected"), hidden)
     given = {**params, "texts": [hidden], "path": "severity", "field": None}
     for negated in (False, True):
-        said = _said(saying, given, negated=negated)
+        said = fill_template(TEMPLATES[kind], given, negated=negated)
         assert "expected" not in said.replace("expected value", "")
 
 

@@ -115,7 +115,13 @@ def counted(
 _LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
 
 
-@rule(codes=("too_few", "too_many"), version=2)
+@rule(
+    codes=("too_few", "too_many"),
+    version=2,
+    about="format",
+    wanted="Write {bounds} words{inside}.",
+    denied="Write {unbounded} words{inside}.",
+)
 def word_count(
     *,
     at_least: int | None = None,
@@ -152,7 +158,13 @@ def word_count(
     )
 
 
-@rule(codes=("too_long",), version=2)
+@rule(
+    codes=("too_long",),
+    version=2,
+    about="format",
+    wanted="Keep {it} to at most {n} words.",
+    denied="Write more than {n} words{inside}.",
+)
 def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The answer has at most `n` words.
 
@@ -177,7 +189,13 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     )
 
 
-@rule(codes=("too_short",), version=2)
+@rule(
+    codes=("too_short",),
+    version=2,
+    about="format",
+    wanted="Write at least {n} words{inside}.",
+    denied="Keep {it} under {n} words.",
+)
 def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The answer has at least `n` words.
 
@@ -202,7 +220,12 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     )
 
 
-@rule(codes=("too_long",))
+@rule(
+    codes=("too_long",),
+    about="format",
+    wanted="Keep {it} to at most {n} characters.",
+    denied="Write more than {n} characters{inside}.",
+)
 def max_chars(n: int, *, field: str | None = None) -> Check:
     """The answer has at most `n` characters (Unicode code points).
 
@@ -216,7 +239,12 @@ def max_chars(n: int, *, field: str | None = None) -> Check:
     return counted("max_chars", len, "character", at_most=n, field=field)
 
 
-@rule(codes=("too_short",))
+@rule(
+    codes=("too_short",),
+    about="format",
+    wanted="Write at least {n} characters{inside}.",
+    denied="Keep {it} under {n} characters.",
+)
 def min_chars(n: int, *, field: str | None = None) -> Check:
     """The answer has at least `n` characters (Unicode code points).
 
@@ -230,7 +258,13 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
     return counted("min_chars", len, "character", at_least=n, field=field)
 
 
-@rule(codes=("too_few", "too_many"), version=2)
+@rule(
+    codes=("too_few", "too_many"),
+    version=2,
+    about="format",
+    wanted="Write {bounds} sentences{inside}.",
+    denied="Write {unbounded} sentences{inside}.",
+)
 def sentence_count(
     *,
     at_least: int | None = None,
@@ -265,7 +299,12 @@ def sentence_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Write {bounds} lines{inside}.",
+    denied="Write {unbounded} lines{inside}.",
+)
 def line_count(
     *,
     at_least: int | None = None,
@@ -295,7 +334,12 @@ def line_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Write {text:or} {bounds} times{inside}.",
+    denied="Write {text:or} {unbounded} times{inside}.",
+)
 def text_count(
     text: str,
     *,
@@ -336,7 +380,12 @@ def text_count(
     )
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted=("Write what matches the regular expression {pattern:code} {bounds} times{inside}."),
+    denied=("Write what matches the regular expression {pattern:code} {unbounded} times{inside}."),
+)
 def match_count(
     pattern: str,
     *,
@@ -411,7 +460,12 @@ def filled_parts(parts: list[str]) -> tuple[int, bool]:
     return sum(full), not all(full[1:-1])
 
 
-@rule(codes=("too_few", "too_many", "empty_paragraph"))
+@rule(
+    codes=("too_few", "too_many", "empty_paragraph"),
+    about="format",
+    wanted="Write {bounds} paragraphs{inside}. | Separate them by {separator:or}.",
+    denied="Write {unbounded} paragraphs{inside}. | Separate them by {separator:or}.",
+)
 def paragraph_count(
     *,
     at_least: int | None = None,

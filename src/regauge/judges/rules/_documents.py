@@ -123,7 +123,16 @@ def _container(document: object) -> str:
     return "array" if isinstance(document, list) else "scalar"
 
 
-@rule(codes=("yaml_invalid", "wrong_type", "missing_field"), version=2)
+@rule(
+    codes=("yaml_invalid", "wrong_type", "missing_field"),
+    version=2,
+    about="format",
+    wanted=(
+        "{fill} YAML only: no prose around it, no code fence. | Give it the "
+        "key{keys:s} {keys:code}."
+    ),
+    denied="Do not {fill} YAML alone.",
+)
 def yaml_parses(
     *,
     kind: Literal["object", "array", "any"] = "object",
@@ -165,7 +174,16 @@ def yaml_parses(
     return on_text(field, check)
 
 
-@rule(codes=("csv_invalid", "missing_column", "too_few"), version=2)
+@rule(
+    codes=("csv_invalid", "missing_column", "too_few"),
+    version=2,
+    about="format",
+    wanted=(
+        "{fill} a CSV table only, with a header and nothing around it. | Its "
+        "columns are {columns:code}."
+    ),
+    denied="Do not {fill} a CSV table.",
+)
 def csv_parses(
     *,
     columns: Sequence[str] = (),
@@ -216,7 +234,15 @@ def csv_parses(
     return on_text(field, check)
 
 
-@rule(codes=("python_invalid", "missing_function"))
+@rule(
+    codes=("python_invalid", "missing_function"),
+    about="format",
+    wanted=(
+        "{fill} Python code only: no prose around it, no code fence. | Define the "
+        "function{functions:s} {functions:code}."
+    ),
+    denied="Do not {fill} Python code alone.",
+)
 def python_parses(*, functions: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole answer is Python that parses, by the grammar of the running Python.
 
@@ -300,7 +326,15 @@ def _missing(paths: set[str], elements: Sequence[str]) -> list[str]:
     return [element for element in elements if element not in paths]
 
 
-@rule(codes=("xml_invalid", "missing_element"))
+@rule(
+    codes=("xml_invalid", "missing_element"),
+    about="format",
+    wanted=(
+        "{fill} one well-formed XML document only: no prose around it, no code "
+        "fence. | Use the element{elements:s} {elements:code}."
+    ),
+    denied="Do not {fill} an XML document alone.",
+)
 def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
     """The whole answer is one well-formed XML document.
 
@@ -367,7 +401,12 @@ def _element_end(text: str, opening: re.Match[str]) -> int | None:
     return None
 
 
-@rule(codes=("xml_missing", "missing_element"))
+@rule(
+    codes=("xml_missing", "missing_element"),
+    about="format",
+    wanted=("Include well-formed XML{inside}. | Use the element{elements:s} {elements:code}."),
+    denied="Do not use any XML elements{inside}.",
+)
 def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
     """A well-formed XML element stands somewhere in the answer.
 
@@ -459,7 +498,12 @@ class _Html(HTMLParser):
         return self.fault or ("" if self.elements else "no element")
 
 
-@rule(codes=("html_invalid",))
+@rule(
+    codes=("html_invalid",),
+    about="format",
+    wanted="{fill} HTML only: known elements, properly nested, no text outside them.",
+    denied="Do not {fill} HTML alone.",
+)
 def html_parses(*, field: str | None = None) -> Check:
     """The whole answer is HTML: known elements, properly nested, no text outside them.
 
@@ -494,7 +538,12 @@ def html_parses(*, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("html_missing",))
+@rule(
+    codes=("html_missing",),
+    about="format",
+    wanted="Include HTML{inside}.",
+    denied="Do not use any HTML tags{inside}.",
+)
 def contains_html(*, field: str | None = None) -> Check:
     """A tag of HTML stands somewhere in the answer.
 

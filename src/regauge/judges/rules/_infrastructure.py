@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,7 +45,16 @@ def _hcl(text: str) -> Mapping[str, Any] | str:
         return str(error).partition("\n")[0][:200] or type(error).__name__
 
 
-@rule(codes=("hcl_invalid", "missing_block"), version=2)
+@rule(
+    codes=("hcl_invalid", "missing_block"),
+    version=2,
+    about="format",
+    wanted=(
+        "{fill} Terraform code only: no prose around it, no code fence. | Include a"
+        " block {blocks:code}."
+    ),
+    denied="Do not {fill} Terraform code alone.",
+)
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole answer is Terraform (HCL2) that parses, by python-hcl2, with one block at least.
 
@@ -237,6 +247,14 @@ def _faults(
         "privileged",
     ),
     version=2,
+    about="format",
+    wanted=(
+        "{fill} YAML of Kubernetes manifests only: no prose around it, no code "
+        "fence. | Include a {kinds:bare}. | Set resource limits on every "
+        "container{limits:flag}. | Pin every image to a version{pinned:flag}. | Run"
+        " no container with privileges{unprivileged:flag}."
+    ),
+    denied="Do not {fill} Kubernetes manifests alone.",
 )
 def kubernetes_manifests(
     *,
@@ -294,6 +312,7 @@ def kubernetes_manifests(
 
 
 _SQL_CHARS_MAX = 50_000
+_INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>")
 _NO_STATEMENTS = frozenset({"alias", "literal", "column", "paren", "identifier", "boolean", "null"})
 
 
@@ -331,7 +350,9 @@ def _parsed(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one 
         errors: list[Any] = getattr(error, "errors", [])
         if errors:
             first = errors[0]
-            return f"{first['description']} at line {first['line']}, column {first['col']}"[:200]
+            # The parser names one of several missing parts, in no fixed order.
+            what = _INCOMPLETE.sub(r"\1 is incomplete", first["description"])
+            return f"{what} at line {first['line']}, column {first['col']}"[:200]
         return " ".join(str(error).split())[:200]
     except RecursionError:
         return "nested too deeply"
@@ -350,7 +371,17 @@ def _misspelt(statement: Any) -> bool:
     return statement.key == "command" and not str(statement.this or "").isalpha()
 
 
-@rule(codes=("sql_invalid", "statement_not_allowed", "table_not_allowed"), version=2)
+@rule(
+    codes=("sql_invalid", "statement_not_allowed", "table_not_allowed"),
+    version=2,
+    about="format",
+    wanted=(
+        "{fill} SQL only: no prose around it, no code fence. | Write it for "
+        "{dialect:bare}. | Use {statements:choice} statements only. | Use only the "
+        "table{tables:s} {tables:code}."
+    ),
+    denied="Do not {fill} SQL alone.",
+)
 def sql_parses(
     *,
     dialect: str = "",

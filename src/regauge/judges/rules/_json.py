@@ -47,7 +47,12 @@ _FENCE_END = re.compile(r"`{3,}\Z")
 JsonKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 
-@rule(codes=("json_invalid", "wrong_type"))
+@rule(
+    codes=("json_invalid", "wrong_type"),
+    about="format",
+    wanted=("{fill} one JSON {kind:json} only: no prose around it, no Markdown, no code fence."),
+    denied="Do not {fill} a JSON {kind:json} alone.",
+)
 def json_parses(
     *, kind: JsonKind | None = None, fenced: bool = False, field: str | None = None
 ) -> Check:
@@ -110,7 +115,15 @@ def _schema(schema: Schema) -> JSON:
     return loaded
 
 
-@rule(codes=("json_invalid", "schema"), version=2)
+@rule(
+    codes=("json_invalid", "schema"),
+    version=2,
+    about="format",
+    wanted=(
+        "{fill} one JSON object only: no prose around it, no Markdown, no code "
+        "fence. | Give it the keys {schema:keys}."
+    ),
+)
 def json_matches_schema(
     schema: Schema,
     *,
@@ -147,7 +160,13 @@ def json_matches_schema(
     return on_answer(field, check)
 
 
-@rule(codes=("json_missing", "schema"), version=2)
+@rule(
+    codes=("json_missing", "schema"),
+    version=2,
+    about="format",
+    wanted="Include JSON{inside}. | It has the keys {schema:keys}.",
+    denied="Do not include any JSON{inside}.",
+)
 def contains_json(
     *,
     kind: JsonKind | None = None,
@@ -182,7 +201,12 @@ def contains_json(
     return on_text(field, check)
 
 
-@rule(codes=("missing_field",))
+@rule(
+    codes=("missing_field",),
+    about="format",
+    wanted="Give the JSON object the key{paths:s} {paths:code}.",
+    denied="Leave the key{paths:s} {paths:code} out of the JSON object.",
+)
 def has_keys(*paths: str, field: str | None = None) -> Check:
     """The answer is JSON that has these fields, whatever their values.
 
@@ -215,7 +239,12 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
     return on_answer(field, check)
 
 
-@rule(codes=("wrong_value",))
+@rule(
+    codes=("wrong_value",),
+    about="correctness",
+    wanted="Set {path:code} to {expected:or}.",
+    denied="Never set {path:code} to {expected:or}.",
+)
 def field_equals(
     path: str,
     expected: JSON | Expected | Missing = MISSING,
@@ -298,7 +327,12 @@ def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Ve
     return verdict
 
 
-@rule(codes=("not_allowed",))
+@rule(
+    codes=("not_allowed",),
+    about="format",
+    wanted="Set {path:code} to one of: {values:choice}.",
+    denied="Set {path:code} to none of: {values:choice}.",
+)
 def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool = False) -> Check:
     """A field of the JSON answer has one of the allowed values.
 
@@ -601,7 +635,11 @@ def _best_pairs(scores: Sequence[Sequence[float]]) -> list[int | None]:
     return [pairs.get(row) for row in range(len(scores))]
 
 
-@rule(codes=("json_invalid", "not_alike"))
+@rule(
+    codes=("json_invalid", "not_alike"),
+    about="correctness",
+    wanted="Write JSON{inside} in which {value:args}.",
+)
 def json_like(
     value: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,

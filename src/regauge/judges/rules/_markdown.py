@@ -123,7 +123,13 @@ def _up_to_limit(count: Callable[[str], int]) -> Callable[[str], int | tuple[int
     return limited
 
 
-@rule(codes=("too_few", "too_many"), version=2)
+@rule(
+    codes=("too_few", "too_many"),
+    version=2,
+    about="format",
+    wanted="Write {bounds} bullets{inside}, each on a line that begins with `-`.",
+    denied="Write {unbounded} bullets{inside}.",
+)
 def bullet_count(
     *,
     at_least: int | None = None,
@@ -156,7 +162,13 @@ def bullet_count(
     )
 
 
-@rule(codes=("too_few", "too_many"), version=2)
+@rule(
+    codes=("too_few", "too_many"),
+    version=2,
+    about="format",
+    wanted="Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
+    denied="Use {unbounded} placeholders in square brackets{inside}.",
+)
 def placeholder_count(
     *,
     at_least: int | None = None,
@@ -188,7 +200,13 @@ def placeholder_count(
     )
 
 
-@rule(codes=("too_few", "too_many"), version=2)
+@rule(
+    codes=("too_few", "too_many"),
+    version=2,
+    about="format",
+    wanted="Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
+    denied="Highlight {unbounded} parts{inside} between asterisks.",
+)
 def highlight_count(
     *,
     at_least: int | None = None,
@@ -345,7 +363,16 @@ def _plain(title: str) -> str:
     return " ".join(_MARKS.sub("", title).split()).removesuffix(":").rstrip().casefold()
 
 
-@rule(codes=("missing_section", "empty_section", "section_order"))
+@rule(
+    codes=("missing_section", "empty_section", "section_order"),
+    about="format",
+    wanted=(
+        "Write the section{titles:s} {titles:bare}, each under its own Markdown "
+        "heading{level:level}. | Keep them in this order{ordered:flag}. | Leave "
+        "none of them empty{filled:flag}."
+    ),
+    denied="Do not write the section{titles:s} {titles:bare}.",
+)
 def has_sections(
     *titles: str,
     level: int | None = None,

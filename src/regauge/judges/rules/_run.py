@@ -64,7 +64,10 @@ def _at_most(found: float, limit: float, unit: str, code: str) -> Verdict:
     return failed(reason, code=code, score=limit / found, expected=limit, actual=found)
 
 
-@rule(codes=("too_slow",))
+@rule(
+    codes=("too_slow",),
+    about="format",
+)
 def max_latency_s(limit: float, *, gates: bool = False) -> Check:
     """The answer came within so many seconds.
 
@@ -87,7 +90,10 @@ def max_latency_s(limit: float, *, gates: bool = False) -> Check:
     return check
 
 
-@rule(codes=("too_expensive",))
+@rule(
+    codes=("too_expensive",),
+    about="format",
+)
 def max_cost_usd(limit: float) -> Check:
     """The answer cost at most so many US dollars; abstains when the price is not known.
 
@@ -113,7 +119,12 @@ def max_cost_usd(limit: float) -> Check:
     return check
 
 
-@rule(codes=("too_many",))
+@rule(
+    codes=("too_many",),
+    about="format",
+    wanted="Keep the answer short: at most {n} tokens.",
+    denied="Write more than {n} tokens.",
+)
 def max_tokens(n: int, *, of: Literal["input", "output", "all"] = "output") -> Check:
     """The completion took at most so many tokens.
 
@@ -137,7 +148,10 @@ def max_tokens(n: int, *, of: Literal["input", "output", "all"] = "output") -> C
     return check
 
 
-@rule(codes=("wrong_finish_reason",))
+@rule(
+    codes=("wrong_finish_reason",),
+    about="format",
+)
 def finish_reason_is(*reasons: str) -> Check:
     """The completion ended for one of these reasons.
 
@@ -166,7 +180,10 @@ def finish_reason_is(*reasons: str) -> Check:
     return check
 
 
-@rule(codes=("too_surprising",))
+@rule(
+    codes=("too_surprising",),
+    about="format",
+)
 def perplexity(at_most: float) -> Check:
     """The perplexity of the completion by its own model is low: exp of the mean of -log p.
 
@@ -203,7 +220,12 @@ def perplexity(at_most: float) -> Check:
     return check
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Make {bounds} tool calls.",
+    denied="Make {unbounded} tool calls.",
+)
 def tool_call_count(
     *, at_least: int | None = None, at_most: int | None = None, exactly: int | None = None
 ) -> Check:
@@ -231,7 +253,12 @@ def tool_call_count(
     return check
 
 
-@rule(codes=("forbidden_tool",))
+@rule(
+    codes=("forbidden_tool",),
+    about="format",
+    wanted="Never call the tool{names:s} {names:code}.",
+    denied="Call the tool {names:or}.",
+)
 def never_calls(*names: str) -> Check:
     """The model called none of these tools.
 
@@ -258,6 +285,8 @@ def never_calls(*names: str) -> Check:
     codes=("wrong_tools",),
     version=2,
     opposite="use `never_calls` for tools that must not be called",
+    about="format",
+    wanted="Call the tool{names:s} {names:code} and no others.",
 )
 def tools_called(*names: str, at_least: float = 1.0) -> Check:
     """The model called these tools and no others, in any order, however often.
@@ -292,7 +321,12 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
     return check
 
 
-@rule(codes=("no_tool_call", "unknown_tool", "json_invalid", "schema"), version=2)
+@rule(
+    codes=("no_tool_call", "unknown_tool", "json_invalid", "schema"),
+    version=2,
+    about="format",
+    wanted=("Call a tool, only those you are given, with arguments that satisfy their schemas."),
+)
 def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
     """The model called tools, each of them known, with arguments that satisfy its schema.
 
@@ -404,7 +438,11 @@ def _evidence(calls: Sequence[ToolCall]) -> JSON:
     return shown([{"name": call.name, "arguments": call.arguments} for call in calls[:20]])
 
 
-@rule(codes=("too_few", "too_many"))
+@rule(
+    codes=("too_few", "too_many"),
+    about="format",
+    wanted="Call the tool {name:code}. | In its arguments, {args:args}.",
+)
 def calls(
     name: str,
     args: Mapping[str, JSON] | None = None,
@@ -446,7 +484,12 @@ def calls(
     return check
 
 
-@rule(codes=("missing_call", "wrong_order"))
+@rule(
+    codes=("missing_call", "wrong_order"),
+    about="format",
+    wanted="Make these tool calls in this order: {calls:calls}.",
+    denied="Do not make these tool calls in this order: {calls:calls}.",
+)
 def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     """The model made these calls in this order; other calls may come between them.
 
@@ -483,7 +526,12 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     return check
 
 
-@rule(codes=("missing_call", "unexpected_call", "wrong_order"))
+@rule(
+    codes=("missing_call", "unexpected_call", "wrong_order"),
+    about="format",
+    wanted="Make these tool calls and no others: {calls:calls}.",
+    denied="Do not make exactly these tool calls: {calls:calls}.",
+)
 def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = True) -> Check:
     """The model made these calls and no others, each as often as it is listed.
 

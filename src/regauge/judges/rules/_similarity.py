@@ -35,6 +35,9 @@ __all__ = [
     "similarity",
 ]
 
+_LIKE = "Write {it} as close to {to:or} as you can."
+_UNLIKE = "Write {it} in other words than {to:or}."
+
 Measure = Literal["ratio", "partial", "words"]
 
 
@@ -77,7 +80,12 @@ def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
     return wanted
 
 
-@rule(codes=("not_similar",))
+@rule(
+    codes=("not_similar",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def similarity(
     to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -123,7 +131,12 @@ def similarity(
     return on_answer(field, check)
 
 
-@rule(codes=("not_similar",))
+@rule(
+    codes=("not_similar",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def edit_distance(
     to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -236,7 +249,13 @@ def unended(text: str) -> list[str]:
     return [word.rstrip(".") for word in text.lower().split()]
 
 
-@rule(codes=("not_similar",), version=2)
+@rule(
+    codes=("not_similar",),
+    version=2,
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def rouge_n(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -273,7 +292,13 @@ def rouge_n(
     return overlap("rouge_n", to, at_least, score, field)
 
 
-@rule(codes=("not_similar",), version=2)
+@rule(
+    codes=("not_similar",),
+    version=2,
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def rouge_l(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -323,7 +348,12 @@ def bleu_score(text: str, references: list[str]) -> float:
     return math.exp(brevity + sum(logs) / len(logs))
 
 
-@rule(codes=("not_similar",))
+@rule(
+    codes=("not_similar",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def bleu(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -348,7 +378,12 @@ def bleu(
     return overlap("bleu", to, at_least, bleu_score, field)
 
 
-@rule(codes=("not_similar",))
+@rule(
+    codes=("not_similar",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def gleu(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -386,7 +421,12 @@ def gleu(
     return overlap("gleu", to, at_least, score, field)
 
 
-@rule(codes=("not_similar",))
+@rule(
+    codes=("not_similar",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def chrf(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -449,7 +489,12 @@ def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float
     return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
 
 
-@rule(codes=("not_similar",))
+@rule(
+    codes=("not_similar",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def meteor(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -557,7 +602,12 @@ def nearness_limits(
             raise UsageError(f"{kind}: no measure {measure!r}; there are cosine, dot, euclidean")
 
 
-@rule(codes=("not_near",))
+@rule(
+    codes=("not_near",),
+    about="correctness",
+    wanted=_LIKE,
+    denied=_UNLIKE,
+)
 def near_in_meaning(
     to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,

@@ -61,7 +61,12 @@ def normaliser(
     return simplify
 
 
-@rule(codes=("not_equal", "json_invalid"))
+@rule(
+    codes=("not_equal", "json_invalid"),
+    about="correctness",
+    wanted="Write exactly {value:or}{inside}.",
+    denied="Never write just {value:or}{inside}.",
+)
 def equals(
     value: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -195,7 +200,12 @@ def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-@rule(codes=("missing_text",))
+@rule(
+    codes=("missing_text",),
+    about="completeness",
+    wanted="Write {text:or}{inside}.",
+    denied="Do not write {text:or}{inside}.",
+)
 def contains(
     text: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -237,7 +247,12 @@ def contains(
     return on_answer(field, check)
 
 
-@rule(codes=("missing_text",))
+@rule(
+    codes=("missing_text",),
+    about="completeness",
+    wanted="Write {texts:one}{inside}.",
+    denied="Do not write {texts:or}{inside}.",
+)
 def contains_any(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
@@ -264,7 +279,12 @@ def contains_any(
     return on_text(field, check)
 
 
-@rule(codes=("missing_text",))
+@rule(
+    codes=("missing_text",),
+    about="completeness",
+    wanted="Write {texts:and}{inside}.",
+    denied="Leave out {texts:one}{inside}.",
+)
 def contains_all(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
@@ -297,7 +317,12 @@ def contains_all(
     return on_text(field, check)
 
 
-@rule(codes=("forbidden_text",))
+@rule(
+    codes=("forbidden_text",),
+    about="format",
+    wanted="Do not write {texts:or}{inside}.",
+    denied="Write {texts:one}{inside}.",
+)
 def not_contains(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
@@ -327,7 +352,12 @@ def not_contains(
     return on_text(field, check)
 
 
-@rule(codes=("wrong_start",))
+@rule(
+    codes=("wrong_start",),
+    about="format",
+    wanted="Start {it} with {texts:or}.",
+    denied="Do not start {it} with {texts:or}.",
+)
 def starts_with(
     *texts: str, ignore_case: bool = False, strip: bool = False, field: str | None = None
 ) -> Check:
@@ -346,7 +376,12 @@ def starts_with(
     return _edge(texts, edge, field=field)
 
 
-@rule(codes=("wrong_end",))
+@rule(
+    codes=("wrong_end",),
+    about="format",
+    wanted="End {it} with {texts:or}, and write nothing after it.",
+    denied="Do not end {it} with {texts:or}.",
+)
 def ends_with(
     *texts: str,
     ignore_case: bool = False,
@@ -409,7 +444,12 @@ def _edge(texts: Sequence[str], edge: Edge, *, field: str | None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("no_match",))
+@rule(
+    codes=("no_match",),
+    about="format",
+    wanted="Write {it} so that it matches the regular expression {pattern:code}.",
+    denied="Write {it} so that it does not match the regular expression {pattern:code}.",
+)
 def matches(
     pattern: str,
     *,
@@ -493,7 +533,12 @@ _COMMA = re.compile("[,\uff0c\u3001\ufe50\ufe51\u060c]")
 _QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'", "‘": "’"}  # noqa: RUF001 - quotation marks are the point
 
 
-@rule(codes=("wrong_case", "no_letters"))
+@rule(
+    codes=("wrong_case", "no_letters"),
+    about="format",
+    wanted="Write {it} in capital letters only.",
+    denied="Use lower case{inside}, too.",
+)
 def is_upper_case(*, field: str | None = None) -> Check:
     """Every letter that has a case is a capital, and there is one at least.
 
@@ -506,7 +551,12 @@ def is_upper_case(*, field: str | None = None) -> Check:
     return _case(upper=True, field=field)
 
 
-@rule(codes=("wrong_case", "no_letters"))
+@rule(
+    codes=("wrong_case", "no_letters"),
+    about="format",
+    wanted="Write {it} in lower case only.",
+    denied="Use capital letters{inside}, too.",
+)
 def is_lower_case(*, field: str | None = None) -> Check:
     """No letter is a capital, and there is one letter at least that has a case.
 
@@ -537,7 +587,12 @@ def _case(*, upper: bool, field: str | None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("comma",))
+@rule(
+    codes=("comma",),
+    about="format",
+    wanted="Do not use any commas{inside}.",
+    denied="Use at least one comma{inside}.",
+)
 def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     """The answer has no comma.
 
@@ -560,7 +615,12 @@ def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("not_quoted",))
+@rule(
+    codes=("not_quoted",),
+    about="format",
+    wanted="Put the whole of {it} between double quotation marks.",
+    denied="Do not put {it} between quotation marks.",
+)
 def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     """The whole answer stands between double quotation marks.
 
@@ -582,7 +642,13 @@ def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(codes=("not_allowed",), version=2)
+@rule(
+    codes=("not_allowed",),
+    version=2,
+    about="format",
+    wanted="Answer with one of these only: {options:choice}.",
+    denied="Answer with none of these: {options:choice}.",
+)
 def one_of(
     options: Sequence[str],
     *,
@@ -722,7 +788,13 @@ def _language(code: str) -> str:
     )
 
 
-@rule(codes=("wrong_language", "no_language"), version=2)
+@rule(
+    codes=("wrong_language", "no_language"),
+    version=2,
+    about="format",
+    wanted="Write {it} in the language with the code {code:code}.",
+    denied="Do not write {it} in the language with the code {code:code}.",
+)
 def is_language(
     code: str,
     *,

@@ -170,7 +170,11 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
         )
 
 
-@rule(codes=("no_number", "wrong_number", "wrong_unit", "several_numbers"))
+@rule(
+    codes=("no_number", "wrong_number", "wrong_unit", "several_numbers"),
+    about="correctness",
+    wanted="Give a number near {to:or}{inside}. | Give it in {unit:bare}.",
+)
 def number_near(
     to: float | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -337,7 +341,15 @@ def _alike(found: str, wanted: JSON) -> bool:
     return simplify(found) == simplify(bare_answer(wanted))
 
 
-@rule(codes=("no_answer", "wrong_answer"))
+@rule(
+    codes=("no_answer", "wrong_answer"),
+    about="correctness",
+    wanted=(
+        "Close with a line that begins with {after:or} and gives the answer alone. "
+        "| The answer is {to:or}."
+    ),
+    denied="The answer is not {to:or}.",
+)
 def answer_is(
     to: JSON | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -451,7 +463,12 @@ class _Options:
         return {known[found.casefold()] for found in self._one.findall(text)}
 
 
-@rule(codes=("no_choice", "wrong_choice"))
+@rule(
+    codes=("no_choice", "wrong_choice"),
+    about="correctness",
+    wanted="State which of these you choose: {options:choice}. | Choose {to:and}.",
+    denied="Do not choose {to:and}.",
+)
 def choice_is(
     to: str | Sequence[str] | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -561,7 +578,12 @@ def _canonical(number: str) -> str:
     return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
 
 
-@rule(codes=("invented_number",), version=2)
+@rule(
+    codes=("invented_number",),
+    version=2,
+    about="correctness",
+    wanted=("Use only numbers that stand in the input{inside}; never calculate or invent one."),
+)
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
@@ -662,7 +684,11 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
         yield written, forms
 
 
-@rule(codes=("invented_time",))
+@rule(
+    codes=("invented_time",),
+    about="correctness",
+    wanted="Use only dates and times that stand in the input{inside}; never invent one.",
+)
 def no_new_times(*inputs: str, field: str | None = None) -> Check:
     """Every date and time of day in the answer stands in the case's inputs too.
 
@@ -712,7 +738,11 @@ def names_in(text: str) -> Iterator[str]:
             yield word
 
 
-@rule(codes=("invented_name",))
+@rule(
+    codes=("invented_name",),
+    about="correctness",
+    wanted="Use only names that stand in the input{inside}; never invent one.",
+)
 def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = None) -> Check:
     """Every name in the answer stands in the case's inputs too.
 

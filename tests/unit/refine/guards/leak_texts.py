@@ -14,7 +14,7 @@ from benchmarks.refine_tasks.incidents import TASK as INCIDENTS
 from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.datasets import find_dataset, load_dataset
-from regauge.judges._advice_kinds import SAYINGS
+from regauge.judges import RuleFactory, judge_kinds
 from regauge.prompts import load_prompt
 from regauge.refine.leaks import CaseText
 from regauge.refine.subject import case_text
@@ -162,7 +162,7 @@ def _telling(cases: Sequence[CaseText], public: str) -> Callable[[str], set[str]
         return {word[:5].lower() for word in re.findall(r"[A-Za-z]{4,}", text)}
 
     held = Counter(word for case in cases for word in words(" ".join((*case.texts, case.expected))))
-    known = words(" ".join((public, *_ORDINARY, *(s.wanted for s in SAYINGS.values()))))
+    known = words(" ".join((public, *_ORDINARY, *_wanted_texts())))
     return lambda text: {w for w in words(text) - known if held[w] < _COMMON * len(cases)}
 
 
@@ -304,7 +304,7 @@ def instructions(name: str) -> list[str]:
     found = [line for task in _TASKS.values() for line in _lines_of(task)]
     found += FLUFF
     found += _ORDINARY
-    found += [part.strip() for s in SAYINGS.values() for part in _said(s.wanted)]
+    found += [part.strip() for text in _wanted_texts() for part in _said(text)]
     for path in sorted((ROOT / "prompts").glob("**/*.prompt.yml")):
         # The prompts here are about the same systems; their rubrics say how to judge.
         if name in _TASKS or path.parent.name == "judges":
@@ -323,3 +323,8 @@ def _lines_of(task: SimulatedTask) -> Iterator[str]:
 
 def _said(text: str) -> list[str]:
     return re.sub(r"\{[^}]*\}", "it", text).split(" | ")
+
+
+def _wanted_texts() -> list[str]:
+    made = judge_kinds(installed=False).values()
+    return [m.template.wanted for m in made if isinstance(m, RuleFactory) and m.template]
