@@ -6,7 +6,6 @@ files, plugins or names of files leave out is.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from regauge.errors import Fault
 from regauge.project import Project
 from regauge.prompts import prompt_files, prompt_name
 from regauge.pytest_command_line import CommandLine
+from regauge.runner import declared_evals
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -117,16 +117,17 @@ def _uncollected(
     """Evals in files of evals that pytest did not collect, each with the names it mentions."""
     homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
-        for line, name, mentioned in _declared_evals(path):
-            if (path, line) not in places:
+        for declared in declared_evals(path.read_bytes()):
+            if (path, declared.line) not in places:
                 fault = Fault(
                     path=project.relative(path),
-                    line=line,
-                    message=f"pytest does not collect the eval {name}, so nothing measures it",
+                    line=declared.line,
+                    message=f"pytest does not collect the eval {declared.function}, so nothing"
+                    " measures it",
                     fix="name the file test_*.py and the function test_*, once, and let no ini"
                     f" file, conftest.py or module mark skip them; {_SELECT_FIX}",
                 )
-                yield fault, mentioned
+                yield fault, declared.texts
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -137,40 +138,6 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
                     yield file.resolve()
         elif path.suffix == ".py" and path.is_file():
             yield path.resolve()
-
-
-def _declared_evals(path: Path) -> Iterator[tuple[int, str, Sequence[str]]]:
-    """First line, function and mentioned names of every function that `@golden` decorates."""
-    source = path.read_bytes()
-    if b"golden" not in source or b"regauge" not in source:
-        return
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return  # pytest says so where it collects the file
-    names = {"golden"} | {
-        alias.asname
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regauge")
-        for alias in node.names
-        if alias.name == "golden" and alias.asname
-    }
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and _name(decorator.func) in names:
-                given = [*decorator.args, *(word.value for word in decorator.keywords)]
-                mentioned = [
-                    one.value
-                    for one in given
-                    if isinstance(one, ast.Constant) and isinstance(one.value, str)
-                ]
-                yield node.decorator_list[0].lineno, node.name, mentioned
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _unmeasured_datasets(

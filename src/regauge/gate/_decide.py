@@ -22,8 +22,10 @@ from regauge.gate.base import (
     check_locks,
     compare_with_base,
     coverage_of,
+    edited_code,
     edited_notes,
     find_base,
+    moved_evals,
     moved_files,
     moved_settings,
 )
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare", "decide"]
 
 _LOG = "gate/decisions.jsonl"
+_CODE_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,6 +63,7 @@ class Comparison:
         locks: What `prompts.lock` lost against the base version; each rejects the change.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decide.
+        caveats: What else the change edits that an accepted prompt was measured by.
     """
 
     at: BaseCommit
@@ -69,6 +73,7 @@ class Comparison:
     locks: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
+    caveats: Sequence[str] = ()
 
     @property
     def errors(self) -> list[Fault]:
@@ -134,6 +139,14 @@ def compare(
         *moved_settings(at.settings, session.project.settings),
         *(bar for one in suites for bar in one.base.bars),
         *moved_files(at, prompt_changed=prompt_changed),
+        *moved_evals(
+            at,
+            (
+                (one.suite, one.base.history is not None)
+                for one in suites
+                if one.base.prompt_changed and not one.base.refusals
+            ),
+        ),
     ]
     if bars and not accept_judge_change and (prompt_changed or not noted):
         refused.append(_refused_bars(bars, at))
@@ -159,6 +172,7 @@ def compare(
         locks=check_locks(at),
         judge_change_accepted=accept_judge_change if refusals or bars else "",
         moved_bars=tuple(map(str, bars)),
+        caveats=tuple(_caveats(at, suites, bars, prompt_changed=prompt_changed)),
     )
 
 
@@ -229,6 +243,7 @@ def decide(
         unmeasured=comparison.unmeasured,
         judge_change_accepted=comparison.judge_change_accepted,
         moved_bars=comparison.moved_bars,
+        caveats=comparison.caveats,
         rejected_before=rejected_before,
         notes=notes,
     )
@@ -304,6 +319,31 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
                 f"{len(names)} {fail} on the base, which passed before the edit, so nothing shows"
                 f" whether the prompt broke them: {', '.join(names)}"
             )
+
+
+def _caveats(
+    at: BaseCommit,
+    suites: Sequence[SuiteBase],
+    bars: Sequence[MovedBar],
+    *,
+    prompt_changed: bool,
+) -> Iterator[str]:
+    if bars:
+        yield f"{plural(len(bars), 'lowered bar')} let through"
+    if gone := at.deleted_prompts():
+        yield f"{', '.join(gone)} removed"
+    if removed := sum(case.state == "removed" for one in suites for case in one.base.cases):
+        yield f"{plural(removed, 'case')} removed"
+    if not prompt_changed:
+        return
+    if edited := sum(len(one.base.edited) for one in suites if one.base.prompt_changed):
+        yield f"{plural(edited, 'case')} edited"
+    # Judges read completions without what is redacted.
+    if at.project.settings.redact != at.settings.redact:
+        yield "redact in [tool.regauge] edited"
+    if code := edited_code(at):
+        names = ", ".join(code[:_CODE_MAX]) + (", ..." if code[_CODE_MAX:] else "")
+        yield f"code of the gate edited ({names})"
 
 
 def _removed(one: Compared) -> bool:

@@ -46,6 +46,7 @@ class Decided:
         unmeasured: What the run left out and nobody selected so.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
         moved_bars: Parts of the bar that the change lowers; the base's decided.
+        caveats: What else the change edits that an accepted prompt was measured by.
         rejected_before: How many other versions of the pull request or branch were rejected.
         notes: What a reader should know.
     """
@@ -62,6 +63,7 @@ class Decided:
     unmeasured: Sequence[Fault] = ()
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
+    caveats: Sequence[str] = ()
     rejected_before: int = 0
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
 

@@ -378,6 +378,8 @@ class DecisionDocument(_Document):
             none does.
         moved_bars: Parts of the bar that the change lowers, such as the tier of a case. Tiers,
             settings and baselines of the base decided; endpoints and expectations of the change.
+        caveats: What else the change edits that its prompts were measured by, such as cases or code
+            of evals; the headline of an accepted change states it.
         loosened: Options of the command that are looser than the base's policy.
         unmeasured: What the run leaves out and the user did not select so, such as an eval that
             pytest does not collect: `message`, `fix`, `path`, `line`.
@@ -402,6 +404,7 @@ class DecisionDocument(_Document):
     rejected_before: int = 0
     judge_change_accepted: str = ""
     moved_bars: list[str] = []
+    caveats: list[str] = []
     loosened: list[str] = []
     prompts: list[PromptDocument]
     unmeasured: list[RuleDocument] = []

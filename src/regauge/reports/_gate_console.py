@@ -107,6 +107,8 @@ def headline(
     text += words(_allowed(document))
     if document.loosened:
         text += f" (with {words(', '.join(document.loosened))})"
+    if document.caveats and document.decision == "accept":
+        text += f"; review also: {words(', '.join(document.caveats))}"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 

@@ -116,6 +116,7 @@ def decision_document(
         rejected_before=decided.rejected_before,
         judge_change_accepted=decided.judge_change_accepted,
         moved_bars=[*decided.moved_bars],
+        caveats=[*decided.caveats],
         loosened=[*loosened],
         prompts=prompts,
         unmeasured=unmeasured,

@@ -21,7 +21,7 @@ from regauge.runner._providers import endpoint_of, price_for
 from regauge.runner._question import Question, judges_file
 from regauge.runner._result import CaseFailed, EvalResult
 from regauge.runner._session import EvalSession
-from regauge.runner._spec import EvalSpec, golden, spec_of
+from regauge.runner._spec import DeclaredEval, EvalSpec, declared_evals, golden, spec_of
 from regauge.runner._stale import needed_keys
 from regauge.runner._suite import Suite
 from regauge.runner._trial import JudgedVerdict, SourcedCompletion, Trial, TrialOutcome
@@ -33,6 +33,7 @@ __all__ = [
     "Budget",
     "CallTotals",
     "CaseFailed",
+    "DeclaredEval",
     "Draw",
     "EvalResult",
     "EvalSession",
@@ -52,6 +53,7 @@ __all__ = [
     "Trial",
     "TrialOutcome",
     "Trials",
+    "declared_evals",
     "endpoint_of",
     "golden",
     "judges_file",

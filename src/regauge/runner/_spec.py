@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from regauge.judges import Judge, UnboundJudge, Verdict
 
-__all__ = ["EvalSpec", "JudgeLike", "golden", "spec_of"]
+__all__ = ["DeclaredEval", "EvalSpec", "JudgeLike", "declared_evals", "golden", "spec_of"]
 
 JudgeLike: TypeAlias = "Judge | UnboundJudge | Callable[..., bool | float | Verdict]"
 EvalFunction = TypeVar("EvalFunction", bound="Callable[..., Any]")
@@ -93,3 +94,65 @@ def spec_of(function: object) -> EvalSpec | None:
     """What `@golden` declared of a function; None when it is no eval."""
     spec = getattr(function, _ATTRIBUTE, None)
     return spec if isinstance(spec, EvalSpec) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredEval:
+    """A function that `@golden` decorates, as the source of a file has it.
+
+    Attributes:
+        line: Of the first decorator.
+        function: Its name.
+        texts: The texts among the arguments of `@golden`; the first is the prompt's name.
+        judges: The source of each judge; of the whole argument where it is no list.
+    """
+
+    line: int
+    function: str
+    texts: tuple[str, ...]
+    judges: tuple[str, ...]
+
+
+def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
+    """The evals of a Python file; none where it cannot be parsed."""
+    if b"golden" not in source or b"regauge" not in source:
+        return
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return  # pytest says so where it collects the file
+    names = {"golden"} | {
+        alias.asname
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regauge")
+        for alias in node.names
+        if alias.name == "golden" and alias.asname
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and _name(decorator.func) in names:
+                given = [*decorator.args, *(word.value for word in decorator.keywords)]
+                yield DeclaredEval(
+                    line=node.decorator_list[0].lineno,
+                    function=node.name,
+                    texts=tuple(
+                        one.value
+                        for one in given
+                        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                    ),
+                    judges=_judges(decorator),
+                )
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _judges(decorator: ast.Call) -> tuple[str, ...]:
+    judges = next((word.value for word in decorator.keywords if word.arg == "judges"), None)
+    if judges is None:
+        return ()
+    listed = judges.elts if isinstance(judges, ast.List | ast.Tuple) else [judges]
+    return tuple(map(ast.unparse, listed))

@@ -10,11 +10,11 @@ acknowledges, and `_coverage.py` what main or the change has and the run does no
 from __future__ import annotations
 
 from regauge.gate.base._anchor import BaseAnchor
-from regauge.gate.base._bar import MovedBar, moved_files, moved_settings
+from regauge.gate.base._bar import MovedBar, moved_evals, moved_files, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
 from regauge.gate.base._commit import BaseCommit, base_branch, find_base
 from regauge.gate.base._coverage import Coverage, coverage_of
-from regauge.gate.base._edited import edited_notes
+from regauge.gate.base._edited import edited_code, edited_notes
 from regauge.gate.base._refusal import Refusal
 from regauge.gate.base._version_rules import RuleBreach
 
@@ -30,8 +30,10 @@ __all__ = [
     "check_locks",
     "compare_with_base",
     "coverage_of",
+    "edited_code",
     "edited_notes",
     "find_base",
+    "moved_evals",
     "moved_files",
     "moved_settings",
 ]

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from regauge.datasets import Tier
 from regauge.project import ENDPOINT_IDENTITY
+from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.datasets import Dataset
     from regauge.gate.base._commit import BaseCommit
     from regauge.project import Settings
+    from regauge.prompts import Prompt
+    from regauge.runner import DeclaredEval, Suite
 
 __all__ = [
     "MovedBar",
     "moved_checks",
+    "moved_evals",
+    "moved_evaluators",
     "moved_expectations",
     "moved_files",
     "moved_settings",
@@ -86,9 +91,15 @@ def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
                 yield _setting(f"{name} in [tool.regauge.{table}]", before, mine[table][name])
     if mine["record"] == "none" != its["record"]:
         yield _setting("record in [tool.regauge]", its["record"], "none")
-    for provider, endpoint in its["providers"].items():
+    if its["judge_model"] not in {None, mine["judge_model"]}:
+        yield _setting("judge_model in [tool.regauge]", its["judge_model"], mine["judge_model"])
+    yield from _moved_endpoints(its["providers"], mine["providers"])
+
+
+def _moved_endpoints(its: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[MovedBar]:
+    for provider, endpoint in its.items():
         table = f"[tool.regauge.providers.{provider}]"
-        now: Mapping[str, Any] | None = mine["providers"].get(provider)
+        now: Mapping[str, Any] | None = mine.get(provider)
         if now is None:
             yield MovedBar(part=table, base="set", head="not set")
             continue
@@ -103,6 +114,10 @@ def _setting(part: str, before: object, now: object) -> MovedBar:
 
 def _shown(value: object) -> str:
     text = "not set" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
 
 
@@ -170,6 +185,62 @@ def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[Mov
         then = before.get(case.id) if before is not None else None
         if then is not None and then.expected != case.expected:
             yield _setting(f"expected of {case.id}", then.expected, case.expected)
+
+
+def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar]:
+    """The `evaluators` of a prompt file that the base has and the change does not.
+
+    Args:
+        before: The prompt on the base; None where it is new.
+    """
+    now = [(one.name, one.kind, one.body) for one in prompt.evaluators]
+    for one in before.evaluators if before is not None else ():
+        if (one.name, one.kind, one.body) not in now:
+            kept = next((new for new in prompt.evaluators if new.name == one.name), None)
+            yield _setting(
+                f"evaluator {one.name} of {prompt.name}",
+                {one.kind: one.body},
+                {kept.kind: kept.body} if kept is not None else None,
+            )
+
+
+def moved_evals(at: BaseCommit, suites: Iterable[tuple[Suite, bool]]) -> Iterator[MovedBar]:
+    """Evals of the base whose judges no eval of the change has, by the source of `@golden`.
+
+    A baseline knows the judges of an eval by their digests. The source counts where there are
+    fewer of these than evals.
+
+    Args:
+        suites: Those whose prompt changed, and whether a baseline knows their judges.
+    """
+    evals = at.repository.inside(at.project.root / "evals")
+    if not any(name.startswith(f"{evals}/") and name.endswith(".py") for name in at.changed):
+        return
+    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
+    texts = at.repository.read_all((at.commit, path) for path in paths)
+    before = [one for text in texts for one in declared_evals(text or b"")]
+    files = sorted((at.project.root / "evals").rglob("*.py"))
+    now = [one for path in files if path.is_file() for one in declared_evals(path.read_bytes())]
+    known: dict[tuple[str, str], list[bool]] = {}
+    for suite, is_known in suites:
+        names = at.prompt_name(suite.prompt), suite.prompt.name
+        known.setdefault(names, []).append(is_known)
+    for (base_name, name), knows in known.items():
+        of_base = [one for one in before if base_name in one.texts[:1]]
+        if sum(knows) < len(of_base):
+            yield from _lost_judges(of_base, [one for one in now if name in one.texts[:1]])
+
+
+def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) -> Iterator[MovedBar]:
+    for one in before:
+        if any({*one.judges} <= {*new.judges} for new in now):
+            continue
+        same = next((new for new in now if new.function == one.function), None)
+        yield MovedBar(
+            part=f"judges of {one.function}",
+            base=_cut(", ".join(one.judges)),
+            head=_cut(", ".join(same.judges)) if same is not None else "not set",
+        )
 
 
 def moved_files(at: BaseCommit, *, prompt_changed: bool) -> Iterator[MovedBar]:

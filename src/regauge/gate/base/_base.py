@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
-from regauge.gate.base._bar import MovedBar, moved_checks, moved_expectations, moved_tiers
+from regauge.gate.base._bar import (
+    MovedBar,
+    moved_checks,
+    moved_evaluators,
+    moved_expectations,
+    moved_tiers,
+)
 from regauge.gate.base._cases import gate_cases, states_of
 from regauge.gate.base._changes import acknowledged
 from regauge.gate.base._known import Known, committed_baselines, known_of, readable
@@ -50,6 +56,7 @@ class Base:
         refusals: Why nothing may be compared; empty when it may.
         breaches: Version rules that the change breaks, each of which rejects it.
         bars: Parts of the bar that the change lowers for this suite.
+        edited: Cases of the base with other inputs or expectations now.
         faults: Acknowledgements in the changelog that are about no case, each of which rejects.
         notes: What a reader should know, each one sentence.
     """
@@ -63,6 +70,7 @@ class Base:
     refusals: tuple[Refusal, ...] = ()
     breaches: tuple[RuleBreach, ...] = ()
     bars: tuple[MovedBar, ...] = ()
+    edited: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -70,6 +78,14 @@ class Base:
     def unchanged(self) -> bool:
         """Whether no case has to be drawn or explained."""
         return all(case.state == "unchanged" for case in self.cases)
+
+    @property
+    def prompt_changed(self) -> bool:
+        """Whether the prompt or its model differs from the base's."""
+        main, now = self.suite, self.candidate
+        if main is None:
+            return False
+        return (now.prompt.digest, now.model) != (main.prompt.digest, main.model)
 
 
 def compare_with_base(
@@ -145,15 +161,22 @@ def compare_with_base(
     judges = tuple(key_of(suite).judges)
     history = found.history if not refusals else None
     cases = gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
+    edited = tuple(
+        case.id
+        for case in suite.dataset
+        if before is not None
+        and (then := before.get(case.id)) is not None
+        and then.digest != case.digest
+    )
     notes = notes_of(
         suite,
         prompt,
         at,
         drawn_beside=found.history is None and not refusals and "changed" in states.values(),
         differences=() if refusals else found.differences,
-        before=before,
+        edited=edited,
     )
-    return Base(
+    base = Base(
         at=at,
         candidate=suite,
         suite=main,
@@ -162,11 +185,7 @@ def compare_with_base(
         anchor=anchor,
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
-        bars=(
-            *moved_tiers(suite.dataset, before),
-            *moved_checks(suite.dataset, before),
-            *(moved_expectations(suite.dataset, before) if _differs(suite, main) else ()),
-        ),
+        edited=edited,
         faults=said.faults,
         notes=(
             *unreadable,
@@ -174,6 +193,12 @@ def compare_with_base(
             *critical_notes(suite, history, states),
         ),
     )
+    bars = [*moved_tiers(suite.dataset, before), *moved_checks(suite.dataset, before)]
+    if suite.dataset.path == suite.prompt.path:
+        bars += moved_evaluators(suite.prompt, prompt)
+    if base.prompt_changed:
+        bars += moved_expectations(suite.dataset, before)
+    return replace(base, bars=tuple(bars))
 
 
 def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
@@ -187,13 +212,6 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
         return ()
     head = lock_of(at.project.prompts_dir)
     return lock_breaches(replace(head, path=at.project.relative(head.path)), base, ref=at.ref)
-
-
-def _differs(suite: Suite, main: Suite | None) -> bool:
-    """Whether a suite's prompt or model differs from the base's."""
-    if main is None:
-        return False
-    return (suite.prompt.digest, suite.model) != (main.prompt.digest, main.model)
 
 
 def _breaches(

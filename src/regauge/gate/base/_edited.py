@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regauge.gate.base._commit import BaseCommit
     from regauge.gate.baselines import StoredHistory
 
-__all__ = ["code_of_evals", "edited_notes"]
+__all__ = ["code_of_evals", "edited_code", "edited_notes"]
 
 _SHOWN: Final = 5
 # By these a line of recordings is known; what it recorded stands under the others.
@@ -49,12 +49,14 @@ def edited_notes(at: BaseCommit, *, prompt_changed: bool) -> Iterator[str]:
                 yield f"{name} replaces what was recorded for requests of the base: {named}"
         elif name.startswith(f"{baselines}/") and name.endswith(".json"):
             yield from _baseline_notes(at, name)
-    if not prompt_changed:
-        return
-    evals = code_of_evals(at)
-    code = [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
-    if code:
+    if prompt_changed and (code := edited_code(at)):
         yield f"the change also edits code that runs in this gate or its workflow: {_first(code)}"
+
+
+def edited_code(at: BaseCommit) -> list[str]:
+    """The changed files that run in this gate or its workflow, or set how it runs."""
+    evals = code_of_evals(at)
+    return [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
 
 
 def code_of_evals(at: BaseCommit) -> frozenset[str]:

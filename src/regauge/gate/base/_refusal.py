@@ -14,7 +14,7 @@ from regauge.gate.baselines import CRITICAL_TRIALS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.datasets import Dataset, GoldenCase
+    from regauge.datasets import GoldenCase
     from regauge.gate._types import CaseState, CaseTier
     from regauge.gate.base._commit import BaseCommit
     from regauge.gate.baselines import KeyDifference, StoredHistory
@@ -174,7 +174,7 @@ def notes_of(
     *,
     drawn_beside: bool,
     differences: tuple[KeyDifference, ...],
-    before: Dataset | None,
+    edited: Sequence[str],
 ) -> list[str]:
     """Sentences for whoever reads the comparison of one suite.
 
@@ -182,7 +182,7 @@ def notes_of(
         prompt: The base version; None where the prompt is new.
         drawn_beside: Whether main is drawn beside the change, for no baseline says how it fares.
         differences: In what the nearest history of the baseline differs from what is wanted.
-        before: The base version's golden cases, where they are others than today's.
+        edited: Cases of the base with other inputs or expectations now.
     """
     name, notes = suite.prompt.name, list[str]()
     update = f"regauge baseline update {name}"
@@ -201,18 +201,11 @@ def notes_of(
             f"main has no baseline of this version of {name}, so main is drawn too, and judged as"
             f" this change says; after the merge: {update}"
         )
-    other = [
-        case.id
-        for case in suite.dataset
-        if before is not None
-        and (then := before.get(case.id)) is not None
-        and then.digest != case.digest
-    ]
-    if other:
-        many = f"{len(other)} cases have" if len(other) > 1 else "1 case has"
+    if edited:
+        many = f"{len(edited)} cases have" if len(edited) > 1 else "1 case has"
         notes.append(
             f"{many} other inputs or expectations than on the base; base and candidate are compared"
-            f" on the new ones: {_few(other)}"
+            f" on the new ones: {_few(edited)}"
         )
     return notes
 
