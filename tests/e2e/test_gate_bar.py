@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,6 +99,7 @@ class Broken:
 
     Attributes:
         cases: The ids of the cases that broke.
+        passed: The ids of those that passed.
         outputs: What the candidate put instead of the expected severity, by case.
     """
 
@@ -105,6 +109,7 @@ class Broken:
         break_prompt(repo)
         repo.gate(code=1)
         self.cases = {*broken(repo)}
+        self.passed = [case for case, verdict in repo.verdicts().items() if verdict == "passed"]
         self.outputs = {
             case["case"]: case["failing"]["output"]
             for case in repo.decision()["cases"]
@@ -265,9 +270,194 @@ def lenient_helper(broken: Broken) -> None:
     )
 
 
+def wrap_judge(broken: Broken) -> None:
+    """A judge of the same name and digest that passes everything."""
+    text = broken.repo.read(EVAL).replace(
+        'field_equals("severity")', 'Pass(field_equals("severity"))'
+    )
+    declared = (
+        "class Pass:\n"
+        "    def __init__(self, inner):\n        self._inner = inner\n\n"
+        "    def __getattr__(self, name):\n        return getattr(self._inner, name)\n\n"
+        "    async def judge(self, *args, **more):\n"
+        "        verdict = await self._inner.judge(*args, **more)\n"
+        "        return replace(verdict, outcome='pass')\n\n"
+    )
+    text = text.replace("@golden(", f"{declared}@golden(", 1)
+    broken.repo.write(EVAL, f"from dataclasses import replace\n{text}")
+
+
+def start_a_prompt_over(broken: Broken) -> None:
+    """A new prompt of another name, with those cases that it passes."""
+    repo = broken.repo
+    easy = [case for case in golden(repo) if case["id"] in broken.passed]
+    repo.git("rm", "-q", GOLDEN, BASELINE)
+    repo.git("mv", PROMPT, "prompts/severity.prompt.yml")
+    text = repo.read("prompts/severity.prompt.yml")
+    title = next(line for line in text.splitlines() if line.startswith("name:"))
+    repo.write("prompts/severity.prompt.yml", text.replace(title, "name: Another"))
+    repo.write("fixtures/golden/severity.jsonl", lines_of(easy))
+    repo.edit(EVAL, '"alert-severity"', '"severity"')
+    repo.regauge("bump", "severity")
+
+
+def give_up_cases(broken: Broken) -> None:
+    """All cases that the prompt does not pass are removed, with a reason."""
+    repo = broken.repo
+    kept = [case for case in golden(repo) if case["id"] in broken.passed]
+    gone = {case["id"] for case in golden(repo)} - {case["id"] for case in kept}
+    repo.write(GOLDEN, lines_of(kept))
+    reasons = "".join(f"      - case: {case}\n        reason: Twice.\n" for case in sorted(gone))
+    text = "    text: What changed\n"
+    repo.edit(PROMPT, text, f"{text}    removed:\n{reasons}")
+
+
+def to_csv(broken: Broken) -> None:
+    cases = [track(case) if case["id"] in broken.cases else case for case in golden(broken.repo)]
+    names = sorted({name for case in cases for name in case["inputs"]})
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["id", "tier", "expected.severity", *(f"inputs.{name}" for name in names)])
+    for case in cases:
+        inputs = [case["inputs"].get(name, "") for name in names]
+        writer.writerow([case["id"], case["tier"], case["expected"]["severity"], *inputs])
+    broken.repo.git("rm", "-q", GOLDEN)
+    broken.repo.write(GOLDEN.replace(".jsonl", ".csv"), table.getvalue())
+
+
+def add_the_dataset_again(broken: Broken) -> None:
+    easy = [case for case in golden(broken.repo) if case["id"] not in broken.cases]
+    broken.repo.write(GOLDEN.replace(".jsonl", ".yaml"), json.dumps(easy))
+
+
+def add_the_prompt_again(broken: Broken) -> None:
+    base = broken.repo.git("show", f"main:{PROMPT}")
+    broken.repo.write(PROMPT.replace(".yml", ".yaml"), base)
+
+
+def repeat_ids(broken: Broken) -> None:
+    easy = next(case for case in golden(broken.repo) if case["id"] not in broken.cases)
+    again = [{**easy, "id": case} for case in sorted(broken.cases)]
+    broken.repo.write(GOLDEN, lines_of([*golden(broken.repo), *again]))
+
+
+def link_prompt(broken: Broken) -> None:
+    broken.repo.write("elsewhere.yml", broken.repo.read(PROMPT))
+    (broken.repo.root / PROMPT).unlink()
+    (broken.repo.root / PROMPT).symlink_to("../elsewhere.yml")
+
+
+def link_golden_directory(broken: Broken) -> None:
+    broken.repo.write("cases/alert-severity.jsonl", broken.rewrite(track))
+    broken.repo.git("rm", "-q", GOLDEN)
+    (broken.repo.root / "fixtures/golden").symlink_to("../cases")
+
+
+def link_fixtures(broken: Broken) -> None:
+    root = broken.repo.root
+    shutil.copytree(root / "fixtures", root / "other")
+    broken.repo.write("other/golden/alert-severity.jsonl", broken.rewrite(track))
+    broken.repo.git("rm", "-q", "-r", "fixtures")
+    (root / "fixtures").symlink_to("other")
+
+
+def link_prompts(broken: Broken) -> None:
+    root = broken.repo.root
+    shutil.copytree(root / "prompts", root / "other")
+    broken.repo.git("rm", "-q", "-r", "prompts")
+    (root / "prompts").symlink_to("other")
+
+
+def nest_a_project(broken: Broken) -> None:
+    repo = broken.repo
+    settings = repo.read("pyproject.toml")
+    repo.write("evals/pyproject.toml", f'{settings}[tool.regauge.gate]\non_broken = "warn"\n')
+    repo.write(f"evals/{PROMPT}", repo.git("show", f"main:{PROMPT}"))
+    repo.write("evals/prompts/prompts.lock", repo.git("show", "main:prompts/prompts.lock"))
+    repo.write(f"evals/{GOLDEN}", repo.read(GOLDEN))
+
+
+def set_elsewhere(broken: Broken) -> None:
+    for name in ("regauge.toml", ".regauge.toml"):
+        broken.repo.write(name, '[gate]\non_broken = "warn"\n')
+    broken.repo.write(".env", "REGAUGE_RECORD=none\n")
+    broken.repo.write("sitecustomize.py", "import os\nos.environ['REGAUGE_RECORD'] = 'none'\n")
+
+
+def load_a_plugin(broken: Broken) -> None:
+    broken.repo.write("extra.py", "import regauge.judges\n")
+    broken.repo.edit("pyproject.toml", '"-p", "regauge"', '"-p", "regauge", "-p", "extra"')
+
+
+def replay_by_conftest(broken: Broken) -> None:
+    """A keyed gate is made a replay of recordings that the author edited."""
+    repo = broken.repo
+    passes = {case["id"]: json.dumps(case["expected"]) for case in golden(repo)}
+    repo.pytest("--record=missing", code=1)
+    rows = [json.loads(line) for line in repo.read(RECORDINGS).splitlines()]
+    for row in rows:
+        row["completion"]["text"] = passes[row["case"]]
+    repo.write(RECORDINGS, lines_of(rows))
+    lines = "import os\nos.environ['REGAUGE_RECORD'] = 'none'\n"
+    repo.write("conftest.py", lines)
+
+
+def accept_by_pattern(broken: Broken) -> None:
+    text = "    text: What changed\n"
+    accepted = "    accepted:\n      - case: '*'\n        reason: Fine.\n"
+    broken.repo.edit(PROMPT, text, text + accepted)
+
+
+def edit_a_released_digest(broken: Broken) -> None:
+    lock = broken.repo.read("prompts/prompts.lock")
+    broken.repo.write("prompts/prompts.lock", lock.translate(str.maketrans("abcd", "bcda")))
+
+
+def drop_the_version(broken: Broken) -> None:
+    lines = broken.repo.read(PROMPT).splitlines(keepends=True)
+    broken.repo.write(PROMPT, "".join(x for x in lines if not x.startswith("version:")))
+
+
+def empty_the_record(broken: Broken) -> None:
+    document = json.loads(broken.repo.read(BASELINE))
+    broken.repo.write(BASELINE, json.dumps({**document, "histories": []}))
+
+
+def call_through_another_provider(broken: Broken) -> None:
+    repo = broken.repo
+    other = f'[tool.regauge.providers.other]\nbase_url = "{repo.base_url}"\n'
+    repo.settings(repo.base_url, other)
+    repo.edit(EVAL, '"alert-severity", ', '"alert-severity", model="other:clerk-1", ')
+
+
+def ask_less(broken: Broken) -> None:
+    broken.repo.edit(EVAL, '"alert-severity", ', '"alert-severity", trials=1, pass_rate=0.01, ')
+
+
 @pytest.mark.parametrize(
     ("hide", "code", "words"),
     [
+        (to_csv, 2, "tier of "),
+        (link_golden_directory, 2, "tier of "),
+        (link_fixtures, 2, "tier of "),
+        (empty_the_record, 2, f"{BASELINE} changed"),
+        (add_the_dataset_again, 2, "two datasets are called 'alert-severity'"),
+        (add_the_prompt_again, 2, "several prompts are named 'alert-severity'"),
+        (repeat_ids, 2, "is taken"),
+        (link_prompt, 1, "gate: rejected"),
+        (link_prompts, 1, "broken of 24 cases"),
+        (nest_a_project, 1, "broken of 24 cases"),
+        (set_elsewhere, 1, "broken of 24 cases"),
+        (load_a_plugin, 1, "extra.py, pyproject.toml"),
+        (accept_by_pattern, 1, "'*', which is no golden case"),
+        (edit_a_released_digest, 1, "gate: rejected"),
+        (drop_the_version, 1, "has no version any more"),
+        (call_through_another_provider, 1, "broken of 24 cases"),
+        (ask_less, 1, "broken of 24 cases"),
+        (replay_by_conftest, 1, "recordings of alert-severity are better than fresh trials"),
+        (start_a_prompt_over, 0, "; review also: alert-severity removed\n"),
+        (give_up_cases, 0, " cases removed\n"),
+        (wrap_judge, 0, f"; review also: code of the gate edited ({EVAL})\n"),
         (move_to_yaml, 2, "tier of "),
         (link_cases, 2, "tier of "),
         (relabel_edited_cases, 2, "expected of "),
@@ -287,7 +477,8 @@ def lenient_helper(broken: Broken) -> None:
         (drop_in_conftest, 1, "are there and are not run"),
         (pin_version, 3, "measure version 1.0.0, and none measures this file"),
         (replace_inputs, 0, "edited cases fail on the base, which passed before the edit"),
-        (lenient_helper, 0, "its workflow: conftest.py, leniency.py"),
+        (replace_inputs, 0, " cases edited\n"),
+        (lenient_helper, 0, "review also: code of the gate edited (conftest.py, leniency.py)\n"),
     ],
 )
 def test_broken_cases_are_not_hidden_by_the_change_that_breaks_them(
@@ -585,3 +776,120 @@ def test_a_check_of_a_case_can_be_added(repo: GateRepo):
     repo.release("minor", REWORDED)
     repo.gate(code=0)
     assert repo.decision()["moved_bars"] == []
+
+
+TWO_EVALS = """\
+from regauge import golden
+from regauge.judges import field_equals, json_parses
+
+@golden("alert-severity", judges=[json_parses(kind="object")])
+def test_json(result):
+    result.check()
+
+@golden("alert-severity", judges=[field_equals("severity")])
+def test_severity(result):
+    result.check()
+"""
+FUNCTION = """\
+import helper
+from regauge import golden
+
+def right(output, expected):
+    return helper.severity(output) == expected["severity"]
+
+@golden("alert-severity", judges=[right])
+def test_alert_severity(result):
+    result.check()
+"""
+HELPER = """\
+import json
+
+DEFAULT = "none"
+
+def severity(output):
+    try:
+        return json.loads(output)["severity"]
+    except (KeyError, ValueError):
+        return DEFAULT
+"""
+PROGRAM = """\
+from regauge import golden
+from regauge.judges import command_judge
+
+judge = command_judge(["sh", "judge.sh"], deterministic=True)
+
+@golden("alert-severity", judges=[judge])
+def test_alert_severity(result):
+    result.check()
+"""
+
+
+def with_evals(repo: GateRepo, evals: str, *, baseline: bool, **files: str) -> Callable[..., str]:
+    """Release evals on a base of their own; the function gates a change against it."""
+    repo.write(EVAL, evals)
+    for name, text in files.items():
+        repo.write(name.replace("_", "."), text)
+    repo.edit("pyproject.toml", '"-p", "regauge"', '"-p", "regauge", "-o", "pythonpath=."')
+    repo.git("rm", "-q", BASELINE)
+    if baseline:
+        repo.regauge("baseline", "update", "--trials", "12")
+    repo.commit("Judge otherwise")
+    repo.git("branch", "-f", "other-evals")
+
+    def gate(*words: str, code: int) -> str:
+        repo.commit("Change judges as well")
+        return repo.regauge("gate", "other-evals", *words, code=code)
+
+    return gate
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_an_eval_of_the_base_is_not_left_out_while_another_covers_its_prompt(
+    repo: GateRepo, *, baseline: bool
+):
+    gate = with_evals(repo, TWO_EVALS, baseline=baseline)
+    break_prompt(repo)
+    rest = TWO_EVALS[: TWO_EVALS.rindex("@golden")].replace("field_equals, ", "")
+    repo.write(EVAL, rest)
+    output = gate(code=2)
+    assert "judges of test_severity: field_equals('severity') -> not set" in output
+    accepted = repo.regauge("gate", "other-evals", "--accept-judge-change", WHY, code=0)
+    assert "; review also: 1 lowered bar let through, code of the gate edited" in accepted
+
+
+def test_other_judges_next_to_a_changed_prompt_are_refused_without_a_baseline(repo: GateRepo):
+    gate = with_evals(repo, repo.read(EVAL), baseline=False)
+    break_prompt(repo)
+    base = repo.read(EVAL)
+    repo.write(
+        EVAL,
+        base.replace('field_equals("severity")', 'has_keys("severity")').replace(
+            "import field_equals", "import has_keys"
+        ),
+    )
+    assert "judges of test_alert_severity: " in gate(code=2)
+    added = base.replace("judges=[", "judges=[max_chars(9000), ")
+    repo.write(EVAL, added.replace("import field_equals", "import field_equals, max_chars"))
+    assert "broken of 24 cases" in gate(code=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('json.loads(output)["severity"]', "json.loads(output)['Severity']"),
+        ('DEFAULT = "none"', 'DEFAULT = "info"'),
+    ],
+)
+def test_what_a_function_that_judges_calls_is_part_of_it(repo: GateRepo, old: str, new: str):
+    gate = with_evals(repo, FUNCTION, baseline=True, helper_py=HELPER)
+    repo.release("minor", REWORDED)
+    repo.edit("helper.py", old, new)
+    assert "judge 'right': " in gate(code=2)
+
+
+def test_a_program_that_judges_is_no_lower_bar(repo: GateRepo):
+    strict, lenient = "cat > /dev/null; echo pass\n", "cat > /dev/null; echo pass # always\n"
+    gate = with_evals(repo, PROGRAM, baseline=True, judge_sh=strict)
+    repo.release("minor", REWORDED)
+    repo.write("judge.sh", lenient)
+    assert "main was judged otherwise" in gate(code=2)

@@ -159,7 +159,7 @@ def compare(
         unmeasured = [Fault(path=evals, line=None, message="no case of any eval was selected")]
     notes = [*_notes(at, suites), *coverage.notes]
     notes += [f"this change lowers its own bar: {bar}" for bar in bars]
-    notes += edited_notes(at, prompt_changed=prompt_changed)
+    notes += edited_notes(at, [one.suite for one in suites], prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -341,7 +341,7 @@ def _caveats(
     # Judges read completions without what is redacted.
     if at.project.settings.redact != at.settings.redact:
         yield "redact in [tool.regauge] edited"
-    if code := edited_code(at):
+    if code := edited_code(at, [one.suite for one in suites]):
         names = ", ".join(code[:_CODE_MAX]) + (", ..." if code[_CODE_MAX:] else "")
         yield f"code of the gate edited ({names})"
 

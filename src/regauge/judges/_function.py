@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import linecache
 import math
+import sys
+import sysconfig
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 
 from regauge.digests import digest_of
@@ -22,9 +27,10 @@ from regauge.judges._types import Verdict, failed, passed
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
     from regauge.providers import Completion
 
 __all__ = [
@@ -261,7 +267,7 @@ def as_judge(
     reason, or a dictionary with `pass` or `score`, and `reason`. An assertion that does not hold
     fails the answer; a function with assertions may return nothing. An answer without text fails
     before a function that takes `output` is called. The digest covers the source of the function,
-    not of what it calls.
+    and of functions, classes and values of the project that it uses by name.
 
     Args:
         function: The function.
@@ -281,7 +287,15 @@ def as_judge(
         by_name=by_name,
         asserts=_asserts(source),
     )
-    digest = digest_of({"kind": "function", "name": label, "least": at_least, "source": source})
+    identity: dict[str, JSON] = {
+        "kind": "function",
+        "name": label,
+        "least": at_least,
+        "source": source,
+    }
+    if helpers := _helpers(function):
+        identity["helpers"] = helpers
+    digest = digest_of(identity)
     if _is_async(function):
         return AsyncFunctionJudge(
             function=known,
@@ -401,6 +415,74 @@ def _source(function: object) -> str:
         if code is None:
             return json.dumps([type(function).__module__, type(function).__qualname__])
         return repr((code.co_code, code.co_names, [str(part) for part in code.co_consts]))
+
+
+def _helpers(function: object) -> list[str]:
+    """The source of what a function uses by name: functions, classes, and values of their files.
+
+    Installed packages are left out.
+    """
+    sources: set[str] = set()
+    waiting = [inspect.unwrap(function)] if callable(function) else []
+    seen = {*map(id, waiting)}
+    while waiting:
+        one = waiting.pop()
+        code = getattr(one, "__code__", None)
+        if code is None or not _is_own(code.co_filename):
+            continue
+        names = {*_names_in(code)}
+        scope = {name: one.__globals__[name] for name in names & {*one.__globals__}}
+        sources |= {*_assignments(code.co_filename, names)}
+        for module in [value for value in scope.values() if isinstance(value, ModuleType)]:
+            file = getattr(module, "__file__", None)
+            if _is_own(file):
+                scope |= {name: vars(module)[name] for name in names & {*vars(module)}}
+                sources |= {*_assignments(str(file), names)}
+        for value in scope.values():
+            used = inspect.unwrap(value) if callable(value) else value
+            if not isinstance(used, FunctionType | type) or id(used) in seen:
+                continue
+            seen.add(id(used))
+            file = getattr(sys.modules.get(used.__module__), "__file__", None)
+            members: Iterable[object] = [used]
+            if isinstance(used, type):
+                members = vars(used).values() if _is_own(file) else ()
+            functions = [each for each in members if isinstance(each, FunctionType)]
+            if any(_is_own(each.__code__.co_filename) for each in functions):
+                sources.add(_source(used))
+            waiting += functions
+    return sorted(sources - {_source(function)})
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """The names that code reads, also in functions that it defines."""
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _names_in(part)
+
+
+def _assignments(file: str, names: set[str]) -> Iterator[str]:
+    """The source of the assignments to names at the top of a file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            stored = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+            if any(each.id in names for each in stored if isinstance(each.ctx, ast.Store)):
+                yield ast.unparse(node)
+
+
+def _is_own(file: str | None) -> bool:
+    """Whether a file is no part of Python, of regauge, or of an installed package."""
+    if file is None or not Path(file).is_file():
+        return False
+    paths = sysconfig.get_paths()
+    others = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    others.append(str(Path(__file__).parents[1]))
+    return not any(Path(file).is_relative_to(other) for other in others)
 
 
 def _place(function: object) -> str:

@@ -13,12 +13,13 @@ from regauge.gate.baselines import BaselineError, parse_baseline
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.gate.base._commit import BaseCommit
     from regauge.gate.baselines import StoredHistory
+    from regauge.runner import Suite
 
-__all__ = ["code_of_evals", "edited_code", "edited_notes"]
+__all__ = ["code_of_evals", "edited_code", "edited_notes", "files_of_judges"]
 
 _SHOWN: Final = 5
 # By these a line of recordings is known; what it recorded stands under the others.
@@ -30,7 +31,7 @@ _PYTEST_FILES: Final = frozenset(
 )
 
 
-def edited_notes(at: BaseCommit, *, prompt_changed: bool) -> Iterator[str]:
+def edited_notes(at: BaseCommit, suites: Sequence[Suite], *, prompt_changed: bool) -> Iterator[str]:
     """Sentences on what a change edits besides prompts and could decide with.
 
     Recordings of the base that hold something else now are named by case: a gate without a key
@@ -49,13 +50,13 @@ def edited_notes(at: BaseCommit, *, prompt_changed: bool) -> Iterator[str]:
                 yield f"{name} replaces what was recorded for requests of the base: {named}"
         elif name.startswith(f"{baselines}/") and name.endswith(".json"):
             yield from _baseline_notes(at, name)
-    if prompt_changed and (code := edited_code(at)):
+    if prompt_changed and (code := edited_code(at, suites)):
         yield f"the change also edits code that runs in this gate or its workflow: {_first(code)}"
 
 
-def edited_code(at: BaseCommit) -> list[str]:
+def edited_code(at: BaseCommit, suites: Iterable[Suite]) -> list[str]:
     """The changed files that run in this gate or its workflow, or set how it runs."""
-    evals = code_of_evals(at)
+    evals = code_of_evals(at).union(*(files_of_judges(at, suite) for suite in suites))
     return [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
 
 
@@ -74,6 +75,14 @@ def code_of_evals(at: BaseCommit) -> frozenset[str]:
             or PurePosixPath(name).name == "conftest.py"
         )
     )
+
+
+def files_of_judges(at: BaseCommit, suite: Suite) -> frozenset[str]:
+    """Files of the project that judges are made of, such as the program of a command."""
+    names: set[str] = set()
+    for judge in suite.judges:
+        names |= {*cast("Mapping[str, str]", getattr(judge, "files", {}))}
+    return frozenset(at.repository.inside(at.project.root / name) for name in names)
 
 
 def _is_set_up(at: BaseCommit, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.gate._types import NONE_DRAWN, tier_held
-from regauge.gate.base._edited import code_of_evals
+from regauge.gate.base._edited import code_of_evals, files_of_judges
 from regauge.gate.baselines import CRITICAL_TRIALS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def refusals_of(
             Refusal(part="model", prompt=name, message=message, prompt_changed=prompt_changed)
         )
     judges = tuple(part for part in differences if part.part == "judge")
-    if judges and _may_judge_otherwise(at):
+    if judges and _may_judge_otherwise(at, suite):
         told = tuple(_told(part, suite) for part in judges)
         listed = "".join(f"\n  {part}" for part in told)
         fix = _judge_fix(name, at, prompt_changed=prompt_changed)
@@ -141,11 +141,11 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Suite) -> str:
     return f"{' && '.join(again)}, so that it counts again; then " if again else ""
 
 
-def _may_judge_otherwise(at: BaseCommit) -> bool:
+def _may_judge_otherwise(at: BaseCommit, suite: Suite) -> bool:
     """Whether a file changed that judges are made of; if none did, it is the baseline that is old.
 
-    The code of evals, rubrics, labels, calibrations and settings may; other code, prompts, golden
-    cases, recordings and baselines may not.
+    The code of evals, programs that judge, rubrics, labels, calibrations and settings may; other
+    code, prompts, golden cases, recordings and baselines may not.
     """
     project, repository = at.project, at.repository
     fixtures = repository.inside(project.fixtures_dir)
@@ -153,7 +153,7 @@ def _may_judge_otherwise(at: BaseCommit) -> bool:
     other = (f"{fixtures}/golden/", f"{fixtures}/recordings/", f"{fixtures}/baselines/")
     ends = (".toml", ".lock", ".txt", ".cfg", ".ini")
     locks = repository.inside(project.prompts_dir / "prompts.lock")
-    code = code_of_evals(at)
+    code = code_of_evals(at) | files_of_judges(at, suite)
     return any(
         name != locks
         and not name.startswith(other)
