@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from regauge.cli.sim import command
 from regauge.errors import UsageError
@@ -309,6 +311,17 @@ def test_what_is_no_http_is_answered_with_400(server):
     with socket.create_connection((parts.hostname, parts.port), timeout=5) as raw:
         raw.sendall(b"hello\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=300) | st.from_regex(rb"GET /healthz HTTP/1\.[01]\r\n[^\x00]{0,60}"))
+def test_any_bytes_are_answered_or_met_with_silence(server, data):
+    parts = urlsplit(server.base_url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=5) as raw:
+        raw.sendall(data)
+        raw.shutdown(socket.SHUT_WR)
+        got = raw.recv(100)
+    assert got == b"" or re.match(rb"HTTP/1\.1 (?:100|200|400|404) ", got)
 
 
 def test_a_port_that_is_taken_is_a_clear_error(server):

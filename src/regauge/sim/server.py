@@ -1,4 +1,8 @@
-"""Faults that the server injects on purpose, and its rate limit."""
+"""An OpenAI-compatible HTTP server for the simulated model, with faults on demand.
+
+`Service` answers requests and counts them without a socket; `serve` and `SimServer` put it behind
+as much HTTP/1.1 as a test server needs: keep-alive, lengths and chunks.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ import re
 import threading
 import time
 from collections import Counter, OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from http.client import responses
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from regauge.errors import ProviderError, UsageError
 from regauge.prompts import Message
@@ -23,10 +28,9 @@ from regauge.sim._text import is_list, is_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from regauge.prompts import Role
-    from regauge.providers import Completion, Usage
+    from regauge.providers import Completion
 
 __all__ = [
     "Counters",
@@ -39,16 +43,25 @@ __all__ = [
     "serve",
 ]
 
-Fault = int | Literal["drop", "truncate", "timeout"]
-
-_NAMED: Final[Mapping[str, Literal["drop", "truncate", "timeout"]]] = {
-    "drop": "drop",
-    "truncate": "truncate",
-    "timeout": "timeout",
-}
-_STATUSES: Final = range(400, 600)
+_STATUSES: Final = frozenset(str(status) for status in range(400, 600))
 _RATE: Final = re.compile(r"(?P<count>\d+)\s*/\s*(?P<unit>s|m|min|h)")
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SEEN_MAX: Final = 200_000
+# Choices of one request are draws far away from those that later requests get by counting.
+_CHOICE_STRIDE: Final = 1_000_003
+_KINDS: Final = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+_BODY_MAX: Final = 32 * 1024 * 1024
+# Roles that this model does not know are read as what the user side brought along.
+_ROLES: Final[Mapping[str, Role]] = {
+    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
+    "tool": "user", "function": "user",
+}  # fmt: skip
+_PARAMETERS: Final = (
+    "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n",
+    "frequency_penalty", "presence_penalty", "top_logprobs",
+)  # fmt: skip
+_FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
+_PIECE_CHARS: Final = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,52 +69,31 @@ class FaultPlan:
     """Which share of the requests fails in which way, decided by seed and request number.
 
     Attributes:
-        shares: Pairs of a fault and its share, from 0 to 1; together at most 1.
+        shares: Pairs of a fault (an HTTP status, `drop`, `truncate`, `timeout`) and its share,
+            from 0 to 1; together at most 1.
         seed: Another seed fails other requests.
     """
 
-    shares: tuple[tuple[Fault, float], ...] = ()
+    shares: tuple[tuple[str, float], ...] = ()
     seed: int = 0
 
-    def decide(self, number: int) -> Fault | None:
-        """What goes wrong with the request of this number, if anything."""
-        if not self.shares:
-            return None
+    def decide(self, number: int) -> str:
+        """The fault of the request of this number; empty for none."""
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=7).digest()
         left = int.from_bytes(digest) / 2**56
         for fault, share in self.shares:
             if left < share:
                 return fault
             left -= share
-        return None
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """So many requests per so many seconds."""
+    """A number of requests per number of seconds."""
 
     count: int
     per_s: float
-
-
-class Bucket:
-    """A rate limit at work: full at first, refilled steadily."""
-
-    def __init__(self, limit: RateLimit) -> None:
-        self._limit = limit
-        self._left = float(limit.count)
-        self._at: float | None = None
-
-    def wait_s(self, now: float) -> float:
-        """0 when a request may pass, which it then has; else the seconds until one may."""
-        rate = self._limit.count / self._limit.per_s
-        if self._at is not None:
-            self._left = min(self._limit.count, self._left + (now - self._at) * rate)
-        self._at = now
-        if self._left >= 1:
-            self._left -= 1
-            return 0.0
-        return (1 - self._left) / rate
 
 
 def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
@@ -111,9 +103,9 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
         UsageError: A name is no fault, a share is no number from 0 to 1, or they exceed 1.
 
     >>> parse_faults("429=0.2,drop=0.01").shares
-    ((429, 0.2), ('drop', 0.01))
+    (('429', 0.2), ('drop', 0.01))
     """
-    shares: list[tuple[Fault, float]] = []
+    shares: list[tuple[str, float]] = []
     for piece in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = piece.partition("=")
         try:
@@ -125,16 +117,12 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
                 f"{piece!r} is not a fault with a share\n  fix: write NAME=SHARE with a share "
                 f"from 0 to 1, such as 429=0.2"
             )
-        name = name.strip()
-        if name.isdecimal() and int(name) in _STATUSES:
-            shares.append((int(name), share))
-        elif name in _NAMED:
-            shares.append((_NAMED[name], share))
-        else:
+        if name.strip() not in _STATUSES | {"drop", "truncate", "timeout"}:
             raise UsageError(
-                f"{name!r} is no fault\n  fix: use an HTTP status from 400 to 599, drop, "
+                f"{name.strip()!r} is no fault\n  fix: use an HTTP status from 400 to 599, drop, "
                 f"truncate or timeout"
             )
+        shares.append((name.strip(), share))
     if sum(share for _, share in shares) > 1 + 1e-9:
         raise UsageError(f"the shares of {text!r} add up to more than 1")
     return FaultPlan(shares=tuple(shares), seed=seed)
@@ -144,7 +132,7 @@ def parse_rate(text: str) -> RateLimit:
     """Read `100/s`, `600/m` or `1000/h`.
 
     Raises:
-        UsageError: The text says something else.
+        UsageError: The text is no such rate.
 
     >>> parse_rate("600/m").per_s
     60.0
@@ -155,446 +143,6 @@ def parse_rate(text: str) -> RateLimit:
     return RateLimit(count=int(match["count"]), per_s=_UNIT_S[match["unit"]])
 
 
-_HEAD_MAX: Final = 64 * 1024
-_BODY_MAX: Final = 32 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpRequest:
-    """One request; header names are lower-case."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What to answer, and how to spoil it.
-
-    Attributes:
-        delay_s: How long to wait first, in seconds.
-        drop: Close the connection without a word.
-        hang: Never answer.
-        sent: How many bytes of the body go out before the connection is closed; None is all.
-    """
-
-    status: int = 200
-    body: bytes = b""
-    content_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    delay_s: float = 0.0
-    drop: bool = False
-    hang: bool = False
-    sent: int | None = None
-
-
-class Handler(Protocol):
-    """What stands behind the connections."""
-
-    def handle(self, request: HttpRequest) -> Reply:
-        """The reply to one request."""
-        ...
-
-    def began(self) -> None:
-        """A request is in flight."""
-        ...
-
-    def ended(self) -> None:
-        """It is no longer."""
-        ...
-
-
-class _BadRequestError(Exception):
-    pass
-
-
-class _Incomplete(Exception):  # noqa: N818 - no error: the rest is on its way
-    pass
-
-
-def _chunked(data: bytes, at: int) -> tuple[bytes, int]:
-    """A chunked body that begins at a position, and where it ends."""
-    body = bytearray()
-    while True:
-        line_end = data.find(b"\r\n", at)
-        if line_end < 0:
-            raise _Incomplete
-        try:
-            size = int(data[at:line_end].split(b";")[0], 16)
-        except ValueError as error:
-            raise _BadRequestError from error
-        start = line_end + 2
-        if size > _BODY_MAX:
-            raise _BadRequestError
-        if len(data) < start + size + 2:
-            raise _Incomplete
-        if size == 0:
-            return bytes(body), start + 2
-        body += data[start : start + size]
-        at = start + size + 2
-
-
-def parse(data: bytes) -> tuple[HttpRequest, int]:
-    """The first request of a buffer, and how many bytes it took.
-
-    Raises:
-        _Incomplete: There is more to come.
-        _BadRequestError: This is no HTTP request, or too large a one.
-    """
-    head_end = data.find(b"\r\n\r\n")
-    if head_end < 0:
-        if len(data) > _HEAD_MAX:
-            raise _BadRequestError
-        raise _Incomplete
-    lines = data[:head_end].decode("latin-1").split("\r\n")
-    words = lines[0].split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - a small count that says itself
-        raise _BadRequestError
-    headers: dict[str, str] = {"": words[2]}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise _BadRequestError
-        headers[name.lower()] = value.strip()
-    start = head_end + 4
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        body, end = _chunked(data, start)
-    else:
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > _BODY_MAX:
-            raise _BadRequestError
-        end = start + int(length)
-        if len(data) < end:
-            raise _Incomplete
-        body = data[start:end]
-    return HttpRequest(method=words[0], path=words[1], headers=headers, body=body), end
-
-
-class Connection(asyncio.Protocol):
-    """One client connection: requests are answered in order, one after the other."""
-
-    def __init__(self, handler: Handler, open_connections: set[Connection]) -> None:
-        self._handler = handler
-        self._open = open_connections
-        self._buffer = b""
-        self._transport: asyncio.Transport | None = None
-        self._busy = False
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._open.add(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        del exc
-        self._open.discard(self)
-        self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
-        self._done()
-
-    def close(self) -> None:
-        """Close at once, whatever is in flight."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        self._next()
-
-    def _done(self) -> None:
-        if self._busy:
-            self._busy = False
-            self._handler.ended()
-
-    def _next(self) -> None:
-        if self._busy or self._transport is None or not self._buffer:
-            return
-        try:
-            request, used = parse(self._buffer)
-        except _Incomplete:
-            if b"100-continue" in self._buffer[:_HEAD_MAX] and b"\r\n\r\n" in self._buffer:
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            return
-        except _BadRequestError:
-            self._send(
-                Reply(status=400, body=b'{"error":{"message":"bad HTTP request"}}'), close=True
-            )
-            return
-        self._buffer = self._buffer[used:]
-        self._busy = True
-        self._handler.began()
-        reply = self._handler.handle(request)
-        if reply.hang:
-            return
-        close = (
-            request.headers.get("connection", "").lower() == "close"
-            or request.headers[""] == "HTTP/1.0"
-        )
-        loop = asyncio.get_running_loop()
-        if reply.delay_s > 0:
-            self._timer = loop.call_later(reply.delay_s, self._answer, reply, close)
-        else:
-            self._answer(reply, close)
-
-    def _answer(self, reply: Reply, close: bool) -> None:  # noqa: FBT001 - call_later passes positions
-        self._timer = None
-        self._done()
-        if self._transport is None:
-            return
-        if reply.drop:
-            self._transport.abort()
-            return
-        self._send(reply, close=close or reply.sent is not None)
-        if self._buffer:
-            asyncio.get_running_loop().call_soon(self._next)
-
-    def _send(self, reply: Reply, *, close: bool) -> None:
-        assert self._transport is not None
-        try:
-            phrase = HTTPStatus(reply.status).phrase
-        except ValueError:
-            phrase = "Unknown"
-        head = [
-            f"HTTP/1.1 {reply.status} {phrase}",
-            f"Content-Type: {reply.content_type}",
-            f"Content-Length: {len(reply.body)}",
-            *(f"{name}: {value}" for name, value in reply.headers.items()),
-        ]
-        if close:
-            head.append("Connection: close")
-        body = reply.body if reply.sent is None else reply.body[: reply.sent]
-        self._transport.write("\r\n".join((*head, "", "")).encode("latin-1") + body)
-        if close:
-            self._transport.close()
-
-
-# Roles that this model does not know are read as what the user side brought along.
-_ROLES: Final[Mapping[str, Role]] = {
-    "system": "system",
-    "developer": "developer",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "user",
-    "function": "user",
-}
-_PARAMETERS: Final = (
-    "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n",
-    "frequency_penalty", "presence_penalty", "top_logprobs",
-)  # fmt: skip
-_FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
-_PIECE_CHARS: Final = 24
-
-
-class WireError(Exception):
-    """A request that the interface answers with an error.
-
-    Attributes:
-        status: The HTTP status.
-        parameter: Which field is at fault, or None.
-        code: OpenAI's word for it, or None.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 400,
-        parameter: str | None = None,
-        code: str | None = None,
-    ) -> None:
-        self.status = status
-        self.parameter = parameter
-        self.code = code
-        super().__init__(message)
-
-
-def _content(value: Any, at: str) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if is_list(value):
-        texts: list[str] = []
-        for part in value:
-            fields: dict[str, Any] = part if is_object(part) else {}
-            text = fields.get("text", fields.get("refusal"))
-            if not isinstance(text, str):
-                raise WireError(
-                    f"Invalid content: only text parts are supported by {at}.", parameter=at
-                )
-            texts.append(text)
-        return "\n".join(texts)
-    raise WireError(f"Invalid type for '{at}': expected a string or a list of parts.", parameter=at)
-
-
-def _messages(value: Any) -> tuple[Message, ...]:
-    if not is_list(value) or not value:
-        raise WireError("Missing required parameter: 'messages'.", parameter="messages")
-    messages: list[Message] = []
-    for index, entry in enumerate(value):
-        fields: dict[str, Any] = entry if is_object(entry) else {}
-        at = f"messages[{index}]"
-        role = _ROLES.get(str(fields.get("role")))
-        if role is None:
-            raise WireError(
-                f"Invalid value for '{at}.role': {fields.get('role')!r}.", parameter=f"{at}.role"
-            )
-        messages.append(
-            Message(role=role, content=_content(fields.get("content"), f"{at}.content"))
-        )
-    return tuple(messages)
-
-
-def read_request(body: bytes, models: Sequence[str]) -> tuple[CompletionRequest, dict[str, Any]]:
-    """The request in a body, and the body itself as JSON.
-
-    Raises:
-        WireError: It is no such request, or it names a model that is not served.
-    """
-    try:
-        parsed: Any = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise WireError("We could not parse the JSON body of your request.") from error
-    if not is_object(parsed):
-        raise WireError("The body of the request must be a JSON object.")
-    fields = parsed
-    model = fields.get("model")
-    if not isinstance(model, str):
-        raise WireError("you must provide a model parameter", parameter="model")
-    if model not in models:
-        raise WireError(
-            f"The model '{model}' does not exist here; this simulated endpoint serves "
-            f"{', '.join(models)}.",
-            status=404,
-            parameter="model",
-            code="model_not_found",
-        )
-    response_format: Any = fields.get("response_format")
-    if response_format is not None and not (
-        is_object(response_format) and response_format.get("type") in _FORMATS
-    ):
-        raise WireError(
-            "Invalid value for 'response_format.type'.", parameter="response_format.type"
-        )
-    tools: Any = fields.get("tools") or []
-    if not is_list(tools):
-        raise WireError("Invalid type for 'tools': expected a list.", parameter="tools")
-    return (
-        CompletionRequest(
-            provider="sim",
-            model=model,
-            messages=_messages(fields.get("messages")),
-            parameters={k: fields[k] for k in _PARAMETERS if fields.get(k) is not None},
-            response_format=response_format,
-            tools=tuple(tools),
-        ),
-        fields,
-    )
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
-
-
-def _total(completions: Sequence[Completion]) -> dict[str, Any]:
-    usage = completions[0].usage
-    for further in completions[1:]:
-        # The prompt is read once, however many answers are drawn.
-        usage += type(usage)(output_tokens=further.usage.output_tokens)
-    return _usage(usage)
-
-
-def completion_id(request: CompletionRequest, trial: int) -> str:
-    """An id that the same request and trial get again."""
-    digest = hashlib.blake2b(f"{request.digest}:{trial}".encode(), digest_size=12).hexdigest()
-    return f"chatcmpl-sim-{digest}"
-
-
-def completion_body(
-    completions: Sequence[Completion], *, identity: str, created: int
-) -> dict[str, Any]:
-    """A `chat.completion` object with one choice for each completion."""
-    return {
-        "id": identity,
-        "object": "chat.completion",
-        "created": created,
-        "model": completions[0].model,
-        "system_fingerprint": completions[0].fingerprint,
-        "choices": [
-            {
-                "index": index,
-                "message": {"role": "assistant", "content": c.text or "", "refusal": c.refusal},
-                "logprobs": None,
-                "finish_reason": c.finish_reason,
-            }
-            for index, c in enumerate(completions)
-        ],
-        "usage": _total(completions),
-    }
-
-
-def chunks_of(
-    completions: Sequence[Completion], *, identity: str, created: int, with_usage: bool
-) -> list[dict[str, Any]]:
-    """The same as `chat.completion.chunk` objects, for a stream."""
-    head: dict[str, Any] = {
-        "id": identity,
-        "object": "chat.completion.chunk",
-        "created": created,
-        "model": completions[0].model,
-        "system_fingerprint": completions[0].fingerprint,
-    }
-
-    def chunk(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
-        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
-        return {**head, "choices": [choice], **({"usage": None} if with_usage else {})}
-
-    chunks: list[dict[str, Any]] = []
-    for index, completion in enumerate(completions):
-        text = completion.text or ""
-        chunks.append(chunk(index, {"role": "assistant", "content": ""}))
-        chunks += [
-            chunk(index, {"content": text[at : at + _PIECE_CHARS]})
-            for at in range(0, len(text), _PIECE_CHARS)
-        ]
-        chunks.append(chunk(index, {}, completion.finish_reason))
-    if with_usage:
-        chunks.append({**head, "choices": [], "usage": _total(completions)})
-    return chunks
-
-
-def error_body(
-    message: str, *, kind: str, parameter: str | None = None, code: str | None = None
-) -> dict[str, Any]:
-    """An error in OpenAI's shape."""
-    return {"error": {"message": message, "type": kind, "param": parameter, "code": code}}
-
-
-def models_body(models: Sequence[str]) -> dict[str, Any]:
-    """What `GET /v1/models` answers."""
-    return {
-        "object": "list",
-        "data": [
-            {"id": model, "object": "model", "created": 1735689600, "owned_by": "regauge-simulated"}
-            for model in models
-        ],
-    }
-
-
-_SEEN_MAX: Final = 200_000
-# Choices of one request are draws far away from those that later requests get by counting.
-_CHOICE_STRIDE: Final = 1_000_003
-_KINDS: Final = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimServerOptions:
     """How the server behaves.
@@ -603,8 +151,8 @@ class SimServerOptions:
         latency_s: How long every answer takes, in seconds; faults take as long.
         faults: What goes wrong, and how often.
         rate_limit: Beyond it requests get 429; None is no limit.
-        api_key: Requests without it get 401; None lets everybody in.
-        retry_after_s: What an injected 429 says in Retry-After, in seconds.
+        api_key: Requests without it get 401; None accepts all.
+        retry_after_s: The Retry-After of an injected 429, in seconds.
         rules: The behaviour that is served.
     """
 
@@ -614,12 +162,6 @@ class SimServerOptions:
     api_key: str | None = None
     retry_after_s: float = 1.0
     rules: Rules = CLERK_1
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "backslashreplace"
-    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -640,170 +182,426 @@ class Counters:
     faults: Counter[str] = field(default_factory=Counter[str])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HttpRequest:
+    """One request; header names are lower-case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    closes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """An answer and, by `fault`, how to spoil it: `drop`, `timeout`, `truncate` or empty."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    delay_s: float = 0.0
+    fault: str = ""
+
+
+class _RefusalError(Exception):
+    """A request that the interface answers with an error.
+
+    Attributes:
+        parameter: The wrong field, or None.
+        code: OpenAI's word for it, or None.
+        wait_s: Retry-After in seconds, or None.
+        delay_s: How long the answer takes.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 400, parameter: str | None = None,
+        code: str | None = None, wait_s: float | None = None, delay_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.status, self.parameter, self.code = status, parameter, code
+        self.wait_s, self.delay_s = wait_s, delay_s
+        super().__init__(message)
+
+    def reply(self) -> _Reply:
+        """The error in OpenAI's shape."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"  # noqa: PLR2004 - server errors
+        error = {
+            "message": str(self), "type": _KINDS.get(self.status, kind),
+            "param": self.parameter, "code": self.code,
+        }  # fmt: skip
+        headers: dict[str, str] = {}
+        if self.wait_s is not None:
+            headers["Retry-After"] = f"{self.wait_s:g}"
+            headers["retry-after-ms"] = f"{1000 * self.wait_s:.0f}"
+        return _Reply(
+            status=self.status, body=_json({"error": error}), headers=headers, delay_s=self.delay_s
+        )
+
+
 class Service:
-    """Routes, faults and counters; knows nothing of sockets."""
+    """Routes, faults, draws and counters, without sockets."""
 
     def __init__(self, options: SimServerOptions) -> None:
         self.options = options
         self.counters = Counters()
-        self._models = (options.rules.model,)
-        self._bucket = Bucket(options.rate_limit) if options.rate_limit is not None else None
         self._seen: OrderedDict[str, int] = OrderedDict()
+        self._tokens, self._filled = math.inf, 0.0
 
-    def began(self) -> None:
-        self.counters.in_flight += 1
-        self.counters.in_flight_max = max(self.counters.in_flight_max, self.counters.in_flight)
-
-    def ended(self) -> None:
-        self.counters.in_flight -= 1
-
-    def handle(self, request: HttpRequest) -> Reply:
-        path = request.path.split("?", 1)[0].rstrip("/")
-        if path == "/healthz":
-            return Reply(body=_json({"status": "ok", "simulated": True}))
+    def handle(self, request: _HttpRequest) -> _Reply:
         try:
-            reply = self._route(request, path)
-        except WireError as error:
-            reply = self._error(
-                error.status, str(error), parameter=error.parameter, code=error.code
-            )
+            reply = self._route(request)
+        except _RefusalError as error:
+            reply = error.reply()
         except Exception as error:  # noqa: BLE001 - a server goes on, whatever one request does
-            reply = self._error(500, f"the simulated model failed: {error!r}")
-        if not (reply.drop or reply.hang):
+            reply = _RefusalError(f"the simulated model failed: {error!r}", status=500).reply()
+        if reply.fault not in ("drop", "timeout"):
             self.counters.statuses[reply.status] += 1
         return reply
 
-    def _route(self, request: HttpRequest, path: str) -> Reply:
-        key = self.options.api_key
+    def _route(self, request: _HttpRequest) -> _Reply:
+        path, key = request.path.split("?", 1)[0].rstrip("/"), self.options.api_key
+        if path == "/healthz":
+            return _Reply(body=_json({"status": "ok", "simulated": True}))
         if key is not None and request.headers.get("authorization") != f"Bearer {key}":
-            raise WireError("Incorrect API key provided.", status=401, code="invalid_api_key")
-        match path, request.method:
-            case "/v1/models", "GET":
-                return Reply(body=_json(models_body(self._models)))
-            case "/v1/chat/completions", "POST":
+            raise _RefusalError("Incorrect API key provided.", status=401, code="invalid_api_key")
+        name = self.options.rules.model
+        model = {"id": name, "object": "model", "created": 1735689600}
+        model["owned_by"] = "regauge-simulated"
+        match request.method, path:
+            case "GET", "/v1/models":
+                return _Reply(body=_json({"object": "list", "data": [model]}))
+            case "POST", "/v1/chat/completions":
                 return self._complete(request.body)
-            case "/v1/models" | "/v1/chat/completions", _:
-                raise WireError(f"{request.method} is not supported here.", status=405)
+            case _, "/v1/models" | "/v1/chat/completions":
+                raise _RefusalError(f"{request.method} is not supported here.", status=405)
+            case "GET", _ if path == f"/v1/models/{name}":
+                return _Reply(body=_json(model))
             case _:
-                name = path.removeprefix("/v1/models/")
-                if name in self._models and request.method == "GET":
-                    return Reply(body=_json(models_body((name,))["data"][0]))
-                raise WireError(f"Invalid URL ({request.method} {path})", status=404)
+                raise _RefusalError(f"Invalid URL ({request.method} {path})", status=404)
 
-    def _error(
-        self, status: int, message: str, *, parameter: str | None = None, code: str | None = None,
-        retry_after_s: float | None = None,
-    ) -> Reply:  # fmt: skip
-        kind = _KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")  # noqa: PLR2004 - a small count that says itself
-        headers: dict[str, str] = {}
-        if retry_after_s is not None:
-            headers = {
-                "Retry-After": f"{retry_after_s:g}",
-                "retry-after-ms": f"{1000 * retry_after_s:.0f}",
-            }
-        return Reply(
-            status=status,
-            body=_json(error_body(message, kind=kind, parameter=parameter, code=code)),
-            headers=headers,
+    def _wait_s(self, limit: RateLimit) -> float:
+        """0 when a request may pass a bucket that refills steadily; else when one may."""
+        rate, now = limit.count / limit.per_s, time.monotonic()
+        self._tokens = min(limit.count, self._tokens + (now - self._filled) * rate)
+        self._filled = now
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return 0.0
+        return max(0.001, round((1 - self._tokens) / rate, 3))
+
+    def _complete(self, body: bytes) -> _Reply:
+        options, number = self.options, self.counters.requests
+        self.counters.requests += 1
+        wait_s = self._wait_s(options.rate_limit) if options.rate_limit is not None else 0.0
+        if wait_s > 0:
+            raise _RefusalError(
+                "Rate limit reached for requests.", status=429, code="rate_limit_exceeded",
+                wait_s=wait_s,
+            )  # fmt: skip
+        fault = options.faults.decide(number)
+        if fault:
+            self.counters.faults[fault] += 1
+        if fault in ("drop", "timeout"):
+            return _Reply(fault=fault, delay_s=options.latency_s)
+        if fault in _STATUSES:
+            raise _RefusalError(
+                f"Injected fault {fault}.", status=int(fault),
+                code="rate_limit_exceeded" if fault == "429" else None,
+                wait_s=options.retry_after_s if fault in ("429", "503") else None,
+                delay_s=options.latency_s,
+            )  # fmt: skip
+        request, fields = _read_request(body, options.rules.model)
+        trial, completions = self._answer(request, fields, counts=not fault)
+        digest = hashlib.blake2b(f"{request.digest}:{trial}".encode(), digest_size=12).hexdigest()
+        streams = fields.get("stream") is True
+        head = {
+            "id": f"chatcmpl-sim-{digest}",
+            "object": "chat.completion.chunk" if streams else "chat.completion",
+            "created": int(time.time()),
+            "model": completions[0].model,
+            "system_fingerprint": completions[0].fingerprint,
+        }
+        if streams:
+            wanted: Any = fields.get("stream_options") or {}
+            with_usage = is_object(wanted) and bool(wanted.get("include_usage"))
+            chunks = _chunks(completions, head, with_usage=with_usage)
+            data = b"".join(b"data: " + _json(chunk) + b"\n\n" for chunk in chunks)
+            data += b"data: [DONE]\n\n"
+        else:
+            data = _json({**head, "choices": _choices(completions), "usage": _usage(completions)})
+        return _Reply(
+            body=data,
+            content_type="text/event-stream" if streams else "application/json",
+            delay_s=options.latency_s,
+            fault=fault,
         )
 
-    def _complete(self, body: bytes) -> Reply:
-        options = self.options
-        number = self.counters.requests
-        self.counters.requests += 1
-        if self._bucket is not None:
-            wait_s = self._bucket.wait_s(time.monotonic())
-            if wait_s > 0:
-                return self._error(
-                    429,
-                    "Rate limit reached for requests.",
-                    code="rate_limit_exceeded",
-                    retry_after_s=max(0.001, round(wait_s, 3)),
-                )
-        fault = options.faults.decide(number)
-        if fault is not None:
-            self.counters.faults[str(fault)] += 1
-            if fault != "truncate":
-                return self._fault(fault)
-        request, fields = read_request(body, self._models)
-        reply = self._answered(request, fields, counts=fault is None)
-        if fault == "truncate":
-            return Reply(body=reply.body, delay_s=options.latency_s, sent=len(reply.body) // 2)
-        return reply
-
-    def _fault(self, fault: Fault) -> Reply:
-        delay_s = self.options.latency_s
-        if fault == "drop":
-            return Reply(drop=True, delay_s=delay_s)
-        if fault == "timeout":
-            return Reply(hang=True)
-        status = int(fault)
-        wait_s = self.options.retry_after_s if status in (429, 503) else None
-        code = "rate_limit_exceeded" if status == 429 else None  # noqa: PLR2004 - a small count that says itself
-        made = self._error(status, f"Injected fault {status}.", code=code, retry_after_s=wait_s)
-        return Reply(status=status, body=made.body, headers=made.headers, delay_s=delay_s)
-
-    def _trial(self, request: CompletionRequest, fields: dict[str, Any], *, counts: bool) -> int:
-        """Which draw a request gets: its seed's, else how often it was answered before."""
-        if fields.get("seed") is not None:
-            return 0
-        before = self._seen.get(request.digest, 0)
-        if counts:
-            self._seen[request.digest] = before + 1
-            self._seen.move_to_end(request.digest)
-            if len(self._seen) > _SEEN_MAX:
-                self._seen.popitem(last=False)
-        return before
-
-    def _answered(
+    def _answer(
         self, request: CompletionRequest, fields: dict[str, Any], *, counts: bool
-    ) -> Reply:
+    ) -> tuple[int, list[Completion]]:
+        """The draw of a request (its seed's, else how often it was answered) and its choices."""
         try:
             sampling = read_parameters(request.parameters)
-            trial = self._trial(request, fields, counts=counts)
-            completions = [
+            trial = 0 if fields.get("seed") is not None else self._seen.get(request.digest, 0)
+            if counts and fields.get("seed") is None:
+                self._seen[request.digest] = trial + 1
+                self._seen.move_to_end(request.digest)
+                if len(self._seen) > _SEEN_MAX:
+                    self._seen.popitem(last=False)
+            return trial, [
                 answer(request.for_trial(trial + choice * _CHOICE_STRIDE), rules=self.options.rules)
                 for choice in range(sampling.n)
             ]
         except BadParameterError as error:
-            raise WireError(str(error), parameter=error.parameter, code="invalid_value") from error
+            raise _RefusalError(
+                str(error), parameter=error.parameter, code="invalid_value"
+            ) from error
         except ProviderError as error:
-            raise WireError(str(error), status=error.status or 400) from error
-        identity, created = completion_id(request, trial), int(time.time())
-        delay_s = self.options.latency_s
-        if fields.get("stream") is True:
-            wanted: Any = fields.get("stream_options") or {}
-            with_usage = is_object(wanted) and bool(wanted.get("include_usage"))
-            chunks = chunks_of(
-                completions, identity=identity, created=created, with_usage=with_usage
+            raise _RefusalError(str(error), status=error.status or 400) from error
+
+
+def _json(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _content(value: Any, at: str) -> str:
+    if isinstance(value, str):
+        return value
+    parts: Any = [] if value is None else value
+    if not is_list(parts):
+        raise _RefusalError(
+            f"Invalid type for '{at}': expected a string or a list of parts.", parameter=at
+        )
+    texts: list[str] = []
+    for part in parts:
+        text = part.get("text", part.get("refusal")) if is_object(part) else None
+        if not isinstance(text, str):
+            raise _RefusalError(
+                f"Invalid content: only text parts are supported by {at}.", parameter=at
             )
-            stream = b"".join(b"data: " + _json(chunk) + b"\n\n" for chunk in chunks)
-            return Reply(
-                body=stream + b"data: [DONE]\n\n", content_type="text/event-stream", delay_s=delay_s
+        texts.append(text)
+    return "\n".join(texts)
+
+
+def _messages(value: Any) -> tuple[Message, ...]:
+    if not is_list(value) or not value:
+        raise _RefusalError("Missing required parameter: 'messages'.", parameter="messages")
+    messages: list[Message] = []
+    for index, entry in enumerate(value):
+        fields: dict[str, Any] = entry if is_object(entry) else {}
+        at = f"messages[{index}]"
+        role = _ROLES.get(str(fields.get("role")))
+        if role is None:
+            raise _RefusalError(
+                f"Invalid value for '{at}.role': {fields.get('role')!r}.", parameter=f"{at}.role"
             )
-        body = completion_body(completions, identity=identity, created=created)
-        return Reply(body=_json(body), delay_s=delay_s)
+        content = _content(fields.get("content"), f"{at}.content")
+        messages.append(Message(role=role, content=content))
+    return tuple(messages)
+
+
+def _read_request(body: bytes, served: str) -> tuple[CompletionRequest, dict[str, Any]]:
+    """The request in a body, and the body itself as JSON."""
+    try:
+        fields: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _RefusalError("We could not parse the JSON body of your request.") from error
+    if not is_object(fields):
+        raise _RefusalError("The body of the request must be a JSON object.")
+    model = fields.get("model")
+    if not isinstance(model, str):
+        raise _RefusalError("you must provide a model parameter", parameter="model")
+    if model != served:
+        raise _RefusalError(
+            f"The model '{model}' does not exist here; this simulated endpoint serves {served}.",
+            status=404, parameter="model", code="model_not_found",
+        )  # fmt: skip
+    shape: Any = fields.get("response_format")
+    if shape is not None and not (is_object(shape) and shape.get("type") in _FORMATS):
+        raise _RefusalError(
+            "Invalid value for 'response_format.type'.", parameter="response_format.type"
+        )
+    tools: Any = fields.get("tools") or []
+    if not is_list(tools):
+        raise _RefusalError("Invalid type for 'tools': expected a list.", parameter="tools")
+    request = CompletionRequest(
+        provider="sim",
+        model=model,
+        messages=_messages(fields.get("messages")),
+        parameters={k: fields[k] for k in _PARAMETERS if fields.get(k) is not None},
+        response_format=shape,
+        tools=tuple(tools),
+    )
+    return request, fields
+
+
+def _usage(completions: Sequence[Completion]) -> dict[str, int]:
+    # The prompt is read once, however many answers are drawn.
+    read = completions[0].usage.input_tokens
+    written = sum(completion.usage.output_tokens for completion in completions)
+    return {
+        "prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written
+    }  # fmt: skip
+
+
+def _choices(completions: Sequence[Completion]) -> list[dict[str, Any]]:
+    return [
+        {
+            "index": index,
+            "message": {"role": "assistant", "content": c.text or "", "refusal": c.refusal},
+            "logprobs": None,
+            "finish_reason": c.finish_reason,
+        }
+        for index, c in enumerate(completions)
+    ]
+
+
+def _chunks(
+    completions: Sequence[Completion], head: dict[str, Any], *, with_usage: bool
+) -> list[dict[str, Any]]:
+    """The `chat.completion.chunk` objects of a stream."""
+    chunks: list[dict[str, Any]] = []
+    for index, completion in enumerate(completions):
+        text = completion.text or ""
+        starts = range(0, len(text), _PIECE_CHARS)
+        deltas = [
+            {"role": "assistant", "content": ""},
+            *({"content": text[start : start + _PIECE_CHARS]} for start in starts),
+            {},
+        ]
+        for number, delta in enumerate(deltas, start=1):
+            reason = completion.finish_reason if number == len(deltas) else None
+            choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+            chunks.append({**head, "choices": [choice], **({"usage": None} if with_usage else {})})
+    if with_usage:
+        chunks.append({**head, "choices": [], "usage": _usage(completions)})
+    return chunks
+
+
+async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+    body = bytearray()
+    while True:
+        size = headers.get("content-length", "0")
+        if chunked:
+            line = await reader.readuntil(b"\r\n")
+            size = str(int(line.split(b";")[0], 16))
+        if not size.isdecimal() or len(body) + int(size) > _BODY_MAX:
+            raise ValueError("no length, or too large a body")
+        body += await reader.readexactly(int(size))
+        if chunked and await reader.readexactly(2) != b"\r\n":
+            raise ValueError("a chunk has another length")
+        if not chunked or size == "0":
+            return bytes(body)
+
+
+async def _read_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _HttpRequest:
+    """The next request of a connection.
+
+    Raises:
+        ValueError: This is no HTTP request, or too large a one.
+        IncompleteReadError: The client is done.
+    """
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head[:-4].decode("latin-1").split("\r\n")
+        method, path, version = first.split(" ")
+        headers: dict[str, str] = {}
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon:
+                raise ValueError("a header without a colon")
+            headers[name.lower()] = value.strip()
+        if not version.startswith("HTTP/1."):
+            raise ValueError("another protocol")
+        if headers.get("expect", "").lower() == "100-continue":
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = await _read_body(reader, headers)
+    except asyncio.LimitOverrunError as error:
+        raise ValueError("too long a line") from error
+    closes = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
+    return _HttpRequest(method=method, path=path, headers=headers, body=body, closes=closes)
+
+
+def _write(writer: asyncio.StreamWriter, reply: _Reply, *, closes: bool) -> None:
+    head = [
+        f"HTTP/1.1 {reply.status} {responses.get(reply.status, 'Unknown')}",
+        f"Content-Type: {reply.content_type}",
+        f"Content-Length: {len(reply.body)}",
+        *(f"{name}: {value}" for name, value in reply.headers.items()),
+        *(("Connection: close",) if closes else ()),
+    ]
+    sent = len(reply.body) // 2 if reply.fault == "truncate" else len(reply.body)
+    writer.write("\r\n".join((*head, "", "")).encode("latin-1") + reply.body[:sent])
+
+
+async def _talk(
+    service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Answer the requests of one connection, one after the other."""
+    counters = service.counters
+    closes = False
+    while not closes:
+        try:
+            request = await _read_http(reader, writer)
+        except ValueError:
+            bad = _Reply(status=400, body=b'{"error":{"message":"bad HTTP request"}}')
+            _write(writer, bad, closes=True)
+            return
+        counters.in_flight += 1
+        counters.in_flight_max = max(counters.in_flight_max, counters.in_flight)
+        try:
+            reply = service.handle(request)
+            if reply.fault == "timeout":
+                await reader.read()  # until the client gives up
+                return
+            if reply.delay_s > 0:
+                await asyncio.sleep(reply.delay_s)
+        finally:
+            counters.in_flight -= 1
+        if reply.fault == "drop":
+            writer.transport.abort()
+            return
+        closes = request.closes or reply.fault == "truncate"
+        _write(writer, reply, closes=closes)
+        await writer.drain()
 
 
 async def _listen(
-    service: Service, host: str, port: int, connections: set[Connection]
-) -> asyncio.Server:
-    loop = asyncio.get_running_loop()
+    service: Service, host: str, port: int, ready: Callable[[str], None], until: asyncio.Event
+) -> None:
+    open_connections: set[asyncio.Task[None]] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(_talk(service, reader, writer))
+        open_connections.add(task)
+        try:
+            await task
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the client is done
+        except asyncio.CancelledError:
+            writer.transport.abort()  # the server ends, whatever is in flight
+        open_connections.discard(task)
+        writer.close()
+
     try:
-        return await loop.create_server(
-            lambda: Connection(service, connections), host, port, backlog=1024
-        )
+        server = await asyncio.start_server(accept, host, port, backlog=1024)
     except OSError as error:
         raise UsageError(
             f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
             f"--port, or 0 for a free one"
         ) from error
-
-
-def _base_url(server: asyncio.Server, host: str) -> str:
-    port: int = server.sockets[0].getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}/v1"
+    ready(f"http://{shown}:{server.sockets[0].getsockname()[1]}/v1")
+    try:
+        await until.wait()
+    finally:
+        server.close()
+        for task in open_connections:
+            task.cancel()
+        await server.wait_closed()
 
 
 async def serve(
@@ -811,100 +609,67 @@ async def serve(
     port: int,
     options: SimServerOptions,
     *,
-    ready: Callable[[str], None] | None = None,
-    until: asyncio.Event | None = None,
+    ready: Callable[[str], None],
+    until: asyncio.Event,
 ) -> Counters:
-    """Serve until the event is set, or for ever.
+    """Serve until the event is set, and return the counters.
 
     Args:
         host: Where to listen.
         port: 0 takes a free one.
         options: How to behave.
-        ready: Is told the base URL once connections are accepted.
+        ready: Gets the base URL once connections are accepted.
         until: Ends the server.
-
-    Returns:
-        What was seen.
 
     Raises:
         UsageError: The port is taken or not allowed.
     """
-    service, connections = Service(options), set[Connection]()
-    server = await _listen(service, host, port, connections)
-    try:
-        if ready is not None:
-            ready(_base_url(server, host))
-        await (until or asyncio.Event()).wait()
-    finally:
-        server.close()
-        for connection in list(connections):
-            connection.close()
-        await server.wait_closed()
+    service = Service(options)
+    await _listen(service, host, port, ready, until)
     return service.counters
 
 
 class SimServer:
-    """The server on a thread of its own, for tests: `with SimServer() as server: ...`."""
+    """The server on a thread of its own, for tests: `with SimServer() as server: ...`.
+
+    Attributes:
+        base_url: Up to and with `/v1`; empty before the server runs.
+        counters: What it has seen so far.
+    """
 
     def __init__(
         self, options: SimServerOptions | None = None, *, host: str = "127.0.0.1", port: int = 0
     ) -> None:
-        self._options = options or SimServerOptions()
-        self._host = host
-        self._port = port
-        self._service = Service(self._options)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread: threading.Thread | None = None
-        self._started = threading.Event()
-        self._failure: BaseException | None = None
-        self._url = ""
+        self._service = Service(options or SimServerOptions())
+        self._host, self._port = host, port
+        self._started = Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]]()
+        self._thread = threading.Thread(target=self._run, name="regauge-sim", daemon=True)
+        self.counters = self._service.counters
+        self.base_url = ""
 
-    @property
-    def base_url(self) -> str:
-        """Up to and with `/v1`; empty before the server runs."""
-        return self._url
+    def _run(self) -> None:
+        async def listen() -> None:
+            loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
-    @property
-    def counters(self) -> Counters:
-        """What it has seen so far."""
-        return self._service.counters
+            def ready(url: str) -> None:
+                self._started.set_result((loop, stop, url))
 
-    async def _run(self) -> None:
-        connections = set[Connection]()
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await _listen(self._service, self._host, self._port, connections)
-        self._url = _base_url(server, self._host)
-        self._started.set()
-        await self._stop.wait()
-        server.close()
-        for connection in list(connections):
-            connection.close()
-        await server.wait_closed()
+            await _listen(self._service, self._host, self._port, ready, stop)
 
-    def _thread_main(self) -> None:
         try:
-            asyncio.run(self._run())
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that started this one
-            self._failure = error
-        finally:
-            self._started.set()
+            asyncio.run(listen())
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # raised where the server was started
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._thread_main, name="regauge-sim", daemon=True)
         self._thread.start()
-        self._started.wait()
-        if self._failure is not None:
-            raise self._failure
+        self.base_url = self._started.result()[2]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._loop is not None and self._stop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop.set)
-        if self._thread is not None:
-            self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        loop, stop, _url = self._started.result()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop.set)
+        self._thread.join()

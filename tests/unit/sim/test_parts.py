@@ -24,7 +24,6 @@ from regauge.sim._layout import lay_out
 from regauge.sim._rules import CLERK_1, Dice
 from regauge.sim._text import find_moments, quantities, write_moment
 from regauge.sim._values import is_code
-from regauge.sim.server import _BadRequestError, _Incomplete, parse
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(regauge.sim.__path__, "regauge.sim."))
 
@@ -195,13 +194,3 @@ def test_the_clearest_instruction_fails_once_in_two_hundred():
         )
 
     assert 0.002 <= sum(fails(n) for n in range(20_000)) / 20_000 <= 0.008
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_a_request_or_incomplete_or_bad(data):
-    try:
-        request, used = parse(data)
-    except (_Incomplete, _BadRequestError):
-        return
-    assert request.method is not None
-    assert used <= len(data)
