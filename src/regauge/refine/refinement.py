@@ -18,7 +18,7 @@ from regauge.refine.edits import PromptText
 from regauge.refine.feedback import Heard
 from regauge.refine.goals import least_trials
 from regauge.refine.hints import labels_for
-from regauge.refine.loop import goals_digest, out_of_reach
+from regauge.refine.loop._goals import goals_digest, out_of_reach
 from regauge.refine.loop._loop import advance, begin, drive
 from regauge.refine.loop._plan import calls_max, cost_of_trials, enough_calls, floor_calls
 from regauge.refine.loop._state import Interrupted, MoreCalls, Release

@@ -13,8 +13,9 @@ from regauge.refine.attempts import fates_of
 from regauge.refine.changes import changed_lines
 from regauge.refine.goals import passed_all
 from regauge.refine.guards import faults_in
-from regauge.refine.loop import fresh_steadiness, goals_digest, standings
+from regauge.refine.loop._goals import goals_digest, standings
 from regauge.refine.loop._plan import calls_max, calls_wanted
+from regauge.refine.loop._verification import fresh_steadiness
 from regauge.refine.tally import variance_of
 
 if TYPE_CHECKING:

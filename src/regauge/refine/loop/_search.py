@@ -12,15 +12,16 @@ from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import candidates_of, second_thoughts
 from regauge.refine.loop._goals import (
     all_met,
+    can_confirm,
     can_settle,
     counted,
     goals_note,
     out_of_reach,
     spared,
     standings,
+    underpowered_text,
 )
 from regauge.refine.loop._plan import draws, texts_for, unclear_cases, verification_phase
-from regauge.refine.loop._power import can_confirm, underpowered_text
 from regauge.refine.loop._state import Accepted, Confirmed, Note, RunTrials, Stop
 from regauge.refine.loop._suspects import all_suspects
 from regauge.wording import plural

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from regauge.refine._policy import Limits, RefinePolicy
 from regauge.refine.analysis import Check
-from regauge.refine.loop import goals_digest, standings
+from regauge.refine.loop._goals import goals_digest, standings
 from regauge.refine.loop._loop import begin
 from regauge.refine.loop._state import Interrupted
 from tests.unit.refine.loop.test_loop_properties import policies, wild_world
