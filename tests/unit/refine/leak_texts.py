@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "SUBJECTS", "Subject", "instructions", "subject"]
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SUBJECTS = (
     "incidents", "tickets", "invoices", "alert-severity", "alert-runbook", "incident-summary",
 )  # fmt: skip
