@@ -286,5 +286,5 @@ KILLS = Drill(
     name="kills",
     about="runs that were killed twice, where something was lost, broken or paid too often",
     tries=_tries,
-    quick=5,
+    quick=4,
 )

@@ -201,5 +201,5 @@ MACHINE = Drill(
     name="machine",
     about="signals, full disks and other obstacles that ended in a traceback or a loss",
     tries=_tries,
-    quick=8,
+    quick=6,
 )

@@ -6,11 +6,14 @@ be left: none where waiting or trying again helps, all where it cannot.
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -99,6 +102,14 @@ def _bucket(rate: float, burst: float, *, retry_after: bool) -> Callable[[], Beh
         return behave
 
     return make
+
+
+def _quota(reset: str) -> Reply:
+    """A good completion with headers of a quota of which nothing is left."""
+    names = ("limit", "remaining", "reset")
+    values = zip(names, ("1000", "0", reset), strict=True)
+    headers = tuple((f"x-ratelimit-{name}-requests", value) for name, value in values)
+    return Reply(body=completion("fine"), delay_s=0.02, headers=headers)
 
 
 def _whole(**more: object) -> bytes:
@@ -298,6 +309,81 @@ _SCENARIOS: dict[str, _Scenario] = {
     "usage that is infinite": _Scenario(
         behave=_always(Reply(body=_whole(usage={"prompt_tokens": float("inf")})))
     ),
+    "429 until a date in a second": _Scenario(
+        behave=_sometimes(
+            0.2,
+            lambda _: _error(
+                429, headers={"Retry-After": formatdate(time.time() + 1, usegmt=True)}
+            ),
+        )
+    ),
+    "429 with retry-after-ms": _Scenario(
+        behave=_sometimes(0.2, lambda _: _error(429, headers={"retry-after-ms": "200"}))
+    ),
+    "429 with a negative retry-after-ms": _Scenario(
+        behave=_sometimes(0.2, lambda _: _error(429, headers={"retry-after-ms": "-5"}))
+    ),
+    "429 with retry-after-ms that is no number": _Scenario(
+        behave=_sometimes(
+            0.2, lambda _: _error(429, headers={"retry-after-ms": "soon", "Retry-After": "1"})
+        )
+    ),
+    "429 with an endless Retry-After for some": _Scenario(
+        behave=_sometimes(0.1, lambda _: _error(429, headers={"Retry-After": "9" * 30})),
+        unmeasured="some",
+    ),
+    "429 with a completion in its body": _Scenario(
+        behave=_sometimes(0.2, lambda _: Reply(body=_whole(), status=429, good=False))
+    ),
+    "a rate limit under 200": _Scenario(
+        behave=_sometimes(
+            0.2,
+            lambda _: Reply(
+                body=b'{"error": {"message": "Rate limit", "code": "rate_limit_exceeded"}}',
+                good=False,
+            ),
+        )
+    ),
+    **{
+        f"a quota that is reset in {reset!r}": _Scenario(behave=_always(_quota(reset)))
+        for reset in ("1ms", "500us", "PT1S", "-1s", "0", "NaN", "1e3", "4102444800")
+    },
+    "a gzip bomb": _Scenario(
+        behave=_of(gzip.compress(bytes(2**27)), headers=(("Content-Encoding", "gzip"),)),
+        unmeasured="all",
+        cases=8,
+        said="more than 64 MiB",
+    ),
+    "a deflate bomb with 400": _Scenario(
+        behave=_always(
+            Reply(
+                body=zlib.compress(bytes(2**27)),
+                status=400,
+                headers=(("Content-Encoding", "deflate"),),
+            )
+        ),
+        unmeasured="all",
+        cases=8,
+        said="more than 64 MiB",
+    ),
+    "more than JSON": _Scenario(behave=_of(_whole() + b"x"), unmeasured="all", provider=_SHORT),
+    "a stream of events": _Scenario(
+        behave=_of(b"data: {}\n\ndata: [DONE]\n\n"), unmeasured="all", provider=_SHORT
+    ),
+    "204": _Scenario(
+        behave=_always(Reply(body=b"", status=204)), unmeasured="all", provider=_SHORT
+    ),
+    "a number of 6,000 digits": _Scenario(
+        behave=_of(_whole().replace(b'"created": 1', b'"created": ' + b"9" * 6000)),
+        unmeasured="all",
+        provider=_SHORT,
+    ),
+    "a redirect to no address": _Scenario(
+        behave=_always(_error(302, headers={"Location": "http://["})), unmeasured="all"
+    ),
+    "an error that is a list in a list": _Scenario(
+        behave=_always(Reply(body=b"[" * 100_000, status=400)), unmeasured="all", cases=5
+    ),
     "an error of 1 MB": _Scenario(
         behave=_always(_error(400, "x" * 1_000_000)), unmeasured="all", cases=5
     ),
@@ -378,5 +464,5 @@ PROVIDERS = Drill(
     name="providers",
     about="misbehaving providers that left a case without a cause, lost or paid twice",
     tries=_tries,
-    quick=10,
+    quick=8,
 )

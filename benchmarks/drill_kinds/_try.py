@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -79,8 +80,16 @@ class Report:
         }
 
 
-def run_drill(drill: Drill, *, quick: bool, matching: str = "") -> Report:
-    """Make the attempts of a drill, each in a directory of its own that is deleted after it."""
+def run_drill(
+    drill: Drill, *, quick: bool, matching: str = "", seconds_max: float = math.inf
+) -> Report:
+    """Make the attempts of a drill, each in a directory of its own that is deleted after it.
+
+    Args:
+        quick: Whether to make a part of them.
+        matching: Only attempts with this in their names.
+        seconds_max: No attempt but the first begins later than this.
+    """
     started = time.monotonic()
     failed: dict[str, str] = {}
     known: dict[str, str] = {}
@@ -91,6 +100,8 @@ def run_drill(drill: Drill, *, quick: bool, matching: str = "") -> Report:
             tries = _evenly_spaced(tries, drill.quick)
 
         def attempt(each: Try) -> str:
+            if each is not tries[0] and time.monotonic() - started > seconds_max:
+                raise SkippedTryError("no time is left")
             with tempfile.TemporaryDirectory(prefix="try-", ignore_cleanup_errors=True) as root:
                 return each.failure(Path(root))
 

@@ -327,7 +327,9 @@ def _typed() -> list[str]:
     """The command line that this process was started with, by the name of its program."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem
-    return ["regauge" if name == "regauge" else "pytest", *sys.argv[1:]]
+    # The system hands over bytes, which may be no UTF-8.
+    words = [word.encode("utf-8", "backslashreplace").decode("utf-8") for word in sys.argv[1:]]
+    return ["regauge" if name == "regauge" else "pytest", *words]
 
 
 def _is_quiet(session: pytest.Session) -> bool:

@@ -6,6 +6,7 @@ needs is loaded when the first eval is collected.
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 from datetime import UTC, datetime
@@ -50,9 +51,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N|auto",
         help="requests in flight at once; auto grows until the provider objects",
     )
-    group.addoption("--model", metavar="ID", help="ask provider:model in place of every prompt's")
     group.addoption(
-        "--judge-model", metavar="ID", help="ask provider:model for judges that name no model"
+        "--model", type=_utf8, metavar="ID", help="ask provider:model in place of every prompt's"
+    )
+    group.addoption(
+        "--judge-model",
+        type=_utf8,
+        metavar="ID",
+        help="ask provider:model for judges that name no model",
     )
     group.addoption(
         "--rejudge",
@@ -75,6 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         )
     group.addoption(
         "--gate",
+        type=_utf8,
         metavar="REF",
         help="compare with the base version that a branch, tag or commit holds: the run fails "
         "unless the change is accepted, and every case reports what became of it",
@@ -89,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--accept-judge-change",
+        type=_utf8,
         metavar="REASON",
         help="with --gate: why judges may change, where no prompt does; it stands in the decision",
     )
@@ -105,6 +113,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --suggest: rounds of edit and test for each prompt (default 2)",
     )
     group.addoption("--report", metavar="DIR", help="copy the run record to DIR, for CI to keep")
+
+
+def _utf8(text: str) -> str:
+    """The value of an option that run records hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError(f"it is not UTF-8: {text!a}") from error
+    return text
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams

@@ -236,3 +236,25 @@ def test_any_encoding_of_a_terminal_will_do(started: Path, encoding: str):
     done = _run_in_bash(started, ("judges",), "", PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
     assert " judges" in done.stdout.decode(encoding)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "gate main --accept-judge-change",
+        "runs --number",
+        "show",
+        "new prompt",
+        "report --format json -o",
+    ],
+)
+def test_an_argument_that_is_not_utf8_is_wrong_use(started: Path, words: str):
+    done = _run_in_bash(started, (*words.split(), "$'a\\xffb'"), "")
+    assert done.returncode == 2
+    assert done.stderr == b"error: the argument 'a\\udcffb' is not UTF-8\n"
+
+
+def test_a_count_that_no_store_can_hold_shows_all_there_is(started: Path):
+    done = _run_in_bash(started, ("runs", "--number", "9" * 20), "")
+    assert b"Traceback" not in done.stderr
+    assert done.returncode in {0, 2}

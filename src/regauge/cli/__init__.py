@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import click
 
 from regauge.cli._group import Group
-from regauge.errors import MachineError, RegaugeError
+from regauge.errors import MachineError, RegaugeError, UsageError
 from regauge.printable import printable
 from regauge.stop_signals import interrupted_once
 from regauge.workflow_commands import GuardedOutput, in_github_actions
@@ -116,10 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     closed = _open_closed_streams()
     output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_Redaction())
     try:
-        if "stdout" in closed:
-            raise MachineError(_STDOUT_CLOSED)  # noqa: TRY301 - as any other error of the machine
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        _refuse(words, closed)
         with interrupted_once(), output.flushed():
-            group.main(args=list(arguments) if arguments is not None else None, prog_name="regauge")
+            group.main(args=words, prog_name="regauge")
     except RegaugeError as error:
         _end_with(error)
     except OSError as error:
@@ -142,6 +142,16 @@ def _open_closed_streams() -> list[str]:
         mode = "r" if name == "stdin" else "w"
         setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     return closed
+
+
+def _refuse(words: Sequence[str], closed: Sequence[str]) -> None:
+    """Refuse a command line that cannot be recorded, or whose output goes nowhere."""
+    if "stdout" in closed:
+        raise MachineError(_STDOUT_CLOSED)
+    for word in words:
+        # The system hands over bytes; those that are no UTF-8 become surrogates.
+        if any("\ud800" <= character <= "\udfff" for character in word):
+            raise UsageError(f"the argument {word!a} is not UTF-8")
 
 
 def _end_with(error: RegaugeError) -> NoReturn:

@@ -39,6 +39,7 @@ _SERVER: Final[dict[str, Any]] = {
     "connect_timeout": 10,
     "tcp_user_timeout": 30_000,
 }
+_INTEGER_MAX: Final = 2**63 - 1
 _LIMITS: Final = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL statement_timeout = '60s'")
 
 
@@ -114,7 +115,7 @@ class Store:
         query = (
             select(RUNS.c.document)
             .order_by(RUNS.c.started_at.desc(), RUNS.c.finished_at.desc(), RUNS.c.id.desc())
-            .limit(limit)
+            .limit(min(limit, _INTEGER_MAX))
         )
         with self._reading() as connection:
             return [read_json(text) for text in connection.scalars(query)]
