@@ -258,3 +258,22 @@ def test_a_count_that_no_store_can_hold_shows_all_there_is(started: Path):
     done = _run_in_bash(started, ("runs", "--number", "9" * 20), "")
     assert b"Traceback" not in done.stderr
     assert done.returncode in {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("baseline update --sessions-apart=nan", "is not a finite number"),
+        ("baseline update --sessions-apart=1e300", "--sessions-apart"),
+        ("record --budget-usd=nan", "is not a finite number"),
+        ("gate main --budget-usd=inf", "is not a finite number"),
+        ("record --trials=99999999999999999999", "--trials"),
+        ("new case / c2", "there is no prompt"),
+        ("new case '*' c2", "there is no prompt"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_wrong_use(started: Path, words: str, named: str):
+    done = _run_in_bash(started, tuple(words.split()), "")
+    assert done.returncode == 2
+    assert named.encode() in done.stderr
+    assert b"Traceback" not in done.stderr

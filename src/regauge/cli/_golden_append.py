@@ -66,7 +66,9 @@ def _file(project: Project, name: str) -> Path:
         path = find_dataset(name, fixtures_dir=project.fixtures_dir)
     except DatasetError:
         path = project.golden_dir / f"{name}.jsonl"
-        if any(project.golden_dir.glob(f"{name}.*")):  # two of them
+        if project.golden_dir.is_dir() and any(
+            file.name.startswith(f"{name}.") for file in project.golden_dir.iterdir()
+        ):  # two of them
             raise
         find_prompt(name, root=project.root)
     if path.suffix != ".jsonl":

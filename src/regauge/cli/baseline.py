@@ -11,6 +11,7 @@ import click
 from regauge.cli._baseline.text import history_json, history_lines, no_baseline
 from regauge.cli._baseline.update import BaselineUpdate
 from regauge.cli._evals.collected import with_evals
+from regauge.cli._finite import FiniteRange
 from regauge.cli._group import Group
 from regauge.cli._terminal.text import echo
 from regauge.errors import UnmeasuredError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_APART_MAX_H = 24 * 366
 _EPILOG = """\
 \b
 Examples:
@@ -69,10 +71,10 @@ def command() -> None:
     help="none: use only answers that the local store has.",
 )
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
 @click.option(
     "--sessions-apart",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=_APART_MAX_H),
     default=1.0,
     show_default=True,
     metavar="HOURS",

@@ -22,6 +22,7 @@ from regauge.cli._calibration.text import (
 )
 from regauge.cli._evals.collected import end_interrupted
 from regauge.cli._evals.judges import find_judge, judges_of_evals
+from regauge.cli._finite import FiniteRange
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.datasets import find_dataset, load_dataset
@@ -92,7 +93,7 @@ def _model_id(_context: click.Context, _option: click.Parameter, value: str | No
 @click.option("--dataset", metavar="NAME", help="The golden dataset that labels name cases of.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
 @click.option("--prune", is_flag=True, help="Remove recordings that this calibration did not use.")
 @click.option(
     "--evals",

@@ -12,6 +12,7 @@ import click
 
 from regauge.cli._evals.collected import option_words
 from regauge.cli._evals.gated import gated
+from regauge.cli._finite import FiniteRange
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
@@ -115,7 +116,7 @@ class _Output:
 )
 @click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
 @click.option("--budget-tokens", type=click.IntRange(min=0), help="Tokens it may use.")
 @click.option("--budget-calls", type=click.IntRange(min=0), help="Calls it may make.")
 @click.option("--on-broken", type=click.Choice(["net", "block", "warn"]), help="Broken cases.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._baseline.text import no_baseline
+from regauge.cli._finite import FiniteRange
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
 from regauge.gate import Target, cases_needed, first_draws_needed, operating_line, policy_of
@@ -52,14 +53,14 @@ _MOST_CASES = 3_000
 )
 @click.option(
     "--drop",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     metavar="RATE",
     help="Say what it takes to find a drop of every case's pass rate by this, such as 0.02.",
 )
 @click.option(
     "--power",
     "wanted",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
     metavar="RATE",

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._evals.collected import with_evals
+from regauge.cli._finite import FiniteRange
 from regauge.cli._stale.judgements import PrunedFile, prune_judgements
 from regauge.cli._stale.recordings import stale_files
 from regauge.cli._terminal.meter import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
-from regauge.project import Project
+from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes
 from regauge.reports import missing_judgement_lines, missing_lines, progress_line
 from regauge.runner import Plan
@@ -68,9 +69,9 @@ class _Said:
 @click.option("--prune", is_flag=True, help="Remove recordings that no eval asks for any more.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
 @click.option("--judge-model", metavar="ID", help="Ask provider:model for judges that name none.")
-@click.option("--trials", type=click.IntRange(min=1), help="Draws per case.")
+@click.option("--trials", type=click.IntRange(1, TRIALS_MAX), help="Draws per case.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
 @click.option(
     "--evals",
     "path",

@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from regauge.cli._finite import FiniteRange
 from regauge.errors import RegaugeError
 
 __all__ = ["command"]
@@ -88,7 +89,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--latency-ms",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0,
     show_default=True,
     help="How long every answer takes.",
@@ -104,7 +105,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
 )
 @click.option(
     "--retry-after-s",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=1.0,
     show_default=True,
     help="What an injected 429 says in Retry-After.",
@@ -114,7 +115,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
 )
 @click.option(
     "--drift",
-    type=click.FloatRange(min=0, max=1),
+    type=FiniteRange(min=0, max=1),
     default=0,
     show_default=True,
     help="How far the model has moved under its name: other answers to the same requests.",

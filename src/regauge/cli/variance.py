@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals.collected import option_words, with_evals
+from regauge.cli._finite import FiniteRange
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UnmeasuredError
-from regauge.project import Project
+from regauge.project import TRIALS_MAX, Project
 from regauge.refine import outcomes_of, shown, variance_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
@@ -39,11 +40,13 @@ _CASES_SHOWN = 8
 
 @click.command(name="variance", epilog=_EPILOG)
 @click.argument("prompt", metavar="NAME")
-@click.option("--trials", type=click.IntRange(min=2), default=5, show_default=True, help="Per case")
+@click.option(
+    "--trials", type=click.IntRange(2, TRIALS_MAX), default=5, show_default=True, help="Per case"
+)
 @click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
 @click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.option("--evals", "path", type=click.Path(path_type=Path), help="Where evals are.")
 def command(prompt: str, *, trials: int, as_json: bool, path: Path | None, **options: Any) -> None:

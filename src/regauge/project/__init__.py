@@ -5,6 +5,7 @@ from __future__ import annotations
 from regauge.project._project import Project
 from regauge.project._settings import (
     ENDPOINT_IDENTITY,
+    TRIALS_MAX,
     CalibrationSettings,
     EndpointSettings,
     GateSettings,
@@ -18,6 +19,7 @@ from regauge.project._urls import has_credentials, is_store, shown_store, shown_
 
 __all__ = [
     "ENDPOINT_IDENTITY",
+    "TRIALS_MAX",
     "CalibrationSettings",
     "EndpointSettings",
     "GateSettings",

@@ -25,6 +25,7 @@ from regauge.wording import did_you_mean
 __all__ = [
     "ENDPOINT_IDENTITY",
     "SETTING_NAMES",
+    "TRIALS_MAX",
     "CalibrationSettings",
     "EndpointSettings",
     "GateSettings",
@@ -37,6 +38,9 @@ __all__ = [
 
 # The settings of a provider that decide which model answers.
 ENDPOINT_IDENTITY = ("api", "base_url", "api_key_env", "headers_env", "vary_seed")
+
+TRIALS_MAX = 10_000
+"""The most trials of a case in one run."""
 
 _PERCENT = 100
 
@@ -323,7 +327,7 @@ class Settings(_Table):
 
     model: _ModelName | None = None
     judge_model: _ModelName | None = None
-    trials: int = Field(default=1, ge=1)
+    trials: int = Field(default=1, ge=1, le=TRIALS_MAX)
     concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
     record: RecordMode | None = None
     budget_usd: float | None = Field(default=None, ge=0)

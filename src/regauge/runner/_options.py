@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.errors import UsageError
 from regauge.model_id import parse_model_id
+from regauge.project import TRIALS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +88,8 @@ def resolve_options(
     """
     if judge_model is not None:
         parse_model_id(judge_model, at="--judge-model")
-    if trials is not None and trials < 1:
-        raise UsageError(f"--trials must be at least 1, not {trials}")
+    if trials is not None and not 1 <= trials <= TRIALS_MAX:
+        raise UsageError(f"--trials must be from 1 to {TRIALS_MAX}, not {trials}")
     if budget_usd is not None and not 0 <= budget_usd < math.inf:
         raise UsageError(f"--budget-usd must be a number of dollars from 0 up, not {budget_usd}")
     for name, limit in (("tokens", budget_tokens), ("calls", budget_calls)):

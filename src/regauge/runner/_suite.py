@@ -19,6 +19,7 @@ from regauge.judges import (
     judge_of_checks,
     standing_of,
 )
+from regauge.project import TRIALS_MAX
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._providers import endpoint_of
@@ -113,8 +114,8 @@ def bind(
             f"{where}: pass_rate must be above 0 and at most 1, not {spec.pass_rate!r}"
         )
     trials = cast("object", spec.trials)
-    if trials is not None and not (isinstance(trials, int) and trials >= 1):
-        raise UsageError(f"{where}: trials must be at least 1, not {spec.trials!r}")
+    if trials is not None and not (isinstance(trials, int) and 1 <= trials <= TRIALS_MAX):
+        raise UsageError(f"{where}: trials must be from 1 to {TRIALS_MAX}, not {spec.trials!r}")
     prompt = load_prompt(spec.prompt, spec.version, root=project.root)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     dataset = load_dataset(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._evals.collected import end_interrupted, option_words, with_evals
+from regauge.cli._finite import FiniteRange
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
 from regauge.cli._terminal.meter import Meter
@@ -270,7 +271,7 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
 @click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
 @click.option("--variance", is_flag=True, help=_VARIANCE)
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What the run may cost.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What the run may cost.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
 @click.option("--refiner-model", metavar="ID", help="Who criticises and proposes.")
 @click.option("--proposers", metavar="A,B", help="Who is asked for edits, the cheapest first.")
@@ -475,7 +476,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
 
 @click.command(name="resume", epilog=EPILOG)
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--budget-usd", type=click.FloatRange(min=0), help="What it may cost from here on.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost from here on.")
 @click.option("--budget-calls", type=click.IntRange(min=1), help="Calls it may make from here.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def resume_command(
