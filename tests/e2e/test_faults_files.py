@@ -173,7 +173,7 @@ ERROR evals/test_triage.py\
         ("--trials=0",),
         snapshot("""\
 ERROR collecting evals/test_triage.py
---trials must be at least 1, not 0
+--trials must be from 1 to 10000, not 0
 ERROR evals/test_triage.py\
 """),
     ),

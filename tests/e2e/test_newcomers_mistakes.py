@@ -133,7 +133,7 @@ def test_trials_that_are_no_number_are_told_at_collection(project: EvalProject):
     project.judged_by("min_chars(1)", options=", trials='x'")
     run = project.run()
     assert run.ret == 2
-    run.stdout.fnmatch_lines(["*trials must be at least 1, not 'x'"])
+    run.stdout.fnmatch_lines(["*trials must be from 1 to 10000, not 'x'"])
 
 
 def test_lint_tells_a_fault_of_a_prompt_once_and_a_fault_of_evals_without_pytests_frames(

@@ -322,7 +322,7 @@ ERROR evals/test_triage.py\
             "@golden('triage', judges=[min_chars(1)], trials=0)\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: trials must be at least 1, not 0
+ROOT/evals/test_triage.py:4: trials must be from 1 to 10000, not 0
 ERROR evals/test_triage.py\
 """),
         ),
