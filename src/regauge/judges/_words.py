@@ -163,8 +163,8 @@ _CLITIC = re.compile(
 )
 
 
-def tokens(text: str) -> list[str]:
-    """The words and marks of a text, each on its own.
+def tokens(text: str, *, marks: bool = True) -> list[str]:
+    """The words and marks of a text, each on its own; without `marks`, the words.
 
     Punctuation and brackets stand apart from words, hyphens and slashes do not. A period stands
     apart at the end of the text only, so that `3.50` and `e.g.` stay whole. `don't` is `do`,
@@ -173,7 +173,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("It's $3.50 (net), isn't it?")
     ['It', "'s", '$', '3.50', '(', 'net', ')', ',', 'is', "n't", 'it', '?']
     """
-    spaced = _APART.sub(r" \g<0> ", text.rstrip())
+    spaced = _APART.sub(r" \g<0> " if marks else " ", text.rstrip())
     if spaced.endswith(".") and not spaced.endswith(".."):
         spaced = spaced[:-1] + " ."
     spaced = _CLITIC.sub(lambda found: " " + " ".join(filter(None, found.groups())) + " ", spaced)
@@ -189,4 +189,4 @@ def capital_words(text: str) -> list[str]:
     >>> capital_words("I SAID: read the API-DOCS (v2), NOW!")
     ['I', 'SAID', 'API-DOCS', 'NOW']
     """
-    return [word for word in tokens(text) if word.isupper()]
+    return [word for word in tokens(text, marks=False) if word.isupper()]

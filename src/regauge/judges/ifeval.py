@@ -14,7 +14,7 @@ from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed
 from regauge.judges._words import capital_words, sentences_in
-from regauge.judges.rules._counts import bounds, counted, filled_parts, splitter
+from regauge.judges.rules._counts import Count, bounds, count_rule, counted, filled_parts, splitter
 from regauge.judges.rules._text import language_chances
 from regauge.wording import plural
 
@@ -99,190 +99,77 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Write {bounds} sentences{inside}.",
-    denied="Write {unbounded} sentences{inside}.",
-)
-def punkt_sentence_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+@count_rule("sentence")
+def punkt_sentence_count(text: str) -> Count:
     """The answer has so many sentences as the Punkt tokenizer of English counts them.
 
     The number of a list item ("1. Item") counts as one; line ends, headings and the marks of other
     scripts end none.
 
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
-
     >>> from regauge.judges.ifeval import punkt_sentence_count
     >>> print(punkt_sentence_count(exactly=2).check_text("1. Look at the disk."))
     pass: 2 sentences, exactly 2 wanted
     """
-    return counted(
-        "punkt_sentence_count",
-        lambda text: len(sentences_in(text)),
-        "sentence",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return len(sentences_in(text))
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Write {bounds} bullets{inside}.",
-    denied="Write {unbounded} bullets{inside}.",
-)
-def line_bullet_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+@count_rule("bullet")
+def line_bullet_count(text: str) -> Count:
     r"""The answer has so many lines that begin with `*` or `-`, in code and rules as well.
 
     A line that begins with `**` is bold text and none.
-
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
 
     >>> from regauge.judges.ifeval import line_bullet_count
     >>> print(line_bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
     pass: 2 bullets, at most 3 wanted
     """
-    return counted(
-        "line_bullet_count",
-        lambda text: len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text)),
-        "bullet",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return len(_STAR_BULLET.findall(text)) + len(_DASH_BULLET.findall(text))
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
+@count_rule(
+    "highlight",
     wanted="Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
     denied="Highlight {unbounded} parts{inside} between asterisks.",
 )
-def asterisk_part_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+def asterisk_part_count(text: str) -> Count:
     """The answer has so many parts between asterisks on one line: `*one*` or `**two**`.
-
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
 
     >>> from regauge.judges.ifeval import asterisk_part_count
     >>> print(asterisk_part_count(at_least=2).check_text("It is *full*, **now**."))
     pass: 2 highlights, at least 2 wanted
     """
-    return counted(
-        "asterisk_part_count",
-        _count_asterisk_parts,
-        "highlight",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return _count_asterisk_parts(text)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
+@count_rule(
+    "placeholder",
     wanted="Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
     denied="Use {unbounded} placeholders in square brackets{inside}.",
 )
-def bracket_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+def bracket_count(text: str) -> Count:
     """The answer has so many parts in square brackets, such as `[name]`, links among them.
-
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
 
     >>> from regauge.judges.ifeval import bracket_count
     >>> print(bracket_count(exactly=0).check_text("Dear [name],"))
     fail: 1 placeholder, exactly 0 wanted
     """
-    return counted(
-        "bracket_count",
-        _count_brackets,
-        "placeholder",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return _count_brackets(text)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
+@count_rule(
+    "word in capitals",
+    "words in capitals",
     wanted="Write {bounds} words all in capitals{inside}.",
     denied="Write {unbounded} words all in capitals{inside}.",
 )
-def capital_word_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+def capital_word_count(text: str) -> Count:
     """The answer has so many words all in capitals; `I` is one, `API-DOCS` is one.
-
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
 
     >>> from regauge.judges.ifeval import capital_word_count
     >>> print(capital_word_count(at_most=1).check_text("DO NOT restart it."))
     fail (0.50): 2 words in capitals, at most 1 wanted
     """
-    return counted(
-        "capital_word_count",
-        lambda text: len(capital_words(text)),
-        "word in capitals",
-        "words in capitals",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return len(capital_words(text))
 
 
 @rule(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._evidence import quote
@@ -17,6 +18,8 @@ from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from regauge.judges._rule import Rule
 
 __all__ = [
     "line_count",
@@ -32,6 +35,7 @@ __all__ = [
 ]
 
 WordUnit = Literal["spaces", "letters"]
+Count = int | tuple[int, int]
 
 
 def bounds(
@@ -61,7 +65,7 @@ def bounds(
 
 def counted(
     kind: str,
-    count: Callable[[str], int | tuple[int, int]],
+    count: Callable[[str], Count],
     noun: str,
     nouns: str = "",
     *,
@@ -110,6 +114,78 @@ def counted(
         return passed(f"{plural(found, noun, nouns)}, {wish} wanted", actual=found)
 
     return on_text(field, check)
+
+
+class CountRule(Protocol):
+    """A rule that limits a count, as its callers see it."""
+
+    def __call__(
+        self,
+        *,
+        at_least: int | None = None,
+        at_most: int | None = None,
+        exactly: int | None = None,
+        field: str | None = None,
+    ) -> Rule:
+        """Make a rule."""
+        ...
+
+
+_LIMITS = """
+
+Args:
+    at_least: The least that passes.
+    at_most: The most that passes.
+    exactly: The only count that passes.
+    field: Judge this part of a JSON output instead of the whole.
+"""
+
+
+def count_rule(
+    noun: str, nouns: str = "", *, wanted: str = "", denied: str = "", version: int = 1
+) -> Callable[[Callable[[str], Count]], CountRule]:
+    """Turn a function that counts something in a text into a kind of rule.
+
+    Args:
+        noun: One of what it counts.
+        nouns: Several; by default with an s.
+        wanted: The instruction for a prompt, as for `rule`; by default to write so many.
+        denied: The instruction for the negation.
+        version: Raised whenever the rule may judge an answer differently than before.
+    """
+
+    def wrap(count: Callable[[str], Count]) -> CountRule:
+        def build(
+            *,
+            at_least: int | None = None,
+            at_most: int | None = None,
+            exactly: int | None = None,
+            field: str | None = None,
+        ) -> Check:
+            return counted(
+                count.__name__,
+                count,
+                noun,
+                nouns,
+                at_least=at_least,
+                at_most=at_most,
+                exactly=exactly,
+                field=field,
+            )
+
+        build.__name__ = build.__qualname__ = count.__name__
+        build.__module__ = count.__module__
+        text, _, example = cleandoc(count.__doc__ or "").partition("\n\n>>> ")
+        build.__doc__ = f"{text}{_LIMITS}\n>>> {example}"
+        return rule(
+            codes=("too_few", "too_many"),
+            version=version,
+            about="format",
+            wanted=wanted or f"Write {{bounds}} {nouns or noun + 's'}{{inside}}.",
+            denied=denied or f"Write {{unbounded}} {nouns or noun + 's'}{{inside}}.",
+        )(build)
+
+    return wrap
 
 
 _LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
@@ -258,20 +334,8 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
     return counted("min_chars", len, "character", at_least=n, field=field)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    version=2,
-    about="format",
-    wanted="Write {bounds} sentences{inside}.",
-    denied="Write {unbounded} sentences{inside}.",
-)
-def sentence_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+@count_rule("sentence", version=2)
+def sentence_count(text: str) -> Count:
     """The answer has so many sentences.
 
     A sentence ends at a full stop, a question mark or an exclamation mark of any script, unless it
@@ -279,59 +343,20 @@ def sentence_count(
     which the sentence goes on. Headings, list items and blank lines end one, too. Thai and Lao
     have no such marks: where the spaces between their words matter, the rule abstains.
 
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
-
     >>> print(sentence_count(exactly=2).check_text("It was Dr. No, at 5 p.m. today. Who else?"))
     pass: 2 sentences, exactly 2 wanted
     """
-    return counted(
-        "sentence_count",
-        count_sentences,
-        "sentence",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return count_sentences(text)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    about="format",
-    wanted="Write {bounds} lines{inside}.",
-    denied="Write {unbounded} lines{inside}.",
-)
-def line_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+@count_rule("line")
+def line_count(text: str) -> Count:
     r"""The answer has so many lines that are not blank.
-
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(line_count(exactly=2).check_text("one\n\ntwo\n"))
     pass: 2 lines, exactly 2 wanted
     """
-    return counted(
-        "line_count",
-        lambda text: sum(1 for line in text.splitlines() if line.strip()),
-        "line",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return sum(1 for line in text.splitlines() if line.strip())
 
 
 @rule(

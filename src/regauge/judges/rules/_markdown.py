@@ -12,7 +12,7 @@ from regauge.judges._evidence import listed
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, abstained, failed, passed
-from regauge.judges.rules._counts import counted
+from regauge.judges.rules._counts import Count, count_rule
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -113,129 +113,61 @@ def _count_placeholders(text: str) -> int:
     return count
 
 
-def _up_to_limit(count: Callable[[str], int]) -> Callable[[str], int | tuple[int, int]]:
+def _count_start(count: Callable[[str], int], text: str) -> Count:
     """A count of the start of a long text: the range that the whole can have."""
-
-    def limited(text: str) -> int | tuple[int, int]:
-        least = count(text[:_CHARS_MAX])
-        return least if len(text) <= _CHARS_MAX else (least, least + len(text) - _CHARS_MAX)
-
-    return limited
+    least = count(text[:_CHARS_MAX])
+    return least if len(text) <= _CHARS_MAX else (least, least + len(text) - _CHARS_MAX)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    version=2,
-    about="format",
+@count_rule(
+    "bullet",
     wanted="Write {bounds} bullets{inside}, each on a line that begins with `-`.",
-    denied="Write {unbounded} bullets{inside}.",
+    version=2,
 )
-def bullet_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+def bullet_count(text: str) -> Count:
     r"""The output has so many bullets: items of Markdown lists with `-`, `*` or `+`, or `•`.
 
     Nested items count, and so do those in quotes. Numbered items, horizontal rules, front matter
     and lines in code do not.
 
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON output instead of the whole.
-
     >>> print(bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
     pass: 2 bullets, at most 3 wanted
     """
-    return counted(
-        "bullet_count",
-        _up_to_limit(_count_bullets),
-        "bullet",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return _count_start(_count_bullets, text)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    version=2,
-    about="format",
+@count_rule(
+    "placeholder",
     wanted="Use {bounds} placeholders in square brackets{inside}, like `[name]`.",
     denied="Use {unbounded} placeholders in square brackets{inside}.",
+    version=2,
 )
-def placeholder_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+def placeholder_count(text: str) -> Count:
     """The output has so many placeholders in square brackets, such as `[name]`.
 
     Links, images, notes such as `[1]`, check boxes, indexes such as `a[i]` and code are none.
 
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON output instead of the whole.
-
     >>> print(placeholder_count(exactly=0).check_text("Dear [name],"))
     fail: 1 placeholder, exactly 0 wanted
     """
-    return counted(
-        "placeholder_count",
-        _up_to_limit(_count_placeholders),
-        "placeholder",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return _count_start(_count_placeholders, text)
 
 
-@rule(
-    codes=("too_few", "too_many"),
-    version=2,
-    about="format",
+@count_rule(
+    "highlight",
     wanted="Highlight {bounds} parts{inside} between asterisks, like `*this*`.",
     denied="Highlight {unbounded} parts{inside} between asterisks.",
+    version=2,
 )
-def highlight_count(
-    *,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    exactly: int | None = None,
-    field: str | None = None,
-) -> Check:
+def highlight_count(text: str) -> Count:
     """The output has so many highlighted parts: emphasis or strong text of Markdown.
 
     `*one*`, `_two_`, `**three**`, `__four__`; `***both***` is one part. Code is none.
 
-    Args:
-        at_least: The least that passes.
-        at_most: The most that passes.
-        exactly: The only count that passes.
-        field: Judge this part of a JSON output instead of the whole.
-
     >>> print(highlight_count(at_least=2).check_text("It is *full*, **now**."))
     pass: 2 highlights, at least 2 wanted
     """
-    return counted(
-        "highlight_count",
-        _up_to_limit(_count_highlights),
-        "highlight",
-        at_least=at_least,
-        at_most=at_most,
-        exactly=exactly,
-        field=field,
-    )
+    return _count_start(_count_highlights, text)
 
 
 @rule(codes=("no_fence",), version=2)
@@ -318,6 +250,10 @@ def _headings(text: str, *, bold: bool) -> Iterator[tuple[str, int, str]]:
     """Every line with its heading level (0 for none) and title; -1 -2 name the line before."""
     fence, previous = "", ""
     for line in text.splitlines():
+        if not line:
+            previous = ""
+            yield line, 0, ""
+            continue
         level, title = 0, ""
         mark = _FENCE.match(line)
         if fence:
@@ -406,7 +342,8 @@ def has_sections(
     def check(text: str) -> Verdict:
         places: dict[str, int] = {}
         empty: set[str] = set()
-        for place, section in enumerate(sections_of(text, bold=bold)):
+        sections = sections_of(text, bold=bold)
+        for place, section in enumerate(sections):
             if level is not None and section.level != level:
                 continue
             title = _plain(section.title)
@@ -420,7 +357,7 @@ def has_sections(
                 code="missing_section",
                 score=1 - len(missing) / len(wanted),
                 expected=titles,
-                actual=[part.title for part in sections_of(text, bold=bold)][:20],
+                actual=[part.title for part in sections[:20]],
                 details={"missing": missing},
             )
         bare = [title for title, key in wanted if key in empty]

@@ -16,7 +16,7 @@ from regauge.judges._answer import Answer, Expected, expected
 from regauge.judges._evidence import number, quote, shown
 from regauge.judges._rule import Check, on_answer
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, graded, passed
+from regauge.judges._types import Verdict, abstained, failed, graded, passed
 from regauge.judges.rules._text import normaliser
 from regauge.wording import plural
 
@@ -37,6 +37,8 @@ __all__ = [
 
 _LIKE = "Write {it} as close to {to:or} as you can."
 _UNLIKE = "Write {it} in other words than {to:or}."
+
+_CHRF_CHARS_MAX = 500_000
 
 Measure = Literal["ratio", "partial", "words"]
 
@@ -200,10 +202,10 @@ def overlap(
     kind: str,
     to: References,
     at_least: float,
-    score: Callable[[str, list[str]], float],
+    score: Callable[[str, list[str]], float | None],
     field: str | None,
 ) -> Check:
-    """A check that a score against the references reaches a threshold."""
+    """A check that a score against the references reaches a threshold; None: it is too long."""
     share(kind, at_least)
     if not isinstance(to, (str, Expected)) and not to:
         raise UsageError(f"{kind}: name at least one reference")
@@ -212,6 +214,8 @@ def overlap(
         references = _references(answer, to, kind)
         text = answer.text or ""
         found = score(text, references)
+        if found is None:
+            return abstained(f"{len(text):,} characters are too long to compare", code="too_long")
         return graded(
             found,
             at_least=at_least,
@@ -422,7 +426,8 @@ def gleu(
 
 
 @rule(
-    codes=("not_similar",),
+    codes=("not_similar", "too_long"),
+    version=2,
     about="correctness",
     wanted=_LIKE,
     denied=_UNLIKE,
@@ -436,6 +441,8 @@ def chrf(
 ) -> Check:
     """chrF: the F-score of 1- to 6-grams of characters, recall weighing twice; by sacrebleu.
 
+    It abstains from outputs of more than 500,000 characters.
+
     Args:
         to: The reference or references; by default the case's `expected`.
         words: Up to which order n-grams of words count too; 2 makes it chrF++.
@@ -446,7 +453,9 @@ def chrf(
     pass (0.55): chrf 0.5456 to 'the disk is full', 0.5 wanted
     """
 
-    def score(text: str, references: list[str]) -> float:
+    def score(text: str, references: list[str]) -> float | None:
+        if len(text) > _CHRF_CHARS_MAX:
+            return None
         from sacrebleu.metrics.chrf import CHRF
 
         return float(CHRF(word_order=words).sentence_score(text, references).score) / 100
