@@ -109,10 +109,11 @@ class PytestEnd:
         if self.gate is not None and not self.gate.accepts and _is_quiet(session):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.writer.empty and decision is None:
-            # Workers that were cut off report no plan.
-            cut_off = not (self._end.collected or self._end.owed)
-            planned = self._end.planned > 0 or cut_off
-            self._nothing_judged = interrupted and planned and self.gate is None
+            # Workers that were cut off report no plan. Errors of collection interrupt a run, too.
+            planned = self._end.planned > 0 or not (self._end.collected or self._end.owed)
+            self._nothing_judged = (
+                interrupted and planned and self.gate is None and not session.testsfailed
+            )
             with suppress(OSError):
                 self.writer.directory.rmdir()  # workers make it before their first row
             self._judge_troubles(session)
