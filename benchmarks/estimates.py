@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -90,6 +91,19 @@ class Project:
             env={**os.environ, "LOCAL_API_KEY": "none"},
         )
 
+    def evals(self, prompt: str, mode: str) -> str:
+        """Run `pytest evals` for one prompt; what it prints."""
+        file = f"evals/test_{prompt.replace('-', '_')}.py"
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", file, "-q", "--tb=no", f"--record={mode}"],
+            cwd=self.root,
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "LOCAL_API_KEY": "none", "COLUMNS": "200"},
+        )
+        return done.stdout
+
     def document(self, *words: str) -> dict[str, Any]:
         """What a command prints as JSON."""
         done = self.run(*words, "--json")
@@ -154,6 +168,23 @@ def _of_record(document: Mapping[str, Any]) -> Spent:
     )
 
 
+_UNITS: Final = {"": 1, "k": 1e3, "M": 1e6}
+_NEEDS: Final = re.compile(
+    r"^  (?:about )?(\d+) (?:answers?|calls?) of .*?: about ([\d.]+)([kM]?) tokens, \$([\d.]+)$",
+    re.MULTILINE,
+)
+
+
+def _of_run(printed: str) -> Spent:
+    """What a replay of evals says that its missing answers and judgements take."""
+    found = [*_NEEDS.finditer(printed)]
+    return Spent(
+        calls=sum(int(one[1]) for one in found),
+        tokens=sum(float(one[2]) * _UNITS[one[3]] for one in found),
+        usd=sum(float(one[4]) for one in found),
+    )
+
+
 def _of_bills(bills: Iterable[Mapping[str, Any]]) -> Spent:
     """The estimate of a baseline session or of a gate."""
     bills = [*bills]
@@ -190,6 +221,16 @@ def scenarios(project: Project, meter: Meter, prompt: str) -> Iterator[tuple[str
         project.document("record", prompt)
         return name, estimated, meter.taken()
 
+    def run(name: str) -> tuple[str, Spent, Spent]:
+        estimated = _of_run(project.evals(prompt, "none"))
+        meter.taken()
+        project.evals(prompt, "missing")
+        return name, estimated, meter.taken()
+
+    _forget(project, prompt, 1.0)
+    yield run("pytest evals, without recordings")
+    _forget(project, prompt, 0.5)
+    yield run("pytest evals, half recorded")
     _forget(project, prompt, 1.0)
     yield record("record, without recordings")
     _forget(project, prompt, 0.5)

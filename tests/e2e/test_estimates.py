@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -209,6 +210,25 @@ def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Met
     recorded_as_estimated(priced, metered)  # half of it is
     recorded_as_estimated(priced, metered, "--all")
     recorded_as_estimated(priced, metered, "--trials=3")
+
+
+NEEDS = re.compile(
+    r"^  (?:about )?(\d+) (?:answers?|calls?) of .*?: about ([\d.]+)(k?) tokens, \$([\d.]+)$",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("judges", ["min_words(3)", *JUDGES.values()], ids=["none", *JUDGES])
+def test_a_run_takes_what_its_replay_says(priced: EvalProject, metered: Metered, judges: str):
+    priced.judged_by(judges)
+    for missing in (12, 6):
+        drop(priced, missing)
+        found = NEEDS.findall(priced.run("--record=none").stdout.str())
+        calls = sum(float(one[0]) for one in found)
+        tokens = sum(float(one[1]) * (1000 if one[2] else 1) for one in found)
+        assert metered.total == 0
+        priced.run("--record=missing")
+        near((calls, tokens, sum(float(one[3]) for one in found)), metered)
 
 
 def test_completions_of_another_version_show_how_long_new_ones_are(

@@ -16,6 +16,7 @@ from regauge.cli._baseline.issue import issue_text
 from regauge.digests import canonical_json, digest_of
 from tests.e2e.test_embeddings import Embeddings
 from tests.fakes import Endpoint as Served
+from tests.judge_source import MEMOISED, MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +57,7 @@ class Repository:
         model: Model,
         *,
         judge: str = "equals('yes')",
+        more: str = "",
     ) -> None:
         self.project = project
         self.endpoint = endpoint
@@ -64,7 +66,7 @@ class Repository:
         project.golden(
             [{"id": f"c{n:02}", "inputs": {"text": f"c{n:02}: is it?"}} for n in range(CASES)]
         )
-        project.judged_by(judge)
+        project.judged_by(judge, more=more)
         project.command("bump", "triage")
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "dev@example.org")
@@ -303,6 +305,39 @@ def test_recordings_that_somebody_edited_are_not_the_gates_trials(
     assert repo.gate("--record=none", code=0)["provisional"]
     repo.fresh_runner()
     assert repo.gate(code=1)["audit"]["result"] == "better"
+
+
+class Judging(Model):
+    """The same model, asked for a score as well: high for `yes`."""
+
+    def __call__(self, text: str) -> str:
+        if text.startswith("judge "):
+            return json.dumps({"score": 0.9 if text.endswith("yes") else 0.1})
+        return super().__call__(text)
+
+
+@pytest.mark.parametrize("kind", ["Asking", "Memoised"])
+def test_judgements_that_the_author_edited_do_not_judge_the_gates_trials(
+    live: EvalProject, endpoint: Endpoint, kind: str
+):
+    model = Judging()
+    source = MODEL_JUDGE + MEMOISED + MODEL_JUDGES_GATE
+    judge = f"asking('fair', model='local:judge', kind={kind})"
+    repo = Repository(live, endpoint, model, judge=judge, more=source)
+    model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(10)), 0.0
+    repo.gate(code=1)
+    recordings = live.root / "fixtures/recordings"
+    for path in (recordings / "judges/triage.jsonl", recordings / "verdicts/triage.jsonl"):
+        if kind == "Memoised" or path.parent.name == "judges":
+            path.write_text(path.read_text().replace("0.1", "0.9"))
+    repo.commit("recordings")
+    repo.fresh_runner()
+    assert repo.gate("--record=none", code=0)["provisional"]
+    repo.fresh_runner()
+    keyed = repo.gate(code=1)
+    assert not keyed["provisional"]
+    broken = {case["case"] for case in keyed["cases"] if case["verdict"] == "broken"}
+    assert broken == model.worse
 
 
 def test_vectors_that_the_author_committed_do_not_judge_the_gates_trials(

@@ -211,7 +211,7 @@ else:
             "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",
             "_standing": "standing_of",
             "_types": "Judge Outcome Verdict abstained failed graded passed",
-            "deepeval": "DeepevalJudge",
+            "deepeval": "DeepevalJudge deepeval",
             "model._claims": "verified_claims",
             "model._declared": "shipped_rubric",
             "model._pairwise": "pairwise",
