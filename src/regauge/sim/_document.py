@@ -224,13 +224,7 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
     if not title:
         title = next((f.value for f in fields if f.key.lower() in _TITLE_KEYS and f.value), "")
         title = title.partition("\n")[0]
-    return Document(
-        text=text,
-        title=title,
-        fields=tuple(fields),
-        lines=lines,
-        prose=prose,
-    )
+    return Document(text=text, title=title, fields=tuple(fields), lines=lines, prose=prose)
 
 
 _TITLE_KEYS: Final = frozenset(

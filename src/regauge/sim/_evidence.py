@@ -226,10 +226,7 @@ def _labelled(key: str, value: str, source: str) -> Finding | None:
     missing = tuple(sorted(said - figures(source)))
     score = _CONTRADICTED if told or missing else _UNRELATED
     return Finding(
-        score=score,
-        contradicted=bool(told),
-        missing=missing,
-        passage=told or next(iter(near), ""),
+        score=score, contradicted=bool(told), missing=missing, passage=told or next(iter(near), "")
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -240,7 +240,7 @@ class Key:
     in_words: bool = False
     in_schema: bool = False
     described: bool = False
-    children: tuple[Key, ...] = field(default=())
+    children: tuple[Key, ...] = ()
 
 
 _OBJECT_KEYS: Final = re.compile(r"[\"'](?P<name>[A-Za-z_][\w-]*)[\"']\s*:")
@@ -369,16 +369,13 @@ def read_keys(
             enum = label_names(f"one of {words.rstrip('.')}" if short else words)
         description = " ".join(d for d in (words, key.description) if d)
         keys.append(
-            Key(
-                name=name,
+            replace(
+                key,
                 description=description,
-                kind=key.kind,
                 enum=enum,
                 nullable=key.nullable or _NULL.search(words) is not None,
                 in_words=re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None,
-                in_schema=key.in_schema,
                 described=key.described or len(words.split()) > 1,
-                children=key.children,
             )
         )
     return tuple(keys)
@@ -704,9 +701,6 @@ _ONLY: Final = re.compile(
     r"|\bno text (?:before|around|outside)\b|\bdo not (?:add|write|include|wrap|use) (?:any "
     r")?(?:other|extra|additional|explanation|markdown|prose|code|text)",
     re.IGNORECASE,
-)
-_LABEL_ONLY: Final = re.compile(
-    r"\b(?:only|just|nothing but|single word|one word|exactly one)\b", re.IGNORECASE
 )
 _NULL_RULE: Final = re.compile(
     r"\bnull\b|\b(?:do not|don't|never) (?:guess|invent|make up|infer|assume|fabricate)\b"

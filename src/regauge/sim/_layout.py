@@ -42,43 +42,8 @@ class Layout:
 
 
 _HTML: Final = frozenset(
-    [
-        "a",
-        "b",
-        "i",
-        "u",
-        "p",
-        "br",
-        "hr",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "em",
-        "strong",
-        "sub",
-        "sup",
-        "div",
-        "span",
-        "img",
-        "pre",
-        "code",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "td",
-        "th",
-        "ul",
-        "ol",
-        "li",
-        "details",
-        "html",
-        "body",
-        "head",
-    ]
+    """a b i u p br hr h1 h2 h3 h4 h5 h6 em strong sub sup div span img pre code table thead
+    tbody tr td th ul ol li details html body head""".split()  # noqa: SIM905 - it reads as a list
 )
 _TAG: Final = re.compile(
     r"^[ \t]*<(?P<tag>[A-Za-z][\w-]*)>[ \t]*\n?(?P<body>.*?)\n?[ \t]*</(?P=tag)>[ \t]*$",
@@ -211,8 +176,5 @@ def lay_out(messages: Sequence[Message]) -> Layout:
     instructions, document, parts = _split_user(turns[last].content, has_system=bool(system))
     texts = dict.fromkeys(t.strip() for t in (*system, *asked, instructions) if t.strip())
     return Layout(
-        instructions="\n\n".join(texts),
-        document=document,
-        parts=parts,
-        shots=tuple(shots),
+        instructions="\n\n".join(texts), document=document, parts=parts, shots=tuple(shots)
     )

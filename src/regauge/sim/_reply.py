@@ -346,7 +346,7 @@ def _best_sentences(document: Document, question: str, most: int) -> list[str]:
         (
             (-len(wanted & set(stems(s))) / (1 + 0.02 * len(s.split())), i)
             for i, s in enumerate(told)
-        ),
+        )
     )
     return [told[i] for score, i in scored[:most] if score < 0]
 
@@ -445,11 +445,7 @@ _OPENINGS: Final = (
     "Based on the document, here is my answer:",
     "Of course. I read the text carefully and this is what I found:",
 )
-_CLOSINGS: Final = (
-    "",
-    "Let me know if you would like anything changed.",
-    "I hope this helps!",
-)
+_CLOSINGS: Final = ("", "Let me know if you would like anything changed.", "I hope this helps!")
 # What it says where it is asked for something else than all it was asked for before.
 _INSTEAD: Final = "Quiet morning watch\nan alert blinks in the dark\nsomebody will look"
 _ONLY_LABEL: Final = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
@@ -263,7 +263,6 @@ _BRACKETED: Final = re.compile(r"\[[^\]\n]*\]|\{[^}\n]*\}")
 _THRESHOLD: Final = re.compile(r"[<>]=?\s*(?P<number>\d+(?:\.\d+)?)(?![\d.*%\w])")
 _PRODUCT: Final = re.compile(r"\b\d+(?:\s*\*\s*\d+)+\b")
 _LONE_ARITHMETIC: Final = re.compile(r"[*/]\s*100\b|\b100\s*\*")
-_DAY_S: Final = 86400
 _SAME_SCALE: Final = 0.3  # a factor of 1.35 apart leaves 1/e of the closeness
 
 
@@ -487,13 +486,7 @@ def find_moments(text: str) -> list[Moment]:
     last = next((moment.date for moment in found if moment.date), None)
     for moment in found:
         last = moment.date or last
-        dated.append(
-            moment
-            if moment.date
-            else Moment(
-                start=moment.start, end=moment.end, date=last, clock=moment.clock, raw=moment.raw
-            )
-        )
+        dated.append(replace(moment, date=last))
     return dated
 
 

@@ -151,10 +151,6 @@ def _best_field(document: Document, key: Key, *, floor: float = _LABELLED_SIMILA
     return best
 
 
-def _with_clock_first(events: list[Event]) -> Event | None:
-    return events[0] if events else None
-
-
 def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     name = set(stems(" ".join(split_name(key.name)))) | {w.lower() for w in split_name(key.name)}
     own = {word for word in name if word not in ("at", "time", "date", "on", "timestamp")}
@@ -164,8 +160,7 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     found: list[Event] = []
     if starts:
         found = [e for e in events if _START.search(e.label)]
-        if not found or (events and events[0].moment.clock is None and events[0] in found):
-            found = found or events
+        found = found or events
         labelled = [e for e in found if len(e.label.split()) <= 4]  # noqa: PLR2004 - a small count that says itself
         found = labelled or found
     elif ends:
@@ -190,8 +185,7 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
         scored = [(_similarity(key, e.label), -i) for i, e in enumerate(events)]
         best = max(scored, default=(0.0, 0))
         found = [events[-best[1]]] if best[0] >= _LABELLED_SIMILARITY else []
-    event = _with_clock_first(found)
-    return write_moment(event.moment, pattern) if event is not None else None
+    return write_moment(found[0].moment, pattern) if found else None
 
 
 def _duration(document: Document, key: Key) -> str | None:
@@ -356,6 +350,7 @@ def _clause_score(clause: Clause, evidence: Evidence, weights: Mapping[str, floa
     return float(factor * covered**_COVERAGE_POWER * (1 - math.exp(-1.5 * matched)))
 
 
+@lru_cache(maxsize=100)
 def _word_weights(labels: tuple[Label, ...]) -> dict[str, float]:
     """A word that every definition uses decides nothing; a word in one clause decides most."""
     in_labels: Counter[str] = Counter()
@@ -369,11 +364,6 @@ def _word_weights(labels: tuple[Label, ...]) -> dict[str, float]:
         / (1 + 0.15 * (in_clauses[word] - 1))
         for word, seen in in_labels.items()
     }
-
-
-@lru_cache(maxsize=100)
-def _weights_for(labels: tuple[Label, ...]) -> dict[str, float]:
-    return _word_weights(labels)
 
 
 def _example_scores(
@@ -419,7 +409,7 @@ def rank(
             the prompt defines nothing.
     """
     names = tuple(label.name for label in labels)
-    weights = _weights_for(labels)
+    weights = _word_weights(labels)
     scores = _example_scores(evidence, shots, names)
     defined = any(label.clauses for label in labels)
     for index, label in enumerate(labels):
