@@ -95,7 +95,7 @@ def run_drill(
     known: dict[str, str] = {}
     skipped: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="drill-", ignore_cleanup_errors=True) as shared:
-        tries = [each for each in drill.tries(Path(shared)) if matching in each.name]
+        tries = list(_until(started + seconds_max, matching, drill.tries(Path(shared))))
         if quick:
             tries = _evenly_spaced(tries, drill.quick)
 
@@ -123,6 +123,15 @@ def run_drill(
         known=known,
         skipped=skipped,
     )
+
+
+def _until(end: float, matching: str, tries: Iterator[Try]) -> Iterator[Try]:
+    """The attempts with words in their names; some drills do their work while they list them."""
+    for each in tries:
+        if matching in each.name:
+            yield each
+            if time.monotonic() > end:
+                return
 
 
 def _evenly_spaced(tries: list[Try], count: int) -> list[Try]:
