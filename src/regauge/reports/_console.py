@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.printable import printable
 from regauge.recordings import warn_of_sizes
+from regauge.reports._labels import label_table, wrong_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,7 +140,26 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
             )
             for suite, judge in informing
         ]
+    for suite in suites:
+        for judge in wrong_labels(suite):
+            lines.append(Line(f"labels of {suite.prompt} by {judge.name}:"))
+            lines += _table_lines(label_table(judge))
     return lines
+
+
+def _table_lines(table: Sequence[Sequence[str]]) -> list[Line]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        Line(
+            "  "
+            + "  ".join(
+                cell.rjust(width) if place else cell.ljust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ),
+            "plain" if number else "quiet",
+        )
+        for number, row in enumerate(table)
+    ]
 
 
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Line]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
 from regauge.reports._console import duration, money, quantity
+from regauge.reports._labels import label_table, wrong_labels
 from regauge.reports._suggestions import suggestion_blocks
 from regauge.reports._verbatim import escape_markdown, shown_name
 
@@ -38,7 +39,11 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_suite_row(suite) for suite in record.suites),
     ]
-    lines += [*_criteria_notes(record.suites), *_judge_notes(record.suites)]
+    lines += [
+        *_criteria_notes(record.suites),
+        *_judge_notes(record.suites),
+        *_label_tables(record.suites),
+    ]
     troubled = [
         row
         for row in rows
@@ -123,6 +128,23 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
             for suite, judge in informing
         ]
     return notes
+
+
+def _label_tables(suites: Sequence[SuiteSummary]) -> list[str]:
+    """The confusion matrix of each judge that found wrong labels."""
+    lines: list[str] = []
+    for suite in suites:
+        for judge in wrong_labels(suite):
+            head, *rows = [[escape_markdown(cell) for cell in row] for row in label_table(judge)]
+            lines += [
+                "",
+                f"Labels of {escape_markdown(suite.prompt)} by {escape_markdown(judge.name)}:",
+                "",
+                f"| {' | '.join(head)} |",
+                f"|---|{'--:|' * (len(head) - 1)}",
+                *(f"| {' | '.join(row)} |" for row in rows),
+            ]
+    return lines
 
 
 def _case_row(row: dict[str, Any]) -> str:

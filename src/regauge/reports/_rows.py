@@ -102,6 +102,8 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
         row["expected"] = verdict.expected
     if verdict.actual is not None:
         row["actual"] = verdict.actual
+    if judged.labels:
+        row["labels"] = True
     if not judged.gates:
         row["gates"] = False
     if judged.standing:

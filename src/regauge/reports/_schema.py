@@ -18,6 +18,7 @@ __all__ = [
     "Cause",
     "GitState",
     "JudgeName",
+    "LabelRow",
     "RunRecord",
     "Suggestion",
     "SuiteSummary",
@@ -48,6 +49,7 @@ class VerdictRow(_Document):
         calls: How many model calls it took; what judgements share counts for one of them.
         live_calls: Those that this run made.
         latency_s: Of the calls, one after the other, in seconds.
+        labels: Whether `expected` and `actual` are labels; `actual` is left out where they agree.
     """
 
     judge: str
@@ -68,6 +70,7 @@ class VerdictRow(_Document):
     input_tokens: int = 0
     output_tokens: int = 0
     latency_s: float = 0.0
+    labels: bool = False
     details: dict[str, Any] = {}
 
 
@@ -129,6 +132,25 @@ class TrialRow(_Document):
     arm: Literal["candidate", "main"] | None = None
 
 
+class LabelRow(_Document):
+    """How outputs for one expected label were.
+
+    Attributes:
+        count: The judged outputs for cases that expect it.
+        precision: The share of outputs with this label that are right, from 0 to 1; None where no
+            output has it.
+        recall: The share of outputs for this label that are right, from 0 to 1.
+        outputs: How often each label was given; `(other)` stands for labels that no case expects,
+            `(no label)` for outputs without any.
+    """
+
+    label: str
+    count: int
+    precision: float | None
+    recall: float
+    outputs: dict[str, int]
+
+
 class JudgeName(_Document):
     """A judge of a suite.
 
@@ -137,6 +159,7 @@ class JudgeName(_Document):
         gates: Whether its verdicts count for outcomes; otherwise they inform.
         standing: Why they do or do not, for a judge that asks a model.
         passed: How many trials it passed; `failed` and `abstained` count alike.
+        labels: Where it compares labels, such as a severity: the confusion matrix, by row.
     """
 
     name: str
@@ -147,6 +170,7 @@ class JudgeName(_Document):
     passed: int = 0
     failed: int = 0
     abstained: int = 0
+    labels: list[LabelRow] = []
 
 
 class SuiteSummary(_Document):

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from regauge.reports._labels import LabelCounts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -51,11 +53,13 @@ class _JudgeCount:
     cost_usd: float | None = 0.0
     spent_usd: float | None = 0.0
     latency_s: float = 0.0
+    labels: LabelCounts = field(default_factory=LabelCounts)
 
     def add(self, verdict: Mapping[str, Any]) -> None:
         self.passed += verdict["outcome"] == "pass"
         self.failed += verdict["outcome"] == "fail"
         self.abstained += verdict["outcome"] == "abstain"
+        self.labels.add(verdict)
         calls = verdict.get("calls", 0)
         if "cost_usd" in verdict:
             self.cost_usd = _sum(self.cost_usd, verdict["cost_usd"])
@@ -81,6 +85,7 @@ class _JudgeCount:
             passed=self.passed,
             failed=self.failed,
             abstained=self.abstained,
+            labels=self.labels.rows(),
         )
 
 

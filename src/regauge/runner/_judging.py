@@ -34,6 +34,7 @@ __all__ = [
 
 Said: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
 _NOTHING: Said = MappingProxyType({})
+_COMPARE_LABELS = frozenset({"choice_is", "equals", "field_equals"})
 _ELSEWHERE = (
     str(Path("_pytest", "outcomes.py")),
     str(Path("regauge", "judges", "_types.py")),
@@ -72,6 +73,7 @@ async def judge_trial(
                 judge_digest=judge.digest,
                 verdict=await _verdict(judge, judged, answer.completion, case, offline=offline),
                 criterion=criterion_of(judge),
+                labels=isinstance(judge, Rule) and judge.kind in _COMPARE_LABELS,
             )
             if isinstance(given, UnmeasuredError):
                 raise given

@@ -130,9 +130,9 @@ def _guarded_lookup(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note(tried: list[str], address: Any) -> None:
-    parts = cast("tuple[Any, ...]", address)[:2] if isinstance(address, tuple) else (address,)
+    parts: tuple[Any, ...] = address if isinstance(address, tuple) else (address,)  # pyright: ignore[reportUnknownVariableType]
     tried.append(
-        ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in parts)
+        ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in parts[:2])
     )
     raise _ClosedError("the network is closed: this run has --record=none")
 

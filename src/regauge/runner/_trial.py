@@ -35,6 +35,7 @@ class JudgedVerdict:
         standing: Why, for a judge that asks a model.
         criterion: What kind of quality it is about.
         calls: What its model calls used; None for a judge that makes none.
+        labels: Whether the judge compares labels, so that what it expected and got is one.
     """
 
     judge: str
@@ -44,6 +45,7 @@ class JudgedVerdict:
     gates: bool = True
     standing: str = ""
     calls: CallTotals | None = None
+    labels: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -295,7 +295,7 @@ def field_equals(
             wanted = wanted_at
         found = _field(answer, path, steps)
         if isinstance(found, Verdict):
-            return found
+            return replace(found, expected=shown(wanted))
         if same(found, wanted) or (
             normalise is not None
             and isinstance(found, str)

@@ -104,7 +104,7 @@ def equals(
         wanted = answer.resolve(value, judge="equals")
         if isinstance(wanted, str):
             if text == wanted or normalise(text) == normalise(wanted):
-                return passed(f"equals {quote(text)}")
+                return passed(f"equals {quote(text)}", expected=shown(wanted))
             return failed(
                 f"{quote(text)} is not {quote(wanted)}",
                 code="not_equal",
@@ -120,7 +120,7 @@ def equals(
                 actual=shown(text),
             )
         if same(found, wanted):
-            return passed(f"equals {quote(text)}")
+            return passed(f"equals {quote(text)}", expected=shown(wanted))
         return failed(
             f"{quote(text)} is another value",
             code="not_equal",

@@ -510,7 +510,7 @@ def choice_is(
         if not found:
             return failed("states no choice", code="no_choice", expected=sorted(right))
         if found == right:
-            return passed(f"chooses {listed(sorted(found))}")
+            return passed(f"chooses {listed(sorted(found))}", expected=sorted(right))
         return failed(
             f"chooses {listed(sorted(found))}, not {listed(sorted(right))}",
             code="wrong_choice",

@@ -15,6 +15,7 @@ from regauge.reports._gate_console import (
 )
 from regauge.reports._gate_table import pass_rates
 from regauge.reports._groups import groups_of
+from regauge.reports._labels import label_table
 from regauge.reports.html._cases import NOT_BLOCKING, TRACKED
 from regauge.reports.html._history import pass_counts
 from regauge.reports.html._plot import Plot, plot_of
@@ -105,6 +106,11 @@ class PromptPage:
     def judges(self) -> tuple[JudgeName, ...]:
         """Those of the candidate, with what they came to."""
         return tuple(judge for suite in self.suites[:1] for judge in suite.judges)
+
+    @property
+    def label_tables(self) -> tuple[tuple[str, list[list[str]]], ...]:
+        """The confusion matrix of each judge that compares labels, with the judge's name."""
+        return tuple((judge.name, label_table(judge)) for judge in self.judges if judge.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
