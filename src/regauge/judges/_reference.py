@@ -128,7 +128,8 @@ for what a model wrote: an answer they cannot read fails with a reason.
 
 - `field="reason"` judges one field of a JSON answer; {ref}`field <judge-field>` does so for any
   rule.
-- `~rule`, or `not_(rule)`, is the negation. An answer without any text fails both.
+- `~rule`, or `not_(rule)`, is the negation. An output that is missing fails both; an empty text is
+  judged as it is, so `not: {contains: x}` passes: add `min_chars: 1` where it must say something.
 - `expected("path")` stands for a value of the case's `expected` wherever a rule compares.
 - A failure carries a stable `code`, besides those of every rule: `no_text`, `refused`,
   `json_invalid`, `missing_field`, `null_field`, and `not_<judge>` for a negation.

@@ -211,7 +211,8 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
     """The answer is JSON that has these fields, whatever their values.
 
     Args:
-        paths: Each must exist; null counts as existing.
+        paths: Each must exist; null counts as existing. `steps[*].command` must exist in every
+            entry of a list, which has one at least.
         field: Look inside this part of a JSON answer.
 
     >>> print(has_keys("severity", "reason").check_text('{"severity": "info"}'))
@@ -219,13 +220,13 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
     """
     if not paths:
         raise UsageError("has_keys: name at least one field")
-    wanted = [(path, parse_path(path)) for path in paths]
+    wanted = [(path, [parse_path(part) for part in path.split("[*]")]) for path in paths]
 
     def check(answer: Answer) -> Verdict:
         whole = answer.json
         if isinstance(whole, JsonFault):
             return failed(f"not JSON: {whole.message}", code="json_invalid")
-        missing = [p for p, steps in wanted if isinstance(value_at(whole, steps), Missing)]
+        missing = [path for path, steps in wanted if not _exists(whole, steps)]
         if not missing:
             return passed(f"has {listed(paths)}")
         return failed(
@@ -237,6 +238,14 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
         )
 
     return on_answer(field, check)
+
+
+def _exists(value: JSON, steps: Sequence[Steps]) -> bool:
+    """Look for a path whose parts are separated by `[*]`, all entries of a list."""
+    found = value_at(value, steps[0])
+    if len(steps) == 1 or isinstance(found, Missing):
+        return not isinstance(found, Missing)
+    return isinstance(found, list) and bool(found) and all(_exists(e, steps[1:]) for e in found)
 
 
 @rule(

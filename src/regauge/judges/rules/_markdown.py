@@ -104,6 +104,8 @@ def _count_highlights(text: str) -> int:
 
 def _count_placeholders(text: str) -> int:
     count = 0
+    if "]" not in text:  # the parser of links takes long for brackets that stay open
+        return count
     for tokens in _inline(text, "["):
         depth, plain = 0, ""
         for token in tokens:

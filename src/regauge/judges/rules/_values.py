@@ -413,7 +413,7 @@ class _Options:
         self.options = options
         one = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
         self._one = re.compile(rf"(?<!\w)(?i:{one})(?!\w)")
-        label = rf"[*_`\"'(\[]*(?i:{one})(?![\w'’])[*_`\"')\]]*"  # noqa: RUF001
+        label = rf"[*_`\"'(\[]{{0,8}}(?i:{one})(?![\w'’])[*_`\"')\]]{{0,8}}"  # noqa: RUF001
         several = rf"{label}(?:[ ]*(?:,|&|/|and|or)[ ]*{label})*"
         self._stated = re.compile(
             rf"(?i:answers?|choices?|options?|choose|pick|select|go[ ]with)\b[*_:\s]*"
