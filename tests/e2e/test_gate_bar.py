@@ -602,7 +602,7 @@ def test_a_raised_bar_and_new_cases_need_no_word(repo: GateRepo):
     repo.settings(repo.base_url, "[tool.regauge.gate]\nalpha_case = 0.1\n")
     repo.write(LABELS, repo.read(LABELS) + '{"id": 3}\n')
     repo.commit("Raise the bar")
-    repo.gate(code=0)
+    assert "cost unknown (no price)." in repo.gate(code=0)
     assert repo.decision()["moved_bars"] == []
 
 

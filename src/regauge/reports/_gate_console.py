@@ -321,7 +321,8 @@ def calls_line(document: DecisionDocument) -> str:
         f"{calls.live} {'call' if calls.live == 1 else 'calls'} now" if calls.live else "no calls"
     )
     noun = "trial" if total == 1 else "trials"
-    return f"{total} {noun} ({kinds}), {live}, {money(calls.cost_usd)}."
+    cost = "cost unknown (no price)" if calls.cost_usd is None else money(calls.cost_usd)
+    return f"{total} {noun} ({kinds}), {live}, {cost}."
 
 
 def version_step(prompt: PromptDocument) -> str:
