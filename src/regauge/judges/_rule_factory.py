@@ -6,10 +6,11 @@ decorator adds what all rules share: name, digest, negation, registration.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Generic, ParamSpec, cast
+from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, cast, get_args, get_origin
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
@@ -80,6 +81,7 @@ class RuleFactory(Generic[P]):
             )
         except TypeError as error:
             raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
+        self._check_choices(bound)
         try:
             for key, value in bound.arguments.items():
                 bound.arguments[key] = _with_rules(value)
@@ -115,6 +117,32 @@ class RuleFactory(Generic[P]):
             template=self.template,
             own=self.build.__module__.startswith("regauge.") and all(part.own for part in parts),
         )
+
+    @functools.cached_property
+    def _choices(self) -> Mapping[str, tuple[object, ...]]:
+        """The values of the parameters that take one of a few."""
+        names = vars(inspect.getmodule(self.build))
+        choices: dict[str, tuple[object, ...]] = {}
+        for key, parameter in self.signature.parameters.items():
+            stated = str(parameter.annotation).removesuffix(" | None")
+            values = _stated_choices(stated, names)
+            if values:
+                choices[key] = values
+        return choices
+
+    def _check_choices(self, bound: inspect.BoundArguments) -> None:
+        """Refuse what is none of the values that a parameter takes.
+
+        Raises:
+            UsageError: A parameter has another value.
+        """
+        for key, values in self._choices.items():
+            value = bound.arguments.get(key)
+            parts = value if isinstance(value, tuple) else (value,)
+            for part in cast("tuple[object, ...]", parts):
+                if part is not None and part not in values and not isinstance(part, Expected):
+                    listed = ", ".join(map(repr, values))
+                    raise UsageError(f"{self.kind}: {key} is one of {listed}, not {part!r}")
 
     def _built(self, bound: inspect.BoundArguments) -> Check:
         """The check; one for each value of a parameter that the case brings."""
@@ -158,6 +186,18 @@ class RuleFactory(Generic[P]):
     def form(self) -> str:
         """The parameters as one writes them, without types."""
         return form_of(self.signature)
+
+
+def _stated_choices(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
+    """The values of a `Literal`, by its annotation or by its name in the module of a rule.
+
+    >>> _stated_choices("Literal['a', 'b']", {}), _stated_choices("str", {})
+    (('a', 'b'), ())
+    """
+    if annotation.startswith("Literal["):
+        return cast("tuple[object, ...]", ast.literal_eval(f"({annotation[8:-1]},)"))
+    kind = names.get(annotation)
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def _with_rules(value: object) -> object:

@@ -30,6 +30,7 @@ _END = re.compile(
     rf"|(?<![.!?])[.!?]++(?:[{_CLOSERS}]++|[ \u00a0\u202f]\u00bb)?(?=\s|\Z|[{_STOPS}])"
     r"|(?<=[\u0370-\u03ff\u1f00-\u1fff])[;\u037e](?=\s|\Z)"
 )
+_QUOTATION = re.compile("と(?!ころ)|って|なんて")
 # A heading, a rule, the mark of a list item or a quotation begins a block of its own.
 _MARK = re.compile(r"\s*(?:>\s*)*(?:#{1,6}\s|[*+\-\u2022]\s|\d{1,3}[.)]\s|\||```|~~~)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
@@ -142,7 +143,9 @@ def _split_block(text: str) -> Iterator[str]:
 def _goes_on(text: str, mark: re.Match[str]) -> bool:
     """Whether a sentence goes on behind a mark that ends others."""
     if mark[0][0] not in ".!?":
-        return False
+        # A particle of quotation: "...。」と言った".
+        quoted = mark[0][-1] in "\u300d\u300f"
+        return quoted and _QUOTATION.match(text, mark.end()) is not None
     following = next_word(text, mark.end())[:_WORD_CHARS].strip(_AROUND)
     if not following:
         return False

@@ -45,16 +45,23 @@ def _parser() -> Any:
     return MarkdownIt("commonmark", {"html": False}).disable("inline")
 
 
-def _blocks(text: str) -> Sequence[Any]:
-    """The block tokens of a text, without front matter."""
-    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1))
+def _blocks(text: str, found: dict[str, Any] | None = None) -> Sequence[Any]:
+    """The block tokens of a text, without front matter; `found` receives its references."""
+    tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1), found)
     return tokens
 
 
 def _inline(text: str, marks: str) -> Iterator[list[Any]]:
     """The inline tokens of each block with one of these marks, code aside."""
     parser = _parser()
-    for block in _blocks(text):
+    found: dict[str, Any] = {}
+    blocks = _blocks(text, found)
+    references = {
+        label: reference
+        for label, reference in found.get("references", {}).items()
+        if any(mark in reference["href"] for mark in "/.#@")  # "[Name]: Ada" defines no link
+    }
+    for block in blocks:
         if block.type != "inline" or not any(mark in block.content for mark in marks):
             continue
         content = str(block.content)
@@ -63,7 +70,7 @@ def _inline(text: str, marks: str) -> Iterator[list[Any]]:
             for start in range(0, len(piece), _INLINE_CHARS_MAX):
                 tokens: list[Any] = []
                 chunk = piece[start : start + _INLINE_CHARS_MAX]
-                parser.inline.parse(chunk, parser, {}, tokens)
+                parser.inline.parse(chunk, parser, {"references": references}, tokens)
                 yield tokens
 
 

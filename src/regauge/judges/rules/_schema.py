@@ -135,7 +135,7 @@ def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
 
     draft = _guarded_draft(_draft_of(schema, kind))
     try:
-        draft.check_schema(schema)
+        draft.check_schema(schema, format_checker=_schema_formats(draft))
     except SchemaError as error:
         raise UsageError(
             f"{kind}: not a JSON Schema: {error.json_path}: {quote(error.message, _MESSAGE_CHARS)}"
@@ -267,11 +267,21 @@ def _left_s() -> float:
     return left
 
 
+def _schema_formats(draft: Any) -> Any:
+    r"""The formats of schemas themselves, with patterns as they are searched, such as `\p{L}`."""
+    from jsonschema import FormatChecker
+
+    checker: Any = FormatChecker(formats=())
+    checker.checkers = {**draft.FORMAT_CHECKER.checkers}
+    checker.checks("regex", raises=JudgeError)(_for_texts(lambda text: bool(_compiled(text))))
+    return checker
+
+
 @cache
 def _compiled(pattern: str) -> Any:
     try:
         return compiled_pattern(pattern, ignore_case=False, kind=_RULE)
-    except UsageError as error:  # known by now to be one of Python's own
+    except UsageError as error:
         raise JudgeError(str(error), judge=_RULE) from error
 
 

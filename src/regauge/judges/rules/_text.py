@@ -517,7 +517,7 @@ def compiled_pattern(
     import regex  # type: ignore[import-untyped]  # it brings no types
 
     flags = (
-        (regex.IGNORECASE if ignore_case else 0)
+        (regex.IGNORECASE | regex.FULLCASE if ignore_case else 0)
         | (regex.MULTILINE if multiline else 0)
         | (regex.DOTALL if dotall else 0)
         | (regex.ASCII if ascii_only else 0)

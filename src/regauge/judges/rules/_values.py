@@ -42,8 +42,9 @@ Mark = Literal[".", ","]
 _SPACES = "\u00a0\u202f\u2009"
 _NUMBER = re.compile(
     rf"""
-    (?<![\w.,])(?<![^\W\d_]-)(?P<before>[-+\u2212]?\s?[$€£¥]\s?)?(?<!\w)(?P<sign>[-+\u2212])?
+    (?<![\w.,])(?<![^\W\d_]-)(?P<before>[-+\u2212]?\s?[$€£¥₹]\s?)?(?<!\w)(?P<sign>[-+\u2212])?
     (?P<digits>\d{{1,3}}(?:[,.'’_{_SPACES} ]\d{{3}})+(?![\d])(?:[.,]\d+)?
+      |\d{{1,2}}(?:,\d\d)+,\d{{3}}(?!\d)(?:\.\d+)?
       |\d+(?:[.,]\d+)?
       |(?<!\d)[.,]\d+)
     (?P<power>[eE][-+]?\d{{1,3}}(?!\w))?
@@ -51,7 +52,7 @@ _NUMBER = re.compile(
     """,  # noqa: RUF001 - the typographic apostrophe groups digits
     re.VERBOSE,
 )
-_UNIT = re.compile(rf"[ {_SPACES}]?(?P<unit>[%‰$€£¥]|°\s?[CF]\b|[^\W\d_]+(?:/[^\W\d_]+)?)")
+_UNIT = re.compile(rf"[ {_SPACES}]?(?P<unit>[%‰$€£¥₹]|°\s?[CF]\b|[^\W\d_]+(?:/[^\W\d_]+)?)")
 # Arabic decimal mark and group mark, the full-width ones.
 _MARKS = str.maketrans({"\u066b": ".", "\u066c": ",", "\uff0e": ".", "\uff0c": ","})
 _SCALES: Mapping[str, float] = MappingProxyType(
@@ -77,6 +78,7 @@ dollar: $ USD dollar dollars 1
 euro: € EUR euro euros 1
 sterling: £ GBP 1
 yen: ¥ JPY yen 1
+rupee: ₹ INR rupee rupees 1
 """
 
 
@@ -288,7 +290,8 @@ def _nearest(
     return best
 
 
-_AROUND_ANSWER = " \t*_`$\"'“”„‘’«»"  # noqa: RUF001 - quotation marks
+_AROUND_ANSWER = " \t*_`$\"'“”„‘’«»「」『』"  # noqa: RUF001 - quotation marks
+_PERIODS = (".", "。", "．", "।", "۔", "։")  # noqa: RUF001 - those of several scripts
 _BOXED = "\\boxed{"
 
 
@@ -326,7 +329,8 @@ def bare_answer(text: str) -> str:
     text = text.strip(_AROUND_ANSWER + ":")
     boxed = _boxed(text)
     text = text if boxed is None else boxed
-    return text.strip(_AROUND_ANSWER).removesuffix(".").strip(_AROUND_ANSWER)
+    text = text.strip(_AROUND_ANSWER)
+    return text[: -1 if text.endswith(_PERIODS) else None].strip(_AROUND_ANSWER)
 
 
 def _alike(found: str, wanted: JSON) -> bool:
@@ -406,6 +410,20 @@ def _is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
+# How texts state a choice: words of an answer, and what may come between them and its label.
+_STATES = (
+    r"(?:(?i:answers?|choices?|options?|choose|pick|select|go[ ]with|antwort|lösung|réponse|choix"
+    r"|respuesta|opción|resposta|opção|risposta|opzione|cevap|yanıt|seçenek|ответ|вариант"  # noqa: RUF001 - Turkish
+    r"|الإجابة|الجواب|الخيار|उत्तर|विकल्प)\b"
+    r"|答案|选项|選項|选择|選擇|答え|解答|正解|回答|정답|คำตอบ)"
+)
+_LINKS = (
+    r"(?i:is|are|would[ ]be|=|-|option|choice|ist|lautet|est|es|é|è|la|die|correcta|correcte"
+    r"|corretta|correta|doğru|правильный|الصحيحة|هي|هو|सही|है|คือ|ข้อ|应该是|應該是|是|为|為|は|이|은|는)"
+)
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
+
+
 class _Options:
     """Reads the options that an output chooses."""
 
@@ -413,11 +431,16 @@ class _Options:
         self.options = options
         one = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
         self._one = re.compile(rf"(?<!\w)(?i:{one})(?!\w)")
-        label = rf"[*_`\"'(\[]{{0,8}}(?i:{one})(?![\w'’])[*_`\"')\]]{{0,8}}"  # noqa: RUF001
-        several = rf"{label}(?:[ ]*(?:,|&|/|and|or)[ ]*{label})*"
+        # Letters of scripts without spaces may follow a label: "B입니다".
+        end = rf"(?![^\W{_CJK}]|['’])"  # noqa: RUF001
+        label = rf"[*_`\"'(\[「（【]{{0,8}}(?i:{one}){end}[*_`\"')\]」）】]{{0,8}}"  # noqa: RUF001
+        several = rf"{label}(?:[ ]*(?:,|&|/|and|or)[ ]*{label}){{0,{len(options)}}}"
+        between = r"[*_:\uff1a\s]*"
         self._stated = re.compile(
-            rf"(?i:answers?|choices?|options?|choose|pick|select|go[ ]with)\b[*_:\s]*"
-            rf"(?:(?i:is|are|would[ ]be|=|-|option|choice)[*_:\s]+){{0,2}}(?P<chosen>{several})"
+            rf"{_STATES}{between}(?:{_LINKS}(?:(?<=[{_CJK}])|[*_:\uff1a\s]){between}){{0,3}}"
+            rf"(?:(?i:not|nicht|non[ ]pas|no)[ ]{several},?"
+            rf"[ ](?i:but(?:[ ]rather)?|rather|sondern|mais|sino)[ ])?"
+            rf"(?P<chosen>{several})"
             rf"|(?P<judged>{several})[ ](?i:is|are)[ ](?i:the[ ])?(?i:correct|right|best|true)\b"
         )
         self._line = re.compile(
@@ -477,9 +500,10 @@ def choice_is(
 ) -> Check:
     """The output chooses the right one of several options, such as `B`.
 
-    It understands "The answer is (B).", "Answer: B", "**B)** Paris", "B" and the like. A stated
-    answer counts, and of several the last; without one, the options that lines begin with. An
-    output that lists all options without a choice fails.
+    It understands "The answer is (B).", "Answer: B", "**B)** Paris", "B" and the like, and such
+    statements in other large languages ("Die Antwort ist B", "答案是B"). A stated answer counts,
+    and of several the last; without one, the options that lines begin with. An output that lists
+    all options without a choice fails.
 
     Args:
         to: The right option, or a list of options that must all be chosen; by default the case's
