@@ -138,8 +138,8 @@ def is_refusal() -> Check:
     """The model refused: it said so, its provider said so, or it said nothing at all.
 
     Recognised by phrases of refusal near the beginning of the output, in English and, by fewer
-    phrases, in about 30 other languages. What a sentence quotes does not count. A polite "I aim to ..." alone is no refusal.
-    Most suites want the negation, `~is_refusal()`.
+    phrases, in about 30 other languages. What a sentence quotes does not count. A polite
+    "I aim to ..." alone is no refusal. Most suites want the negation, `~is_refusal()`.
 
     >>> print(is_refusal().check_text("I cannot help with that."))
     pass: refuses: 'I cannot help with that.'
