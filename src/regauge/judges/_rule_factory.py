@@ -138,8 +138,8 @@ class RuleFactory(Generic[P]):
         """
         for key, values in self._choices.items():
             value = bound.arguments.get(key)
-            parts = value if isinstance(value, tuple) else (value,)
-            for part in cast("tuple[object, ...]", parts):
+            parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            for part in parts:
                 if part is not None and part not in values and not isinstance(part, Expected):
                     listed = ", ".join(map(repr, values))
                     raise UsageError(f"{self.kind}: {key} is one of {listed}, not {part!r}")
