@@ -88,7 +88,11 @@ def as_expected(probe: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(
     "probe",
-    [probe for name in ("known", "seen", "unseen", "fresh", "newest") for probe in read_probes(name)],
+    [
+        probe
+        for name in ("known", "seen", "unseen", "fresh", "newest")
+        for probe in read_probes(name)
+    ],
     ids=lambda probe: probe["id"],
 )
 def test_a_probe_is_judged_as_a_user_expects(probe: dict[str, Any]):
