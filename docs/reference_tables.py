@@ -6,21 +6,59 @@ import dataclasses
 import importlib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import yaml
 from click.testing import CliRunner
 
-from regauge import pytest_plugin
+from regauge import judges, pytest_plugin
 from regauge.cli import COMMANDS, group
 from regauge.errors import RegaugeError
+from regauge.judges import judge_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pydantic import BaseModel
 
-__all__ = ["commands", "errors", "fields", "names", "options"]
+__all__ = ["commands", "errors", "fields", "judge_names", "names", "options"]
+
+
+_NO_RULES: Final = frozenset({"rubric", "command_judge", "http_judge"})
+"""Names of the registry that have no entry on the page of judges."""
+
+
+def judge_names() -> str:
+    """The names of judges in other libraries, with what regauge has for each."""
+    table = yaml.safe_load(Path(__file__).with_name("judge_names.yml").read_text("utf-8"))
+    kinds = judge_kinds(installed=False)
+    parts: list[str] = []
+    for library in table.values():
+        names = library["names"]
+        covered = sum("use" in entry for entry in names.values())
+        parts += [
+            f"## {library['title']}",
+            "",
+            f"{covered} of {len(names)} names have a judge.",
+            "",
+            "| name | in regauge |",
+            "|---|---|",
+        ]
+        for name, entry in names.items():
+            uses = [
+                f"{{ref}}`{use} <judge-{use}>`"
+                if use in kinds and use not in _NO_RULES
+                else f"`{use}`"
+                if use in judges.__all__
+                else f'`deepeval("{use}")`'
+                for use in entry.get("use", ())
+            ]
+            notes = [entry[key] for key in ("note", "missing") if key in entry]
+            parts.append(f"| `{name}` | {': '.join([', '.join(uses), *notes][not uses :])} |")
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
 
 
 def commands() -> str:

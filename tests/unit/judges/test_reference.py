@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from regauge import judges
 from regauge.cli.judge import command as judge_command
 from regauge.cli.judges import command as judges_command
 from regauge.errors import JudgeError, PromptError, UsageError
@@ -37,6 +39,7 @@ from regauge.judges import (
     no_secrets,
     not_,
 )
+from regauge.judges.deepeval._identity import UNSUPPORTED, metric_name
 from regauge.prompts import load_prompt, parse_prompt
 from tests.unit.judges.samples import CASE, completion
 
@@ -341,3 +344,15 @@ def test_the_list_can_be_searched():
     assert run.output.startswith("sql_parses(")
     listed = json.loads(CliRunner().invoke(judges_command, ["--json"]).output)
     assert len(listed) > 60
+
+
+def test_every_name_of_another_library_leads_to_a_judge_or_to_a_reason():
+    table = yaml.safe_load((ROOT / "docs" / "judge_names.yml").read_text(encoding="utf-8"))
+    assert len(table) == 7
+    for library in table.values():
+        for name, entry in library["names"].items():
+            assert ("use" in entry) != ("missing" in entry), name
+            for judge in entry.get("use", ()):
+                if judge not in judge_kinds(installed=False) and judge not in judges.__all__:
+                    assert metric_name(judge)
+                    assert judge not in UNSUPPORTED
