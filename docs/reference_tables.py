@@ -51,7 +51,7 @@ def judge_names() -> str:
                 f"{{ref}}`{use} <judge-{use}>`"
                 if use in kinds and use not in _NO_RULES
                 else f"`{use}`"
-                if use in judges.__all__
+                if hasattr(judges, use)
                 else f'`deepeval("{use}")`'
                 for use in entry.get("use", ())
             ]
