@@ -121,7 +121,7 @@ class RuleFactory(Generic[P]):
     @functools.cached_property
     def _choices(self) -> Mapping[str, tuple[object, ...]]:
         """The values of the parameters that take one of a few."""
-        names = vars(inspect.getmodule(self.build))
+        names = inspect.unwrap(self.build).__globals__
         choices: dict[str, tuple[object, ...]] = {}
         for key, parameter in self.signature.parameters.items():
             stated = str(parameter.annotation).removesuffix(" | None")
