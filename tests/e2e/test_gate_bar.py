@@ -513,8 +513,9 @@ def test_every_lowered_bar_is_let_through_with_a_reason_and_listed(
         assert f"note: this change lowers its own bar: {bar}" in output
     assert f"the change of judges was accepted: {WHY}" in output
     if hide is move_endpoint:
-        # All trials of another endpoint are fresh, so a case that broke now and then may differ.
-        assert broken_prompt.failed <= {*broken(repo)}
+        # All trials of another endpoint are fresh, so a case that failed every time may pass once.
+        still = broken_prompt.failed & {*broken(repo)}
+        assert len(still) >= 0.7 * len(broken_prompt.failed)
     else:
         assert {*broken(repo)} == broken_prompt.cases
 
