@@ -68,7 +68,8 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
         assert case in said
     assert re.search(r"^  \d+ cases: field_equals\(severity\): expected", said, re.MULTILINE)
     assert "new trials; main passed 12 of 12 before. Side by side today: the candidate 0 of" in said
-    assert re.search(r"-\d+\.\d points, -\d+\.\d to -\d+\.\d; \d+ broken", said)
+    assert re.search(r"-\d+\.\d points \(95 % interval -\d+\.\d to -\d+\.\d\); \d+ broken", said)
+    assert re.search(rf"^next: revert or edit .*: regauge refine {NAME}$", said, re.MULTILINE)
     assert re.search(r"^sees: 1 broken case .* false alarm < 1 %$", said, re.MULTILINE)
     assert f"::error file={PROMPT},line=" in said
     comment = repo.read("comment.md")
@@ -131,7 +132,7 @@ def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: Gat
         assert f"test_alert_severity[{case}] FLAKY" in said
     for case in FIXABLE:
         assert f"test_alert_severity[{case}] XFAIL" in said
-        assert f"{NAME}/{case}: main fails this 12 of 12; unchanged." in said
+        assert f"{NAME}/{case}: main fails 12 of 12 trials; unchanged." in said
     assert ". Not blocking." in said
     assert f"gate: accepted against main ({repo.git('rev-parse', 'main')[:9]})" in said
     decision = repo.decision()
@@ -154,7 +155,9 @@ def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are
     assert "fixed" in said
     for case in FIXABLE:
         assert repo.verdicts()[case] == "fixed"
-        assert re.search(rf"{NAME}/{case}: passes \d+ of \d+; main passed 0 of \d+\.", said), said
+    first, other = FIXABLE
+    assert re.search(rf"{NAME}/{first}: passes \d+ of \d+; main passed 0 of \d+\.", said), said
+    assert f"    also {other}\n" in said
 
 
 def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_one(
@@ -231,7 +234,7 @@ def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_wit
         said = repo.gate("--record=none", code=3)
         assert set(repo.verdicts().values()) == {"unmeasured"}
         assert "gate: unmeasured against main" in said
-        assert "go on: regauge gate main --record=missing" in said
+        assert "next: regauge gate main --record=missing" in said
         said = repo.gate("--budget-calls", "5", code=3)
         assert "the budget of 5 calls is reached" in said
         assert repo.decision()["calls"]["live"] == 5
@@ -270,7 +273,9 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     verdicts = list(repo.verdicts().values())
     assert "broken" not in verdicts
     assert repo.decision()["prompts"][0]["test"]["verdict"] == "unconfirmed"
-    assert re.search(r"asked by the record \(p [=<] [\d.]+\), not confirmed side by side", said)
+    assert re.search(
+        r"main's baseline predicts .*\(p [=<] [\d.]+\), not confirmed side by side", said
+    )
     assert "main is below its record today" in said
     assert "gate: accepted against main" in said
 

@@ -832,6 +832,30 @@ def test_alert_severity(result):
     result.check()
 """
 
+HONEST = """\
+from regauge.judges import Verdict
+
+class Right:
+    def __init__(self, inner):
+        self.inner = inner
+        self.name = inner.name
+        self.digest = inner.digest
+
+    async def judge(self, completion, case):
+        return await self.inner.judge(completion, case)
+"""
+OBJECT = """\
+from helper import Right
+from regauge import golden
+from regauge.judges import field_equals
+
+judge = Right(field_equals("severity"))
+
+@golden("alert-severity", judges=[judge])
+def test_alert_severity(result):
+    result.check()
+"""
+
 
 def with_evals(repo: GateRepo, evals: str, *, baseline: bool, **files: str) -> Callable[..., str]:
     """Release evals on a base of their own; the function gates a change against it."""
@@ -902,3 +926,36 @@ def test_a_program_that_judges_is_no_lower_bar(repo: GateRepo):
     repo.release("minor", REWORDED)
     repo.write("judge.sh", lenient)
     assert "main was judged otherwise" in gate(code=2)
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_a_judge_that_states_its_own_digest_does_not_hide_other_code(
+    repo: GateRepo, *, baseline: bool
+):
+    gate = with_evals(repo, OBJECT, baseline=baseline, helper_py=HONEST)
+    break_prompt(repo)
+    repo.write("helper.py", HONEST.replace("class Right", "# Only a comment.\nclass Right"))
+    gate(code=1)
+    lenient = HONEST.replace(
+        "await self.inner.judge(completion, case)",
+        'Verdict(outcome="pass", score=1, reason="fine")',
+    )
+    repo.write("helper.py", lenient)
+    assert "(helper.py) changed" in gate(code=2)
+    repo.regauge("gate", "other-evals", "--accept-judge-change", WHY, code=0)
+
+
+def test_a_wrapper_with_the_digest_of_what_it_wraps_is_refused(repo: GateRepo):
+    gate = with_evals(repo, repo.read(EVAL), baseline=True)
+    break_prompt(repo)
+    repo.write(
+        "lenient.py",
+        HONEST.replace(
+            "await self.inner.judge(completion, case)",
+            'Verdict(outcome="pass", score=1, reason="fine")',
+        ),
+    )
+    base = repo.read(EVAL)
+    wrapped = base.replace('field_equals("severity")', 'Right(field_equals("severity"))')
+    repo.write(EVAL, f"from lenient import Right\n{wrapped}")
+    assert "code of judge field_equals(severity) (" in gate(code=2)

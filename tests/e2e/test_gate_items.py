@@ -108,7 +108,7 @@ def test_a_replay_without_recordings_is_unmeasured_item_by_item(gated: EvalProje
     assert "gate: unmeasured against main" in text
     assert "evals --gate=main --record=missing\n" in text
     assert "triage/disk-000: none of its trials is recorded; it needs" in text
-    assert "0 trials (0 first, 0 further, 0 of main), no calls" in text
+    assert "0 trials (0 initial, 0 follow-up, 0 on base), no calls" in text
 
 
 def test_a_gate_does_not_share_its_run_with_workers(gated: EvalProject):

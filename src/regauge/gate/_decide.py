@@ -27,6 +27,7 @@ from regauge.gate.base import (
     find_base,
     moved_evals,
     moved_files,
+    moved_judges,
     moved_settings,
 )
 from regauge.recordings import replacements_in
@@ -135,18 +136,17 @@ def compare(
     noted = bool(accept_judge_change) or at.settings.gate.on_judge_change == "note"
     refusals = [refusal for one in suites for refusal in one.base.refusals]
     refused = [one.message for one in refusals if one.prompt_changed or not noted]
+    judged = [
+        (one.suite, one.base.history is not None)
+        for one in suites
+        if one.base.prompt_changed and not one.base.refusals
+    ]
     bars = [
         *moved_settings(at.settings, session.project.settings),
         *(bar for one in suites for bar in one.base.bars),
         *moved_files(at, prompt_changed=prompt_changed),
-        *moved_evals(
-            at,
-            (
-                (one.suite, one.base.history is not None)
-                for one in suites
-                if one.base.prompt_changed and not one.base.refusals
-            ),
-        ),
+        *moved_evals(at, judged),
+        *moved_judges(at, judged),
     ]
     if bars and not accept_judge_change and (prompt_changed or not noted):
         refused.append(_refused_bars(bars, at))

@@ -75,18 +75,18 @@ def _drifted(report: CaseReport, context: MessageContext) -> str:
     decisive = report.decisive
     if decisive is not None and decisive.direction == "better":
         return (
-            f"passed {new}, and main passes it too today: {today} ({before} before). The prompt is"
-            " not what changed it."
+            f"passed {new}; main also passes today, {today} ({before} before). The prompt did not"
+            " fix it."
         )
     return (
-        f"failed {_failed(new)}; main fails it too today: passed {today} ({before} before). Side by"
-        " side the candidate is not worse."
+        f"failed {_failed(new)} trials; main also fails today: passed {today} ({before} before)."
+        " Side by side the candidate is not worse."
     )
 
 
 def _known_failing(report: CaseReport, context: MessageContext) -> str:
     del context
-    return f"main fails this {_failed(_main(report))}; unchanged."
+    return f"main fails {_failed(_main(report))} trials; unchanged."
 
 
 def _new_case(report: CaseReport, context: MessageContext) -> str:

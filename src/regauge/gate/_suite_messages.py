@@ -28,7 +28,7 @@ def suite_message(report: SuiteReport) -> str:
 
     >>> from regauge.gate import SuiteReport
     >>> suite_message(SuiteReport(prompt="triage", verdict="passed", cases=40))
-    "triage: 40 cases compared, as main's record."
+    "triage: 40 cases compared; no loss against the baseline."
     """
     return f"{report.prompt}: {_sentence(report)}"
 
@@ -82,7 +82,7 @@ def _sentence(report: SuiteReport) -> str:
         confirmed = "confirmed" if report.verdict == "worse" else "not confirmed"
         return (
             f"{_asked(report)}, {confirmed} side by side ({_p(min(last.p_values.values()))}): the"
-            f" candidate passed {last.candidate} where main passed {last.main} today."
+            f" candidate passed {last.candidate} trials, main {last.main}."
         )
     compared = f"{plural(report.cases, 'case')} compared"
     match report.verdict:
@@ -93,21 +93,21 @@ def _sentence(report: SuiteReport) -> str:
         case "unmeasured":
             return "trials of it have no verdict."
         case "passed":
-            return f"{compared}, as main's record."
+            return f"{compared}; no loss against the baseline."
         case _:
             return f"{compared}."
 
 
 def _asked(report: SuiteReport) -> str:
-    """What the record asks, and how likely it is if main is as its record."""
+    """Failures next to those the baseline predicts, and how likely that is by chance."""
     last = report.rounds[-1]
     stable = (
-        f", {report.stable_failed} of them in cases that main never failed"
+        f", and {report.stable_failed} failed in cases that main never failed"
         if report.stable_failed
         else ""
     )
     words = (
-        f"{last.fails} of {last.drawn} trials failed where main's record predicts"
+        f"{last.fails} of {last.drawn} trials failed; main's baseline predicts"
         f" {_decimal(last.expected)}{stable}"
     )
     lower = [check for check in report.asked if check]
@@ -116,7 +116,7 @@ def _asked(report: SuiteReport) -> str:
     asking = [last.scores[check] if check else last.p_value for check in report.asked] or [
         last.p_value
     ]
-    return f"{words}: asked by the record ({_p(min(asking))})"
+    return f"{words} ({_p(min(asking))})"
 
 
 def _weighed(report: SuiteReport) -> str:

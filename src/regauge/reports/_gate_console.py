@@ -30,6 +30,7 @@ __all__ = [
     "decision_lines",
     "gate_progress_line",
     "headline",
+    "next_step",
     "reasons_beside",
     "verdict_words",
     "version_step",
@@ -40,7 +41,7 @@ _PROVISIONAL = "provisional, by answers that the author of the change recorded"
 _DIFFS_MAX = 3
 _DIFF_LINES_MAX = 12
 _GROUPS_MAX = 10
-_GROUP_CASES_MAX = 3
+_GROUP_CASES_MAX = 1
 _NAMES_MAX = 20
 
 
@@ -129,7 +130,10 @@ def broke_words(count: int, total: int) -> str:
 
 
 def _balance(document: DecisionDocument) -> str:
-    """What changed, the direction of the whole first: `+14.4 points: 15 fixed, 5 broken`."""
+    """What changed, the direction of the whole first: `+14.4 points: 15 fixed, 5 broken`.
+
+    Without broken or fixed cases, points are stated where their interval excludes 0.
+    """
     summed = _summed(document)
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
@@ -142,9 +146,10 @@ def _balance(document: DecisionDocument) -> str:
         parts[-1] += f" of {plural(sum(summed.values()), 'case')}"
     rest = _counts(summed, only={"undecided", "unmeasured"})
     counts = ", ".join([*parts, *([rest] if rest else [])])
-    if change is None or not parts or accepted_cases(document):
+    certain = change is not None and not differences[0].low <= 0 <= differences[0].high
+    if change is None or not (parts or certain) or accepted_cases(document):
         return counts
-    return f"{100 * change:+.1f} points: {counts}"
+    return f"{100 * change:+.1f} points{': ' if counts else ''}{counts}"
 
 
 def _allowed(document: DecisionDocument) -> str:
@@ -178,11 +183,11 @@ def difference_words(difference: DifferenceDocument, *, left_out: int = 0) -> st
 
     >>> from regauge.reports._decision import DifferenceDocument
     >>> difference_words(DifferenceDocument(main=0.9, candidate=0.82, low=-0.12, high=-0.04))
-    '-8.0 points, -12.0 to -4.0'
+    '-8.0 points (95 % interval -12.0 to -4.0)'
     """
     value = difference.candidate - difference.main
     points = (f"{100 * each:+.1f}" for each in (value, difference.low, difference.high))
-    words = "{} points, {} to {}".format(*points)
+    words = "{} points (95 % interval {} to {})".format(*points)
     return f"{words}, without {plural(left_out, 'accepted case')}" if left_out else words
 
 
@@ -238,8 +243,8 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     if document.operating_line:
         yield Line(document.operating_line)
     yield Line(printable(f"decide again: {document.again}"))
-    if document.go_on:
-        yield Line(printable(f"go on: {document.go_on}"))
+    if any(step := next_step(document)):
+        yield Line(printable(f"next: {': '.join(filter(None, step))}"))
 
 
 def _prompt_lines(
@@ -312,11 +317,24 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[Line]:
         yield from (Line(f"    {line}", "quiet") for line in answer_diff(case))
 
 
+def next_step(document: DecisionDocument) -> tuple[str, str]:
+    """What to do about a decision, in words, and the command for it; either may be empty."""
+    if document.go_on or document.decision != "reject":
+        return "", document.go_on
+    blocking = [case.prompt for case in document.cases if case.verdict == "broken" and case.blocks]
+    tests = ((prompt.prompt, prompt.test) for prompt in document.prompts)
+    worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
+    if not (prompts := [*blocking, *worse]):
+        return "", ""
+    accept = ", accept broken cases in its changelog" if blocking else ""
+    return f"revert or edit the prompt{accept}, or search for a fix", f"regauge refine {prompts[0]}"
+
+
 def calls_line(document: DecisionDocument) -> str:
     """How many trials the decision took, of which kind, and what was paid."""
     calls = document.calls
     total = calls.first + calls.again + calls.main
-    kinds = f"{calls.first} first, {calls.again} further, {calls.main} of main"
+    kinds = f"{calls.first} initial, {calls.again} follow-up, {calls.main} on base"
     live = (
         f"{calls.live} {'call' if calls.live == 1 else 'calls'} now" if calls.live else "no calls"
     )

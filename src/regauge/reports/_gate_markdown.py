@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from regauge.printable import printable
 from regauge.reports._answer_diff import answer_diff
-from regauge.reports._gate_console import VERDICTS, calls_line, headline, reasons_beside
+from regauge.reports._gate_console import (
+    VERDICTS,
+    calls_line,
+    headline,
+    next_step,
+    reasons_beside,
+)
 from regauge.reports._gate_table import prompt_table
 from regauge.reports._groups import groups_of
 from regauge.reports._suggestions import suggestion_blocks
@@ -28,6 +34,8 @@ _MARK = "<!-- regauge gate -->"
 # GitHub takes 65,536 characters of a comment; some are left for what else is in it.
 _CHARS_MAX = 60_000
 _MESSAGE_CHARS_MAX = 1000
+# Longer diffs open on a click.
+_OPEN_LINES_MAX = 24
 # These decide nothing; who reads in ten seconds need not see each.
 _FOLDED = frozenset({"flaky", "mixed", "known-failing"})
 _MARKS = {"accept": "✅", "reject": "❌", "undecided": "❔", "unmeasured": "⚠️"}
@@ -120,8 +128,9 @@ def _parts(
     yield f"{calls_line(document)} {shown_text(document.operating_line)}".rstrip()
     yield ""
     yield f"Decide again: {inline_code(document.again)}"
-    if document.go_on:
-        yield f"<br>Go on: {inline_code(document.go_on)}"
+    words, command = next_step(document)
+    if command:
+        yield f"<br>Next: {words}{': ' if words else ''}{inline_code(command)}"
 
 
 def _anchors(document: DecisionDocument) -> Iterator[str]:
@@ -221,8 +230,9 @@ def _prompt_diff(prompt: PromptDocument, limits: _Limits) -> Iterator[str]:
 def _folded(
     title: str, lines: Sequence[str], limits: _Limits, *, indent: str = ""
 ) -> Iterator[str]:
-    """A block that opens on a click; nothing in it can end it, however it is made."""
-    yield f"{indent}<details><summary>{shown_text(title)}</summary>"
+    """A block that is open if it is short; the text inside cannot end it."""
+    is_open = " open" if len(lines) <= _OPEN_LINES_MAX else ""
+    yield f"{indent}<details{is_open}><summary>{shown_text(title)}</summary>"
     yield ""
     yield from fenced(lines, lines_max=limits.lines, chars_max=limits.chars, indent=indent)
     yield ""

@@ -50,7 +50,7 @@ def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
         rates = f"{difference.main:.0%} → {difference.candidate:.0%}"
         left_out = accepted_cases(document, prompt.prompt)
-        return f"{rates} ({difference_words(difference, left_out=left_out)})"
+        return f"{rates}, {difference_words(difference, left_out=left_out)}"
     arms = [
         (
             case.candidate,

@@ -30,6 +30,8 @@ _SIMULATED_PROVIDER = "sim"
 _CONTEXT_LINES = 3
 # The order of the sections of a prompt file in a diff; others come between.
 _SECTIONS = {"messages": 0, "version": 2, "changelog": 2}
+# A decision states these next to the diff.
+_STATED = frozenset({"version", "changelog"})
 _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
@@ -111,13 +113,15 @@ def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
 def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
     """Two states of a prompt file as a unified diff, section by section.
 
-    The messages come first, and version and changelog last: a reader looks for the text.
+    The messages come first. Version and changelog are left out where anything else changed.
     """
     old, new = _sections(before), _sections(now)
     lines: list[str] = []
     for name in sorted({**old, **new}, key=lambda name: _SECTIONS.get(name, 1)):
         start, section = old.get(name, (0, []))
         new_start, new_section = new.get(name, (0, []))
+        if lines and name in _STATED:
+            continue
         matcher = SequenceMatcher(None, section, new_section, autojunk=False)
         for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
             lines += _hunk(group, (start, section), (new_start, new_section))

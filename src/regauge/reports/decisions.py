@@ -59,7 +59,7 @@ _SUMS: Mapping[str, tuple[str, str]] = {
     "unmeasured": ("has no verdict", "have no verdict"),
     "not-recorded": ("needs trials that are not recorded", "need trials that are not recorded"),
     "undecided": ("may have got worse", "may have got worse"),
-    "drifted": ("fails on main today, too", "fail on main today, too"),
+    "drifted": ("also fails on main today", "also fail on main today"),
 }
 
 

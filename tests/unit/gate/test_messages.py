@@ -136,13 +136,13 @@ def decided(verdict: str, new: Count, before: Count, today: Count, **more: Any) 
         (
             decided("drifted", count(0, 6), count(12, 12), count(0, 5)),
             (
-                "failed 6 of 6; main fails it too today: passed 0 of 5 (12 of 12 before). Side by"
+                "failed 6 of 6 trials; main also fails today: passed 0 of 5 (12 of 12 before). Side by"
                 " side the candidate is not worse."
             ),
         ),
         (
             report("known-failing", count(0, 1), count(0, 12)),
-            "main fails this 12 of 12; unchanged.",
+            "main fails 12 of 12 trials; unchanged.",
         ),
         (
             report("new", count(3, 3), state="new", bar=count(3, 3)),
@@ -228,17 +228,17 @@ ASKED: dict[str, Any] = {
         (
             {"verdict": "worse", "pairs": (look(0.0012),)},
             (
-                "11 of 100 trials failed where main's record predicts 7.5, 3 of them in cases that"
-                " main never failed: asked by the record (p = 0.00057), confirmed side by side"
-                " (p = 0.0012): the candidate passed 170 of 200 where main passed 190 of 200 today."
+                "11 of 100 trials failed; main's baseline predicts 7.5, and 3 failed in cases that"
+                " main never failed (p = 0.00057), confirmed side by side"
+                " (p = 0.0012): the candidate passed 170 of 200 trials, main 190 of 200."
             ),
         ),
         (
             {"verdict": "unconfirmed", "pairs": (look(0.31),), "stable_failed": 0},
             (
-                "11 of 100 trials failed where main's record predicts 7.5: asked by the record"
+                "11 of 100 trials failed; main's baseline predicts 7.5"
                 " (p = 0.00057), not confirmed side by side (p = 0.31): the candidate passed 170 of"
-                " 200 where main passed 190 of 200 today."
+                " 200 trials, main 190 of 200."
             ),
         ),
         (
@@ -250,19 +250,19 @@ ASKED: dict[str, Any] = {
                 "stable_failed": 0,
             },
             (
-                "11 of 100 trials failed where main's record predicts 7.5; scores of grace are"
-                " lower: asked by the record (p = 0.0001), confirmed side by side (p < 0.000001):"
-                " the candidate passed 170 of 200 where main passed 190 of 200 today."
+                "11 of 100 trials failed; main's baseline predicts 7.5; scores of grace are"
+                " lower (p = 0.0001), confirmed side by side (p < 0.000001):"
+                " the candidate passed 170 of 200 trials, main 190 of 200."
             ),
         ),
         (
             {"verdict": "undecided", "needs": 400, "stable_failed": 0},
             (
-                "11 of 100 trials failed where main's record predicts 7.5: asked by the record"
+                "11 of 100 trials failed; main's baseline predicts 7.5"
                 " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
             ),
         ),
-        ({"verdict": "passed", "asked": ()}, "100 cases compared, as main's record."),
+        ({"verdict": "passed", "asked": ()}, "100 cases compared; no loss against the baseline."),
     ],
 )
 def test_a_prompt_as_a_whole_is_told_in_counts(more: dict[str, Any], words: str):

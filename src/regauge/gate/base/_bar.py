@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.datasets import Tier
 from regauge.project import ENDPOINT_IDENTITY
@@ -12,7 +17,6 @@ from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from regauge.datasets import Dataset
     from regauge.gate.base._commit import BaseCommit
@@ -27,6 +31,7 @@ __all__ = [
     "moved_evaluators",
     "moved_expectations",
     "moved_files",
+    "moved_judges",
     "moved_settings",
     "moved_tiers",
 ]
@@ -241,6 +246,85 @@ def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) ->
             base=_cut(", ".join(one.judges)),
             head=_cut(", ".join(same.judges)) if same is not None else "not set",
         )
+
+
+def moved_judges(at: BaseCommit, suites: Iterable[tuple[Suite, bool]]) -> Iterator[MovedBar]:
+    """Judges of existing evals that are objects of the project, and whose code changed.
+
+    Such an object states its own digest, which need not follow its code. Compared are the files of
+    its class and of the evals of its prompt, apart from the evals themselves.
+
+    Args:
+        suites: Those whose prompt changed, and whether a baseline knows their judges.
+    """
+    evals = at.repository.inside(at.project.root / "evals")
+    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
+    texts = at.repository.read_all((at.commit, path) for path in paths)
+    declared = {
+        path: [*declared_evals(text or b"")] for path, text in zip(paths, texts, strict=True)
+    }
+    for suite, is_known in suites:
+        name = at.prompt_name(suite.prompt)
+        of_prompt = {
+            path for path, found in declared.items() if any(name in one.texts[:1] for one in found)
+        }
+        if not of_prompt and not is_known:
+            continue
+        for judge in suite.judges:
+            own = _files_of_project(judge, at)
+            changed = sorted(
+                path for path in own | of_prompt if path in at.changed and _is_other_code(at, path)
+            )
+            if own and changed:
+                yield MovedBar(part=f"code of judge {judge.name} ({', '.join(changed)})")
+
+
+def _files_of_project(judge: object, at: BaseCommit) -> frozenset[str]:
+    """The files of the project that define the class of a judge, or of a judge inside it."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    left: list[object] = [judge]
+    while left:
+        value = left.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, list | tuple | set | frozenset):
+            left += cast("Iterable[object]", value)
+        elif callable(method := getattr(value, "judge", None)) and hasattr(value, "digest"):
+            function = method.__func__ if isinstance(method, MethodType) else method
+            modules = (sys.modules.get(one.__module__) for one in type(value).__mro__)
+            found |= {str(vars(module).get("__file__")) for module in modules if module}
+            if isinstance(function, FunctionType):
+                found.add(function.__code__.co_filename)
+            if dataclasses.is_dataclass(value):
+                left += [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+            else:
+                left += getattr(value, "__dict__", {}).values()
+    top, outside = at.repository.top, (Path(sys.prefix), Path(__file__).parents[2])
+    files = (Path(name) for name in found)
+    return frozenset(
+        at.repository.inside(path)
+        for path in files
+        if path.is_relative_to(top) and not any(path.is_relative_to(one) for one in outside)
+    )
+
+
+def _is_other_code(at: BaseCommit, name: str) -> bool:
+    """Whether the code of a file, apart from its evals, differs from the base's."""
+    path = at.repository.top / name
+    head = path.read_bytes() if path.is_file() else b""
+    return _code(at.repository.read(at.commit, at.renamed.get(name, name))) != _code(head)
+
+
+def _code(source: bytes | None) -> str | None:
+    try:
+        tree = ast.parse(source or b"")
+    except (SyntaxError, ValueError):
+        return None
+    evals = {one.function for one in declared_evals(source or b"")}
+    kept = (node for node in tree.body if getattr(node, "name", None) not in evals)
+    return "\n".join(ast.dump(node) for node in kept)
 
 
 def moved_files(at: BaseCommit, *, prompt_changed: bool) -> Iterator[MovedBar]:
