@@ -243,16 +243,11 @@ _MARKS = re.compile(r"[*_`]|^\s*\d+[.)]\s+")
 
 @dataclass(slots=True)
 class Section:
-    """A heading with what stands below it, up to the next of its level or above."""
+    """A heading, and whether there is text below it, up to the next of its level or above."""
 
     title: str
     level: int
-    lines: list[str]
-
-    @property
-    def filled(self) -> bool:
-        """Whether anything but white space stands below the heading."""
-        return any(line.strip() for line in self.lines)
+    filled: bool = False
 
 
 def _headings(text: str, *, bold: bool) -> Iterator[tuple[str, int, str]]:
@@ -288,22 +283,27 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
     """
     found: list[Section] = []
     open_: list[Section] = []
+    has_text = False  # whether the line before is text; a line below it can make it a title
     for line, level, title in _headings(text, bold=bold):
+        if has_text and level >= 0:
+            for section in open_:
+                section.filled = True
+        has_text = level == 0 and bool(line.strip())
         if level == 0:
-            for section in open_:
-                section.lines.append(line)
             continue
-        if level < 0:  # the title stands on the line before, which went into the sections
-            for section in open_:
-                section.lines.pop()
-        open_ = [section for section in open_ if section.level < abs(level)]
+        while open_ and open_[-1].level >= abs(level):
+            open_.pop()
         for section in open_:
-            section.lines.append(line)
-        open_.append(Section(title.strip(), abs(level), []))
+            section.filled = True
+        open_.append(Section(title.strip(), abs(level)))
         found.append(open_[-1])
+    if has_text:
+        for section in open_:
+            section.filled = True
     return found
 
 
+@functools.lru_cache(maxsize=4096)
 def _plain(title: str) -> str:
     return " ".join(_MARKS.sub("", title).split()).removesuffix(":").rstrip().casefold()
 

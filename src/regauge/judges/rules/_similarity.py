@@ -38,7 +38,7 @@ __all__ = [
 _LIKE = "Write {it} as close to {to:or} as you can."
 _UNLIKE = "Write {it} in other words than {to:or}."
 
-_CHRF_CHARS_MAX = 500_000
+_CHRF_CHARS_MAX = 200_000
 
 Measure = Literal["ratio", "partial", "words"]
 
@@ -427,7 +427,7 @@ def gleu(
 
 @rule(
     codes=("not_similar", "too_long"),
-    version=2,
+    version=3,
     about="correctness",
     wanted=_LIKE,
     denied=_UNLIKE,
@@ -441,7 +441,7 @@ def chrf(
 ) -> Check:
     """chrF: the F-score of 1- to 6-grams of characters, recall weighing twice; by sacrebleu.
 
-    It abstains from outputs of more than 500,000 characters.
+    It abstains from outputs of more than 200,000 characters.
 
     Args:
         to: The reference or references; by default the case's `expected`.

@@ -421,6 +421,7 @@ _LINKS = (
     r"(?i:is|are|would[ ]be|=|-|option|choice|ist|lautet|est|es|é|è|la|die|correcta|correcte"
     r"|corretta|correta|doğru|правильный|الصحيحة|هي|هو|सही|है|คือ|ข้อ|应该是|應該是|是|为|為|は|이|은|는)"
 )
+_NEXT = re.compile(r" *([^\W_])")
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
 
 
@@ -429,6 +430,7 @@ class _Options:
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = options
+        self._known = {option.casefold(): option for option in options}
         one = "|".join(re.escape(option) for option in sorted(options, key=len, reverse=True))
         self._one = re.compile(rf"(?<!\w)(?i:{one})(?!\w)")
         # Letters of scripts without spaces may follow a label: "B입니다".
@@ -441,7 +443,8 @@ class _Options:
             rf"(?:(?i:not|nicht|non[ ]pas|no)[ ]{several},?"
             rf"[ ](?i:but(?:[ ]rather)?|rather|sondern|mais|sino)[ ])?"
             rf"(?P<chosen>{several})"
-            rf"|(?P<judged>{several})[ ](?i:is|are)[ ](?i:the[ ])?(?i:correct|right|best|true)\b"
+            rf"|(?<![^\W{_CJK}])(?P<judged>{several})"
+            rf"[ ](?i:is|are)[ ](?i:the[ ])?(?i:correct|right|best|true)\b"
         )
         self._line = re.compile(
             rf"^[ \t>*_#-]*(?P<chosen>{several})[ \t]*(?:[.):\]*_]|[-\u2013\u2014][ ]|$)",
@@ -455,14 +458,13 @@ class _Options:
         Raises:
             UsageError: There is none, or one is not among the options.
         """
-        known = {option.casefold(): option for option in self.options}
         parts = list(cast("Sequence[object]", value)) if _is_list(value) else [value]
         for part in parts:
-            if not isinstance(part, str) or part.casefold() not in known:
+            if not isinstance(part, str) or part.casefold() not in self._known:
                 raise UsageError(f"choice_is: {part!r} is not among {listed(self.options)}")
         if not parts:
             raise UsageError("choice_is: name at least one right option")
-        return {known[str(part).casefold()] for part in parts}
+        return {self._known[str(part).casefold()] for part in parts}
 
     def chosen(self, text: str) -> set[str]:
         """The options that a text chooses; empty where it states none."""
@@ -474,20 +476,25 @@ class _Options:
         ]
         if stated:
             return self._named(stated[-1])
-        lines = [match["chosen"] for match in self._line.finditer(text)]
+        lines = {match["chosen"] for match in self._line.finditer(text)}
         return set[str]().union(*(self._named(line) for line in lines))
 
     def _is_article(self, match: re.Match[str], text: str) -> bool:
         """Tell "the answer is a dog" from a choice."""
-        return match["chosen"] == "a" and text[match.end() :].lstrip(" ")[:1].isalpha()
+        if match["chosen"] != "a":
+            return False
+        after = _NEXT.match(text, match.end())
+        return after is not None and after[1].isalpha()
 
     def _named(self, text: str) -> set[str]:
-        known = {option.casefold(): option for option in self.options}
-        return {known[found.casefold()] for found in self._one.findall(text)}
+        # A pattern without case takes a dotless i for "i"; it is another letter.
+        labels = {found.casefold() for found in self._one.findall(text)}
+        return {self._known[label] for label in labels & self._known.keys()}
 
 
 @rule(
     codes=("no_choice", "wrong_choice"),
+    version=2,
     about="correctness",
     wanted="State which of these you choose: {options:choice}. | Choose {to:and}.",
     denied="Do not choose {to:and}.",
