@@ -31,7 +31,7 @@ def answered(judged: EvalProject, endpoint: Endpoint) -> EvalProject:
 
 def informing(result: RunResult) -> str:
     """What the summary says of judges that do not decide."""
-    _, _, said = result.stdout.str().partition("judges that inform only:\n")
+    _, _, said = result.stdout.str().partition("advisory judges:\n")
     return said.partition("\n")[0].strip()
 
 

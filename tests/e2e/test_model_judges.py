@@ -78,7 +78,7 @@ def test_a_judge_that_is_not_calibrated_changes_no_outcome(
     result = judged.run()
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
-        ["judges that inform only:", "  triage: fair (no calibration record*), passed 0, failed 3"]
+        ["advisory judges:", "  triage: fair (no calibration record*), passed 0, failed 3"]
     )
     verdict = judged.rows()[0]["verdicts"][1]
     assert (verdict["outcome"], verdict["gates"]) == ("fail", False)

@@ -34,7 +34,8 @@ Examples:
   regauge baseline update --redraw 1       and hold complete ones against today
   regauge baseline show alert-severity
 
-Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
+Exit codes: 0 done, 1 main passes less often than before, 2 wrong use or a faulty file,
+3 unmeasured.
 """
 
 
@@ -61,7 +62,7 @@ def command() -> None:
     metavar="N",
     help="Hold complete histories against N fresh trials of each case.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be drawn and its cost; ask nobody.")
+@click.option("--dry-run", is_flag=True, help="Print the calls and their cost, and make none.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
 @click.option(
     "--record",
@@ -83,9 +84,9 @@ def command() -> None:
 @click.option(
     "--force-session",
     is_flag=True,
-    help="Begin a session at once; right for the simulated model, which has no moods.",
+    help="Start a session at once, for models whose answers do not change from day to day.",
 )
-@click.option("--issue", is_flag=True, help="Open an issue on GitHub where a case fares worse.")
+@click.option("--issue", is_flag=True, help="Open an issue on GitHub if a case passes less often.")
 @click.option("--json", "as_json", is_flag=True, help="What was done and found, as JSON.")
 @click.option(
     "--evals",

@@ -61,7 +61,7 @@ Examples:
     metavar="NAME",
     help="Comments of one name replace each other; another name is another comment.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the Markdown; ask nobody.")
+@click.option("--dry-run", is_flag=True, help="Print the Markdown and send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
     run: str,

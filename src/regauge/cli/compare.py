@@ -66,7 +66,7 @@ def command(
     no_diff: bool,
     as_json: bool,
 ) -> None:
-    """Show which cases fare otherwise in RUN_B than in RUN_A, with the diff of their answers.
+    """Show which cases differ between RUN_A and RUN_B, with the diff of their outputs.
 
     A run is an id, the beginning of just one id, `latest`, or a directory that --report made; ids
     are looked up on this machine, then in the history. RUN_B is the newest run where it is left

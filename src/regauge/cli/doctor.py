@@ -1,4 +1,4 @@
-"""`regauge doctor`: what is missing or amiss in a project, before a run says so."""
+"""`regauge doctor`: find what is missing or faulty in a project before a run does."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class _Output:
 @click.argument("ref", required=False)
 @click.option("--prompt", "prompts", multiple=True, metavar="NAME", help="Only evals of it.")
 @click.option("--model", metavar="ID", help="Compare main's model with provider:model.")
-@click.option("--dry-run", is_flag=True, help="Say what it would ask for and cost; ask nobody.")
+@click.option("--dry-run", is_flag=True, help="Print the calls and their cost, and make none.")
 @click.option(
     "--more-trials",
     type=click.IntRange(min=0),
@@ -127,7 +127,7 @@ class _Output:
     metavar="REASON",
     help="Accept changed judges or a lowered bar; the report shows REASON.",
 )
-@click.option("--from", "run", metavar="RUN", help="Decide again from a run; ask nobody.")
+@click.option("--from", "run", metavar="RUN", help="Decide again from a run, without calls.")
 @click.option(
     "--baseline",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

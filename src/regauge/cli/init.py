@@ -30,11 +30,11 @@ _EPILOG = """\
 \b
 Examples:
   regauge init
-  regauge init --yes             ask nothing
+  regauge init --yes             no questions
   regauge init --dry-run --json  print what would be written
   regauge init --install "python -m pip install --require-hashes -r requirements.txt"
 
-Exit codes: 0 done, 1 called off, 2 a file cannot be written.
+Exit codes: 0 done, 1 you answered no, 2 a file cannot be written.
 """
 _WORDS = {"write": "wrote", "add": "added to", "keep": "left alone"}
 _NO_INSTALL = """\

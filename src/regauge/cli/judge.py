@@ -67,7 +67,7 @@ def command(
     made = judge_from_spec(_spec(judge, params))
     if isinstance(made, UnboundJudge):
         raise UsageError(
-            f"{judge!r} calls a model, and only a run records calls\n"
+            f"{judge!r} calls a model, a program or a service, and only a run records calls\n"
             "  fix: use it in an eval or in the `checks` of a golden case"
         )
     completion = _completion(_read(output))

@@ -82,7 +82,7 @@ def command(
 
     From main's history in the baselines the gate is simulated, by the rules of [tool.regauge.gate]:
     how often it blocks a prompt that changed nothing, how often it finds one broken case or a drop
-    of every case's pass rate, and what it costs. Nobody is asked, nothing is drawn.
+    of every case's pass rate, and what it costs. It makes no calls.
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)

@@ -64,8 +64,10 @@ class _Said:
 
 @click.command(name="record", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
-@click.option("--all", "anew", is_flag=True, help="Ask anew for every case.")
-@click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs; ask nobody.")
+@click.option("--all", "anew", is_flag=True, help="Replace the recordings of every case.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what is missing and what it costs, without calls."
+)
 @click.option("--prune", is_flag=True, help="Remove recordings that no eval asks for any more.")
 @click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
 @click.option("--judge-model", metavar="ID", help="Ask provider:model for judges that name none.")

@@ -131,7 +131,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
             )
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if informing:
-        lines.append(Line("judges that inform only:"))
+        lines.append(Line("advisory judges:"))
         lines += [
             Line(
                 f"  {suite.prompt}: {judge.name} ({judge.standing}), passed {judge.passed},"

@@ -121,7 +121,7 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
         notes += ["", f"Judges made {made}: {quantity(tokens)} tokens, {cost}."]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if informing:
-        notes += ["", "Judges that inform only:", ""]
+        notes += ["", "Advisory judges:", ""]
         notes += [
             f"- {escape_markdown(suite.prompt)}: {escape_markdown(judge.name)}"
             f" ({escape_markdown(judge.standing)}), passed {judge.passed}, failed {judge.failed}"

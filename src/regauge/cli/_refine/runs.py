@@ -177,7 +177,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 
 @click.command(name="verify")
 @click.argument("name", metavar="[RUN]", default="latest")
-@click.option("--recompute", is_flag=True, help="Make every decision once more; ask nobody.")
+@click.option("--recompute", is_flag=True, help="Make every decision again, without calls.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     """Check that nobody changed a run's audit trail or its proposal."""
