@@ -1,8 +1,8 @@
 """A suite beside its base version: what a change touched, and what speaks against comparing it.
 
-`_base.py` brings it together. What is read from git is in `_commit.py`, what baselines know of main
-in `_known.py`, and what becomes of every case in `_cases.py`. `_bar.py` finds what a change lowers
-of its own bar, and `_edited.py` names other files that it edits. `_refusal.py` says why nothing may
+`_base.py` brings it together, with the baselines of main and the state of every case. What is read
+from git is in `_commit.py`. `_bar.py` finds what a change lowers of its own bar, and `_edited.py`
+names other files that it edits. `_refusal.py` says why nothing may
 be compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
 acknowledges, and `_coverage.py` what main or the change has and the run does not measure.
 """

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
+from regauge.errors import FaultyFileError, RegaugeError
+from regauge.gate._types import GateCase
 from regauge.gate.base._anchor import BaseAnchor, anchor_of_base
 from regauge.gate.base._bar import (
     MovedBar,
@@ -13,32 +16,43 @@ from regauge.gate.base._bar import (
     moved_expectations,
     moved_tiers,
 )
-from regauge.gate.base._cases import gate_cases, states_of
-from regauge.gate.base._changes import acknowledged
-from regauge.gate.base._known import Known, committed_baselines, known_of, readable
+from regauge.gate.base._changes import acknowledged, case_state
 from regauge.gate.base._refusal import (
     Refusal,
     critical_notes,
     notes_of,
+    proven_tier,
     refusals_of,
 )
 from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
-from regauge.gate.baselines import baseline_path, key_of, load_baseline, older_names
+from regauge.gate.baselines import (
+    baseline_path,
+    key_of,
+    load_baseline,
+    older_names,
+    parse_baseline,
+)
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from regauge.datasets import Dataset
+    from collections.abc import Callable, Sequence
+
+    from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
-    from regauge.gate._types import GateCase
+    from regauge.gate._types import CaseState, CaseTier
+    from regauge.gate.base._changes import Acknowledged
     from regauge.gate.base._commit import BaseCommit
-    from regauge.gate.baselines import Baseline, StoredHistory
+    from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.runner import Suite
 
 __all__ = ["Base", "check_locks", "compare_with_base"]
+
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,3 +277,149 @@ def _main_model(suite: Suite, prompt: Prompt, at: BaseCommit, *, across_models: 
     if its is not None and (follows or across_models):
         return parse_model_id(its)
     return suite.model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the baseline says under a key, or else in what the nearest history differs.
+
+    Attributes:
+        judges: In which judges another version's history differs, where this one has none.
+    """
+
+    history: StoredHistory | None = None
+    differences: tuple[KeyDifference, ...] = ()
+    judges: tuple[KeyDifference, ...] = ()
+
+
+def known_of(main: Suite, known: Sequence[Baseline]) -> Known:
+    """What baselines, the newest first, know of a suite of main.
+
+    Raises:
+        UsageError: None of the suite's judges decides.
+    """
+    key = key_of(main)
+    for one in known:
+        if (history := one.find(key)) is not None:
+            return Known(history=history)
+    nearest = next((near for one in known if (near := one.nearest(key)) is not None), None)
+    if nearest is not None:
+        return Known(differences=nearest.key.differences(key))
+    older = [
+        one.key.differences(key)
+        for baseline in known
+        for one in baseline.histories
+        if one.key.dataset == key.dataset
+    ]
+    judges = (part for part in (older[0] if older else ()) if part.part == "judge")
+    return Known(judges=tuple(judges))
+
+
+def committed_baselines(
+    head: Prompt, prompt: Prompt, at: BaseCommit, unreadable: list[str]
+) -> list[Baseline]:
+    """The committed baselines of a prompt, newest first; under older names where there are none."""
+
+    def read(name: str) -> list[Baseline]:
+        path = baseline_path(at.project, name)
+        shown = at.project.relative(path)
+        read = (
+            readable(partial(parse_baseline, data, shown=shown), at, unreadable)
+            for data in at.read_newest(path)
+        )
+        return [one for one in read if one is not None]
+
+    found = [one for name in dict.fromkeys((head.name, prompt.name)) for one in read(name)]
+    if not found:
+        found = [one for name in older_names(at.project, head.path) for one in read(name)]
+    return found
+
+
+def readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) -> Read | None:
+    """What a file of main says; None, with a note, where it cannot be read.
+
+    Args:
+        unreadable: The notes so far; each stands there once.
+    """
+    try:
+        return read()
+    except FaultyFileError as error:
+        fault = error.faults[0]
+        place = at.project.relative(fault.path)
+        line = f":{fault.line}" if fault.line is not None else ""
+        note = f"{place}{line} of {at.ref} cannot be read and is left out: {fault.message}"
+        if note not in unreadable:
+            unreadable.append(note)
+        return None
+
+
+def states_of(suite: Suite, main: Suite | None, before: Dataset | None) -> dict[str, CaseState]:
+    """What becomes of each case of today: by its id, whether what is asked or expected changed."""
+    states: dict[str, CaseState] = {}
+    for case in suite.dataset:
+        asked = _request(suite, case)
+        base = _request(main, case) if main is not None else None
+        states[case.id] = case_state(case, before=before, request=asked or "", base_request=base)
+    return states
+
+
+def _request(suite: Suite, case: GoldenCase) -> str | None:
+    """The digest of what is asked; None where the prompt cannot be rendered with the case."""
+    try:
+        return suite.request(case, 0).digest
+    except RegaugeError:
+        return None
+
+
+def _tier_on_base(case: GoldenCase, before: Dataset | None) -> CaseTier:
+    """The tier that a change is held to: a change cannot lower its own bar."""
+    then = before.get(case.id) if before is not None else None
+    return case.tier if then is None else then.tier
+
+
+def gate_cases(
+    suite: Suite,
+    states: dict[str, CaseState],
+    *,
+    before: Dataset | None,
+    said: Acknowledged,
+    judges: tuple[str, ...],
+    history: StoredHistory | None,
+) -> list[GateCase]:
+    """The cases of today in their order, then those that are gone.
+
+    Args:
+        before: The base version's golden cases, where they are others than today's.
+        said: What the changelog acknowledges.
+        judges: The names of the judges that decide.
+        history: What is known of main.
+    """
+    name = suite.prompt.name
+    found = [
+        GateCase(
+            prompt=name,
+            case=case.id,
+            checks=judges,
+            history=history.history(case.id, case.digest)
+            if history is not None and states[case.id] != "new"
+            else None,
+            state=states[case.id],
+            tier=proven_tier(case, history, tier=_tier_on_base(case, before)),
+            accepted=said.accepted.get(case.id, ""),
+            broke_before=said.broke_before.get(case.id, 0),
+        )
+        for case in suite.dataset
+    ]
+    found += [
+        GateCase(
+            prompt=name,
+            case=case.id,
+            checks=judges,
+            state="removed",
+            tier=case.tier,
+            accepted=said.removed.get(case.id, ""),
+        )
+        for case in before or ()
+        if case.id not in suite.dataset
+    ]
+    return found

@@ -1,6 +1,6 @@
 """Baselines: what main is known for, filled after merges and read by the gate.
 
-`_baseline.py` is the value, `_key.py` what trials are filed under; `_file.py`, `_document.py` and
+`_baseline.py` is the value with its key; `_file.py`, `_document.py` and
 `_text.py` read and write it. `_update.py` says which trials of main are wanted, `_draw.py` draws
 them, and `_compare.py` holds a new version against the record of the one before. `_redraw.py`
 holds main of today against its own record, and `_renamed.py` follows prompts and datasets to their
@@ -25,6 +25,8 @@ from regauge.gate.baselines._baseline import (
     KeyDifference,
     Session,
     StoredHistory,
+    gating_judges,
+    key_of,
 )
 from regauge.gate.baselines._compare import CellChange, accepted_since, changes_between
 from regauge.gate.baselines._draw import (
@@ -43,7 +45,6 @@ from regauge.gate.baselines._file import (
     parse_baseline,
     save_baseline,
 )
-from regauge.gate.baselines._key import gating_judges, key_of
 from regauge.gate.baselines._redraw import Drift, Redraw
 from regauge.gate.baselines._renamed import baseline_of, older_names
 from regauge.gate.baselines._update import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.errors import UsageError
 from regauge.gate._types import Count, History
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.gate._types import TrialFacts
+    from regauge.judges import Judge
+    from regauge.runner import Suite
 
 __all__ = [
     "CASE_DIGITS",
@@ -22,6 +25,8 @@ __all__ = [
     "KeyDifference",
     "Session",
     "StoredHistory",
+    "gating_judges",
+    "key_of",
 ]
 
 CASE_DIGITS = 16
@@ -307,3 +312,30 @@ class Baseline:
 def _short(value: str) -> str:
     digest = len(value) == 64 and not set(value) - set("0123456789abcdef")  # noqa: PLR2004  # SHA-256
     return value[:12] if digest else value
+
+
+def gating_judges(suite: Suite) -> tuple[Judge, ...]:
+    """The judges whose verdicts decide: all but model judges without a passing calibration."""
+    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+
+
+def key_of(suite: Suite) -> HistoryKey:
+    """What the trials of a suite are filed under in a baseline.
+
+    Raises:
+        UsageError: None of its judges decides.
+    """
+    judges = gating_judges(suite)
+    if not judges:
+        names = ", ".join(judge.name for judge in suite.judges)
+        raise UsageError(
+            f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
+            "  fix: add a rule, or calibrate a judge: regauge calibrate"
+        )
+    return HistoryKey(
+        prompt=suite.prompt.digest,
+        model=str(suite.model),
+        parameters=suite.prompt.parameters,
+        dataset=suite.dataset.name,
+        judges={judge.name: judge.digest for judge in judges},
+    )
