@@ -241,10 +241,11 @@ def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) ->
         if any({*one.judges} <= {*new.judges} for new in now):
             continue
         same = next((new for new in now if new.function == one.function), None)
+        has = same.judges if same is not None else ()
         yield MovedBar(
             part=f"judges of {one.function}",
-            base=_cut(", ".join(one.judges)),
-            head=_cut(", ".join(same.judges)) if same is not None else "not set",
+            base=_cut(", ".join(name for name in one.judges if name not in has)),
+            head=_cut(", ".join(name for name in has if name not in one.judges)) or "not set",
         )
 
 
