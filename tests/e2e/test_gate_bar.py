@@ -464,7 +464,7 @@ def ask_less(broken: Broken) -> None:
         (replay_by_conftest, 1, "recordings of alert-severity are better than fresh trials"),
         (start_a_prompt_over, 0, "; review also: alert-severity removed\n"),
         (give_up_cases, 0, " cases removed\n"),
-        (wrap_judge, 0, f"; review also: code of the gate edited ({EVAL})\n"),
+        (wrap_judge, 2, f"code of judge field_equals(severity) ({EVAL}) changed"),
         (move_to_yaml, 2, "tier of "),
         (link_cases, 2, "tier of "),
         (relabel_edited_cases, 2, "expected of "),
