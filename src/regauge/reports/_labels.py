@@ -35,20 +35,21 @@ class LabelCounts:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     usable: bool = True
 
-    def add(self, verdict: Mapping[str, Any]) -> None:
-        """Count a verdict of a judge that compares labels."""
+    def add(self, verdict: Mapping[str, Any]) -> bool:
+        """Count a verdict that compares labels; False where it does not."""
         if not verdict.get("labels") or verdict["outcome"] == "abstain" or not self.usable:
-            return
+            return False
         expected = _label(verdict.get("expected"))
         if not expected:
             self.usable = False
-            return
+            return False
         passed = verdict["outcome"] == "pass"
         given = verdict.get("actual")
         output = expected if passed else _NONE if given is None else _label(given) or _OTHER
         self.counts[expected, output] += 1
         # An eval on free texts must not keep them all.
         self.usable = len({one for one, _ in self.counts}) <= _LABELS_MAX * _LABEL_CHARS_MAX
+        return True
 
     def rows(self) -> list[LabelRow]:
         """A row per expected label; none where the values are no labels."""
@@ -121,7 +122,7 @@ def label_table(judge: JudgeName) -> list[list[str]]:
 def wrong_labels(suite: SuiteSummary) -> list[JudgeName]:
     """The judges of a suite that compare labels and found a wrong one.
 
-    A gate draws suspicious cases more often, so that its shares are those of no dataset.
+    A gate's own report states what it decided; its HTML and JSON reports hold the matrices.
     """
     if suite.arm is not None:
         return []

@@ -136,7 +136,7 @@ class LabelRow(_Document):
     """How outputs for one expected label were.
 
     Attributes:
-        count: The judged outputs for cases that expect it.
+        count: The cases that expect it and have a judged output.
         precision: The share of outputs with this label that are right, from 0 to 1; None where no
             output has it.
         recall: The share of outputs for this label that are right, from 0 to 1.
@@ -159,7 +159,8 @@ class JudgeName(_Document):
         gates: Whether its verdicts count for outcomes; otherwise they inform.
         standing: Why they do or do not, for a judge that asks a model.
         passed: How many trials it passed; `failed` and `abstained` count alike.
-        labels: Where it compares labels, such as a severity: the confusion matrix, by row.
+        labels: Where it compares labels, such as a severity: the confusion matrix, by row, over the
+            first judged trial of each case.
     """
 
     name: str

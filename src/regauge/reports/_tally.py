@@ -54,12 +54,15 @@ class _JudgeCount:
     spent_usd: float | None = 0.0
     latency_s: float = 0.0
     labels: LabelCounts = field(default_factory=LabelCounts)
+    labelled: set[str] = field(default_factory=set[str])
 
-    def add(self, verdict: Mapping[str, Any]) -> None:
+    def add(self, verdict: Mapping[str, Any], *, node: str) -> None:
         self.passed += verdict["outcome"] == "pass"
         self.failed += verdict["outcome"] == "fail"
         self.abstained += verdict["outcome"] == "abstain"
-        self.labels.add(verdict)
+        # A gate draws suspicious cases more often; one trial per case keeps the counts unbiased.
+        if node not in self.labelled and self.labels.add(verdict):
+            self.labelled.add(node)
         calls = verdict.get("calls", 0)
         if "cost_usd" in verdict:
             self.cost_usd = _sum(self.cost_usd, verdict["cost_usd"])
@@ -119,7 +122,7 @@ class _SuiteCount:
             judge = self.judges.get(verdict["judge"])
             if judge is None:
                 judge = self.judges[verdict["judge"]] = _JudgeCount(verdict)
-            judge.add(verdict)
+            judge.add(verdict, node=row["node"])
         self.trials += 1
         self.input_tokens += row["input_tokens"]
         self.output_tokens += row["output_tokens"]

@@ -51,6 +51,44 @@ def test_one_summary_counts_cases_not_trials(made: Any):
     assert summary.simulated
 
 
+def test_the_confusion_matrix_counts_one_trial_per_case(made: Any):
+    def judged(case: str, outputs: list[str | None]) -> list[dict[str, Any]]:
+        """One row per trial; None is a trial that a judge abstained from."""
+        (row,) = rows_of(made.result([made.trial()], where=case))
+        return [
+            row
+            | {
+                "trial": number,
+                "verdicts": [
+                    {
+                        **row["verdicts"][0],
+                        "labels": True,
+                        "outcome": {None: "abstain", case[0]: "pass"}.get(output, "fail"),
+                        "expected": case[0],
+                        "actual": output,
+                    }
+                ],
+            }
+            for number, output in enumerate(outputs)
+        ]
+
+    tally = Tally()
+    for case, outputs in [
+        ("a1", ["a"]),
+        ("a2", ["b", *"aaaaaaaaa"]),
+        ("b1", ["b", *"aaa"]),
+        ("b2", [None, "b", "a"]),
+    ]:
+        for row in judged(case, list(outputs)):
+            tally.add(row)
+    (judge,) = tally.suites()[0].judges
+    assert [(row.count, row.outputs) for row in judge.labels] == [
+        (2, {"a": 1, "b": 1}),
+        (2, {"b": 2}),
+    ]
+    assert (judge.passed, judge.failed, judge.abstained) == (12, 5, 1)
+
+
 def test_replayed_answers_cost_nothing_now(made: Any):
     (summary,) = tally_of(
         made.result([made.trial(0, source="recording"), made.trial(1, source="store")])
