@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,14 +49,20 @@ class _CaseCheck:
         weight: How much it counts towards `pass_at`, above 0.
         tier: A critical check must pass whatever `pass_at` says; a tracked one decides nothing.
         metric: What reports call it; its judge's name by default.
-        advisory: Why it decides nothing: its judge is not calibrated. Empty where it decides.
+        uncalibrated: Its judges without a valid calibration, each with the reason. With any, the
+            check is advisory.
     """
 
     judge: Rule | ModelJudge
     weight: float
     tier: Tier
     metric: str
-    advisory: str
+    uncalibrated: Mapping[str, str]
+
+    @property
+    def advisory(self) -> str:
+        """Why the check is advisory; empty where it is not."""
+        return next(iter(self.uncalibrated.values()), "")
 
     @property
     def decides(self) -> bool:
@@ -259,12 +266,12 @@ class _MadeJudges:
             self.judges[key] = self._made(spec)
         return self.judges[key]
 
-    def advisory(self, judge: Rule | ModelJudge) -> str:
-        """Why a judge decides nothing; empty where it does."""
+    def uncalibrated(self, judge: Rule | ModelJudge) -> dict[str, str]:
+        """Which judges keep a check from deciding, each with the reason."""
         if isinstance(judge, Rule):
-            return ""
-        standings = [self._standing(one) for one in calibrated_judges(judge)]
-        return next((standing.reason for standing in standings if not standing.gates), "")
+            return {}
+        standings = {one.name: self._standing(one) for one in calibrated_judges(judge)}
+        return {name: found.reason for name, found in standings.items() if not found.gates}
 
     def _made(self, spec: JSON) -> Rule | ModelJudge:
         judge = judge_from_spec(spec)
@@ -312,7 +319,26 @@ def _check(spec: JSON, made: _MadeJudges) -> _CaseCheck:
         weight=weight,
         tier=cast("Tier", tier or "required"),
         metric=metric or judge.name,
-        advisory=made.advisory(judge),
+        uncalibrated=made.uncalibrated(judge),
+    )
+
+
+def _nothing_decides(checks: Sequence[_CaseCheck]) -> Verdict:
+    """The abstention from a case without a check that decides."""
+    advisory = [check for check in checks if check.advisory]
+    if len(advisory) < len(checks):
+        reason = "every check abstains, is tracked or advisory"
+    else:
+        reason = "every check is advisory"
+    if not advisory:
+        return abstained(reason, code="all_abstain")
+    verdict = abstained(reason, code="all_advisory")
+    named = dict.fromkeys(f"{check.metric} ({check.advisory})" for check in advisory)
+    judges = dict.fromkeys(name for check in advisory for name in check.uncalibrated)
+    fix = " && ".join(f"regauge calibrate {shlex.quote(name)}" for name in judges)
+    return replace(
+        verdict,
+        details={**verdict.details, "why": f"{reason}: {', '.join(named)}\n  fix: {fix}"},
     )
 
 
@@ -324,7 +350,7 @@ def _verdict(opinions: Sequence[tuple[_CaseCheck, Verdict]], pass_at: float) -> 
         if verdict.outcome != "abstain" and check.decides
     ]
     if not deciding:
-        return abstained("every check abstains, is tracked or advisory", code="all_abstain")
+        return _nothing_decides([check for check, _ in opinions])
     total = math.fsum(check.weight for check, _ in deciding)
     good = math.fsum(check.weight for check, verdict in deciding if verdict.outcome == "pass")
     bad = [(check, verdict) for check, verdict in deciding if verdict.outcome == "fail"]

@@ -124,7 +124,12 @@ def _undecided(suite: Suite, verdicts: list[JudgedVerdict]) -> UnmeasuredError |
         )
     if all(given.verdict.outcome == "abstain" for given in deciding):
         names = ", ".join(judge.name for judge in suite.judges if suite.standing(judge).gates)
-        return JudgeError(f"every judge abstained: {names}", judge=names)
+        why = [
+            f"\n  {one.judge}: {one.verdict.details.get('why')}"
+            for one in deciding
+            if one.verdict.code == "all_advisory"
+        ]
+        return JudgeError(f"every judge abstained: {names}{''.join(why)}", judge=names)
     return None
 
 
