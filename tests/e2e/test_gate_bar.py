@@ -99,7 +99,6 @@ class Broken:
 
     Attributes:
         cases: The ids of the cases that broke.
-        failed: The ids of those that failed in every trial.
         passed: The ids of those that passed.
         outputs: What the candidate put instead of the expected severity, by case.
     """
@@ -110,12 +109,6 @@ class Broken:
         break_prompt(repo)
         repo.gate(code=1)
         self.cases = {*broken(repo)}
-        self.failed = {
-            case["case"]
-            for case in repo.decision()["cases"]
-            if case["case"] in self.cases and not case["candidate"]["passed"]
-        }
-        assert self.failed
         self.passed = [case for case, verdict in repo.verdicts().items() if verdict == "passed"]
         self.outputs = {
             case["case"]: case["failing"]["output"]
@@ -485,7 +478,7 @@ def ask_less(broken: Broken) -> None:
         (pin_version, 3, "measure version 1.0.0, and none measures this file"),
         (replace_inputs, 0, "edited cases fail on the base, which passed before the edit"),
         (replace_inputs, 0, " cases edited\n"),
-        (lenient_helper, 0, "review also: code of the gate edited (conftest.py, leniency.py)\n"),
+        (lenient_helper, 2, "code of judge field_equals(severity) (leniency.py) changed"),
     ],
 )
 def test_broken_cases_are_not_hidden_by_the_change_that_breaks_them(
@@ -513,9 +506,8 @@ def test_every_lowered_bar_is_let_through_with_a_reason_and_listed(
         assert f"note: this change lowers its own bar: {bar}" in output
     assert f"the change of judges was accepted: {WHY}" in output
     if hide is move_endpoint:
-        # All trials of another endpoint are fresh, so a case that failed every time may pass once.
-        still = broken_prompt.failed & {*broken(repo)}
-        assert len(still) >= 0.7 * len(broken_prompt.failed)
+        # All trials of another endpoint are fresh, so cases that pass now and then may differ.
+        assert len(broken_prompt.cases & {*broken(repo)}) > len(broken_prompt.cases) / 2
     else:
         assert {*broken(repo)} == broken_prompt.cases
 
