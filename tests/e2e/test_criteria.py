@@ -253,6 +253,8 @@ def test_a_case_may_name_a_rubric_of_the_project(calibrated: EvalProject, endpoi
         ({"rubric": {"criterion": "is a", "pass_at": 2}}, "pass_at is a score from 0 to 1"),
         ({"rubric": {"criterion": "is a", "name": "tone"}}, "the name of a rubric, or a criterion"),
         ({"rubric": {"criteria": "is a"}}, "unexpected keyword argument 'criteria'"),
+        ({"rubric": {"criterion": "is a", "pass_att": 1}}, "did you mean 'pass_at'?"),
+        ({"rubric": {"criterion": "is a", "x": 1}}, "it takes rubric(name=None, *, criterion="),
         ({"rubric": "tonee"}, "there is no prompt 'tonee'"),
         ({"not": {"rubric": {"criterion": "is a"}}}, "only rules can be negated"),
         ({"any_of": {"judges": [{"rubric": {"criterion": "is a"}}]}}, "any_of"),

@@ -131,6 +131,8 @@ def test_mistakes_are_named_before_anything_is_asked(
 ) -> None:
     for judges, why in (
         ('rubric("rihgt")', "*there is no prompt 'rihgt'*"),
+        ('rubric("factualty")', "*did you mean 'factuality'?*"),
+        ('rubric("is short and kind")', '*fix: rubric(criterion="is short and kind")*'),
         ('rubric("triage")', "*needs a rubric, and this prompt has no `rubric:`*"),
         ('pairwise("right")', "*needs a rubric of the kind pair*"),
         ('verified_claims("text")', "*nothing says which model the judge*"),

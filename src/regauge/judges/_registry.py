@@ -11,6 +11,7 @@ from regauge.errors import UsageError
 from regauge.judges._answer import Expected
 from regauge.judges._rule import Rule, negated
 from regauge.judges._rule_factory import RuleFactory
+from regauge.judges._rule_parameters import form_of
 from regauge.judges.rules._combine import not_
 from regauge.wording import did_you_mean
 
@@ -97,11 +98,15 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
             raise UsageError(f"not: only rules can be negated, and {_named(given)[0]!r} is none")
         return negated(inner)
     kind = _kind(name)
-    positional, named = _arguments(kind, given)
+    positional, keywords = _arguments(kind, given)
     try:
-        return kind(*positional, **named)
+        return kind(*positional, **keywords)
     except TypeError as error:
-        raise UsageError(f"{name}: {error}") from error
+        signature = _signature(kind)
+        unknown = next((key for key in keywords if key not in signature.parameters), "")
+        hint = did_you_mean(unknown, signature.parameters) if unknown else ""
+        takes = f"\n  it takes {name}{form_of(signature)}" if signature.parameters else ""
+        raise UsageError(f"{name}: {error}{'; ' + hint if hint else ''}{takes}") from error
 
 
 def _named(spec: JSON) -> tuple[str, JSON]:

@@ -13,6 +13,8 @@ from regauge.prompts._yaml import read_text
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.prompts._prompt import Prompt
 
 __all__ = ["find_prompt", "load_prompt", "parse_version", "prompt_files"]
@@ -30,11 +32,15 @@ def prompt_files(prompts_dir: Path) -> list[Path]:
     return sorted(found)
 
 
-def find_prompt(name: str | Path, *, root: Path | None = None) -> Path:
+def find_prompt(
+    name: str | Path, *, root: Path | None = None, also: Sequence[str] = (), fix: str = ""
+) -> Path:
     """The file of a prompt, by its name or by its path.
 
     Args:
         root: A directory of the project; the working directory by default.
+        also: Names outside the project that a misspelt name may mean.
+        fix: The advice for a name that is close to no known one; by default the prompts here.
 
     Raises:
         PromptError: There is no such prompt, or several files have its name.
@@ -55,8 +61,9 @@ def find_prompt(name: str | Path, *, root: Path | None = None) -> Path:
         fix = "rename all but one: a name stands for one prompt everywhere"
         raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
     known = [prompt_name(path) for path in files]
-    fix = did_you_mean(text, known)
+    fix = did_you_mean(text, [*known, *also]) or fix
     if not fix:
+        known += also
         listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")  # noqa: PLR2004  # a line's worth
         fix = f"prompts here: {listed}" if known else f"write {prompts_dir / text}.prompt.yml"
     message = f"there is no prompt {text!r}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges._path import parse_path
@@ -23,6 +24,9 @@ __all__ = [
     "model_of",
     "shipped_rubric",
 ]
+
+
+_SHIPPED: Final = Path(__file__).parent / "rubrics"
 
 
 def check_parameters(
@@ -73,12 +77,17 @@ def load_rubric(
     Raises:
         PromptError: There is no such prompt, it is faulty, or it is no rubric.
     """
-    from regauge.prompts import load_prompt
+    from regauge.prompts import find_prompt, load_prompt, prompt_name
 
     prompt = context.loaded.get((name, version))
     if prompt is None:
         path = shipped_rubric(name, context.project) if version is None else None
-        prompt = load_prompt(path or name, version, root=context.project.root)
+        if path is None:
+            shipped = sorted(prompt_name(file) for file in _SHIPPED.glob("*.prompt.yml"))
+            stated = f"rubric(criterion={json.dumps(name, ensure_ascii=False)})"
+            fix = f"{stated} judges by a criterion" if len(name.split()) > 1 else ""
+            path = find_prompt(name, root=context.project.root, also=shipped, fix=fix)
+        prompt = load_prompt(path, version, root=context.project.root)
         context.loaded[name, version] = prompt
     if prompt.rubric is None:
         fault = Fault(
@@ -95,7 +104,7 @@ def shipped_rubric(name: str, project: Project) -> Path | None:
     """The file of a rubric that comes with regauge, unless the project has one of its name."""
     from regauge.prompts import prompt_files, prompt_name
 
-    path = Path(__file__).parent / "rubrics" / f"{name}.prompt.yml"
+    path = _SHIPPED / f"{name}.prompt.yml"
     if not name.replace("-", "").isalnum() or not path.is_file():
         return None
     own = any(prompt_name(file) == name for file in prompt_files(project.prompts_dir))
