@@ -264,7 +264,8 @@ def _without_case(cause: Mapping[str, str], case: str) -> str:
     """What causes that differ only in the case they name have in common."""
     if cause["kind"] in _SAME_CAUSE:
         return ""
-    return re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])
+    message = re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])
+    return re.sub(r"(\(\S+):\d+\)", r"\1)", message)  # the line of the case
 
 
 def _percentile(ordered: list[float], share: float) -> float | None:

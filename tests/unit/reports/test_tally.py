@@ -124,6 +124,16 @@ def test_trials_without_a_recording_are_no_cause_where_the_case_is_measured(made
         assert len(tally.causes()) == causes
 
 
+def test_causes_that_differ_only_in_the_line_of_the_case_are_one(made: Any):
+    tally = Tally()
+    (row,) = rows_of(made.result([made.trial(0, "unmeasured")]))
+    for line, what in [(1, "reference"), (2, "reference"), (3, "summary")]:
+        message = f"j: case 'c{line}' has no expected.{what} (golden/t.jsonl:{line})"
+        cause = {"kind": "JudgeError", "message": message}
+        tally.add(row | {"node": f"n{line}", "case": f"c{line}", "cause": cause})
+    assert [len(group.cases) for group in tally.causes()] == [2, 1]
+
+
 def test_causes_that_differ_only_in_the_case_they_name_are_one(made: Any):
     def unmeasured(number: int, error: Any) -> Any:
         trial = Trial(number=0, request_digest="d", answer=None, error=error)
