@@ -28,7 +28,7 @@ def suite_message(report: SuiteReport) -> str:
 
     >>> from regauge.gate import SuiteReport
     >>> suite_message(SuiteReport(prompt="triage", verdict="passed", cases=40))
-    "triage: 40 cases compared; no loss against the baseline."
+    'triage: 40 cases compared; no loss against the baseline.'
     """
     return f"{report.prompt}: {_sentence(report)}"
 
