@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,9 @@ __all__ = [
 
 _LIKE = "Write {it} as close to {to:or} as you can."
 _UNLIKE = "Write {it} in other words than {to:or}."
+_similarity = partial(
+    rule, codes=("not_similar",), about="correctness", wanted=_LIKE, denied=_UNLIKE
+)
 
 _CHRF_CHARS_MAX = 200_000
 
@@ -82,12 +85,7 @@ def reference_text(answer: Answer, to: str | Expected, kind: str) -> str:
     return wanted
 
 
-@rule(
-    codes=("not_similar",),
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity()
 def similarity(
     to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -133,12 +131,7 @@ def similarity(
     return on_answer(field, check)
 
 
-@rule(
-    codes=("not_similar",),
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity()
 def edit_distance(
     to: str | Expected = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -253,13 +246,7 @@ def unended(text: str) -> list[str]:
     return [word.rstrip(".") for word in text.lower().split()]
 
 
-@rule(
-    codes=("not_similar",),
-    version=2,
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity(version=2)
 def rouge_n(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -296,13 +283,7 @@ def rouge_n(
     return overlap("rouge_n", to, at_least, score, field)
 
 
-@rule(
-    codes=("not_similar",),
-    version=2,
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity(version=2)
 def rouge_l(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -352,12 +333,7 @@ def bleu_score(text: str, references: list[str]) -> float:
     return math.exp(brevity + sum(logs) / len(logs))
 
 
-@rule(
-    codes=("not_similar",),
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity()
 def bleu(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -382,12 +358,7 @@ def bleu(
     return overlap("bleu", to, at_least, bleu_score, field)
 
 
-@rule(
-    codes=("not_similar",),
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity()
 def gleu(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
@@ -498,12 +469,7 @@ def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float
     return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
 
 
-@rule(
-    codes=("not_similar",),
-    about="correctness",
-    wanted=_LIKE,
-    denied=_UNLIKE,
-)
+@_similarity()
 def meteor(
     to: References = expected(),  # noqa: B008 - Expected is frozen
     *,
