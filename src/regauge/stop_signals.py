@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-__all__ = [
-    "as_ctrl_c",
-    "held",
-    "interrupted_once",
-    "run_stoppable",
-    "stoppable",
-]
+__all__ = ["held", "interrupted_once", "run_stoppable", "stoppable"]
 
 Result = TypeVar("Result")
 
@@ -39,13 +33,14 @@ _ALL: Final = (signal.SIGINT, *_SIGTERM_AND_SIGHUP)
 
 
 class _AsCtrlC:
-    """Does with a signal what Ctrl-C does, where the run is ours to end."""
+    """Raises KeyboardInterrupt for the first signal, and leaves further ones without effect."""
 
     def __init__(self, ours: Callable[[], bool]) -> None:
         self._ours = ours
         self._deciding = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        __tracebackhide__ = True  # pytest shows where the run was
         # Another signal may come while this one is handled, such as in the middle of an import.
         if self._deciding:
             return
@@ -53,6 +48,8 @@ class _AsCtrlC:
         ctrl_c = signal.getsignal(signal.SIGINT)
         try:
             if not self._ours():
+                if number == signal.SIGINT:
+                    raise KeyboardInterrupt
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
                 return
@@ -98,17 +95,6 @@ class _Cancelling:
 
 
 _Handler = _AsCtrlC | _Held | _Cancelling
-
-
-@contextmanager
-def as_ctrl_c(ours: Callable[[], bool] = lambda: True) -> Generator[None]:
-    """Within the block, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread.
-
-    Args:
-        ours: Whether the run is ours to end so; else the signal does what it did before.
-    """
-    with _handled(_SIGTERM_AND_SIGHUP, _AsCtrlC(ours)):
-        yield
 
 
 @contextmanager
@@ -188,13 +174,12 @@ def stoppable(
     Args:
         at_end: Takes what puts the handlers back, and calls it when an interrupted run has ended.
         calls: Whether models are called in the block; else only Ctrl-C is handled.
-        ours: As for `as_ctrl_c`.
+        ours: Whether the run is ours to end so; else the signal does what it did before.
     """
     handlers = ExitStack()
     # The first signal leaves all of them without effect.
     handlers.callback(_put_back, {number: signal.getsignal(number) for number in _ALL})
-    if calls:
-        handlers.enter_context(as_ctrl_c(ours))
+    handlers.enter_context(_handled(_ALL if calls else (signal.SIGINT,), _AsCtrlC(ours)))
     try:
         yield
     except KeyboardInterrupt:

@@ -258,6 +258,41 @@ def test_ctrl_c_twice_loses_nothing(
     assert {row["case"] for row in live.rows()} <= {line["case"] for line in live.recordings()}
 
 
+_TWO_CTRL_C = """\
+import os, signal, time
+from pathlib import Path
+import pytest
+
+def pytest_runtest_logstart(nodeid):
+    if "disk-030" in nodeid:
+        os.kill(os.getpid(), signal.SIGINT)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    try:
+        return (yield)
+    except KeyboardInterrupt:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            Path("interrupted-twice").touch()
+        raise
+"""
+
+
+@pytest.mark.parametrize("cases", [60, 61], ids=["all recorded", "with a call"])
+def test_a_second_ctrl_c_does_not_interrupt_pytest_where_it_ends(live: EvalProject, cases: int):
+    live.golden(live.case(number) for number in range(60))
+    live.run().assert_outcomes(passed=60)
+    live.golden(live.case(number) for number in range(cases))
+    live.write("conftest.py", _TWO_CTRL_C)
+    result = live.run("--record=missing")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert not (live.root / "interrupted-twice").exists()
+    assert "interrupted" in [record["status"] for record in live.records()]
+
+
 _ASKS_SIGNALS = """\
 import signal
 from pathlib import Path
