@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import combinations
 from math import sqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -156,7 +157,7 @@ class Variance:
     Attributes:
         cases: That have at least two trials; the others say nothing about it.
         answers: How often two trials of one case give the same answer, from 0 to 1.
-        verdicts: How often they get the same verdict of every check.
+        verdicts: How often they get the same verdict of every check that judged both.
     """
 
     cases: int
@@ -233,7 +234,7 @@ def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:
         cases=len(cases),
         trials=sum(len(found) for found in cases.values()),
         answers=_mean([agreement([o.answer for o in found]) for found in cases.values()]),
-        verdicts=_mean([agreement([_verdicts(o) for o in found]) for found in cases.values()]),
+        verdicts=_mean([share for found in cases.values() for share in _same_verdicts(found)]),
         checks={name: _check(name, cases) for name in names},
     )
 
@@ -254,8 +255,15 @@ def _check(name: str, cases: Mapping[str, Sequence[Outcome]]) -> CheckVariance:
     )
 
 
-def _verdicts(outcome: Outcome) -> str:
-    return repr(sorted((said.check, said.passed) for said in outcome.checks))
+def _same_verdicts(found: Sequence[Outcome]) -> list[float]:
+    """How often two trials agree in the checks that judged both; empty where they share none."""
+    verdicts = [{said.check: said.passed for said in o.checks} for o in found]
+    same = [
+        all(one[check] == other[check] for check in shared)
+        for one, other in combinations(verdicts, 2)
+        if (shared := one.keys() & other.keys())
+    ]
+    return [sum(same) / len(same)] if same else []
 
 
 def _mean(values: Sequence[float], *, none: float = 1.0) -> float:

@@ -44,6 +44,27 @@ def test_answers_may_vary_where_verdicts_do_not():
     assert (said.checks["json"].passed, said.checks["json"].trials) == (3, 4)
 
 
+def test_verdicts_are_compared_over_the_checks_that_judged_both_trials():
+    def judged(case: str, trial: int, **verdicts: bool) -> Outcome:
+        checks = tuple(CheckOutcome(check=check, passed=ok) for check, ok in verdicts.items())
+        return Outcome(text="t", case=case, trial=trial, checks=checks)
+
+    trials = [
+        judged("a", 0, json=True, tone=True),
+        judged("a", 1, json=True),
+        judged("a", 2, json=True, tone=True),
+        judged("b", 0, json=True),
+        judged("b", 1, tone=False),  # no check judged both trials of this case
+    ]
+    said = variance_of(trials)
+    assert said is not None
+    assert (said.verdicts, said.sigma) == (1.0, 0.0)
+    said = variance_of([*trials, judged("a", 3, tone=False)])
+    assert said is not None
+    # Of the six pairs, one shares no check and two differ.
+    assert said.verdicts == pytest.approx(3 / 5)
+
+
 def test_one_unsteady_case_of_many_is_never_shown_as_none():
     trials = [outcome(f"c{n}", trial, "x", passed=True) for n in range(300) for trial in (0, 1)]
     said = variance_of([*trials[:-1], outcome("c299", 1, "y", passed=False)])
