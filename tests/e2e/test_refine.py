@@ -490,6 +490,18 @@ def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
     assert refiner.total <= 9
 
 
+@pytest.mark.parametrize("calls", ["0", "1"])
+def test_too_few_calls_of_the_refiner_model_end_with_a_fix(
+    repo: GateRepo, refiner: Endpoint, calls: str
+):
+    reply = edit("insert_after", ANSWER_LINE, "{{solution}}")
+    words = by_refiner(repo, refiner, reply)
+    said = repo.regauge("refine", *words, "--budget-refiner-calls", calls, code=3)
+    assert "the calls of the refiner model are used" in said
+    assert "fix: begin a new run with more --budget-refiner-calls" in said
+    assert refiner.total == int(calls)
+
+
 def test_a_question_to_a_person_is_asked_and_edits_nothing(repo: GateRepo, refiner: Endpoint):
     unused = edit("delete", ANSWER_LINE, "")
     told = by_refiner(repo, refiner, unused, kind="golden-wrong")

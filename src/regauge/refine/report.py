@@ -189,7 +189,7 @@ def _what_failed(result: Mapping[str, Any]) -> Iterator[str]:
     )
     notes = [*result.get("warnings", []), *result.get("preflight", [])]
     if notes:
-        yield "\n".join(f"- Mind: {plain(note)}." for note in notes[:_SHOWN])
+        yield "\n".join(f"- Note: {plain(note)}." for note in notes[:_SHOWN])
 
 
 def _what_people_said(result: Mapping[str, Any]) -> Iterator[str]:

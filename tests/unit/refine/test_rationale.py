@@ -119,7 +119,7 @@ def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
     assert twice == "'Be short.' stands there twice"
     assert clash.endswith("may contradict 'Never answer long times in JSON format.'")
     mind = markdown_of({**NOTHING, "warnings": ["w"], "preflight": ["twice"]})
-    assert "- Mind: w.\n- Mind: twice." in mind
+    assert "- Note: w.\n- Note: twice." in mind
 
 
 def test_a_model_that_proposes_and_judges_is_named():

@@ -232,7 +232,7 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
     elif reason == "unreadable":
         if "fix:" not in str(result["stop"]["text"]):
             click.echo("  fix: let another model propose, with --refiner-model", err=True)
-    elif reason == "model-calls" and result["spent"]["model_calls"] and not proposed:
+    elif reason == "model-calls" and not proposed:
         click.echo("  fix: begin a new run with more --budget-refiner-calls", err=True)
     elif reason != "calls" or proposed:
         return
@@ -460,7 +460,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
     name = refinement.subject.prompt.name
     judged = " with LLM judges" if about.judged else ""
     calls = f"first look {about.first_look} calls{judged}, one repair about {about.one_repair}"
-    echo(f"{name}: {about.train} cases to learn of, {about.holdout} held out", err=not alone)
+    echo(f"{name}: {about.train} training cases, {about.holdout} held out", err=not alone)
     costs = f"one repair {cost(about.one_repair)}, at most {cost(about.most)}"
     if about.call_usd is None or not about.call_usd:
         costs = cost(about.most)

@@ -469,7 +469,7 @@ _SUITE_SAID: dict[str, NoteEvent] = {
 
 _LIMITS: dict[StopReason, str] = {
     "calls": "the calls of the budget are used",
-    "model-calls": "the calls of the proposing model are used",
+    "model-calls": "the calls of the refiner model are used",
     "usd": "the dollars of the budget are used",
     "seconds": "the time of the budget is used",
     "cycles": "all cycles are used",
