@@ -5,13 +5,10 @@ Nothing here decides anything; what is written is made by `regauge.reports` and 
 
 from __future__ import annotations
 
-from regauge.github._api import Api, GitHubAccess
-from regauge.github._cut import BODY_CHARS_MAX, cut_markdown
+from regauge.github._api import Api, GitHubAccess, repo_of_remote
 from regauge.github._event import Event, pull_request_number, read_event
-from regauge.github._github import GitHub, Posted
-from regauge.github._mark import Mark
-from regauge.github._remarks import Remark
-from regauge.github._remote import repo_of_remote
+from regauge.github._github import GitHub, Posted, Remark
+from regauge.github._texts import BODY_CHARS_MAX, Mark, cut_markdown
 
 __all__ = [
     "BODY_CHARS_MAX",

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from urllib.parse import urljoin, urlsplit
 
 from regauge.errors import GitHubError, UsageError
-from regauge.github._refusal import refused, wait_s
+from regauge.printable import printable
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import httpx2
 
-__all__ = ["Api", "GitHubAccess", "Request"]
+__all__ = ["Api", "GitHubAccess", "Purpose", "repo_of_remote"]
 
 _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
@@ -37,6 +39,35 @@ _KINDS: Final = {
     **dict.fromkeys(("body", "title", "html_url"), str),
     **dict.fromkeys(("user", "head", "base"), dict),
 }
+
+_UNAUTHORISED: Final = 401
+_FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
+_GONE: Final = 410
+_INVALID: Final = 422
+_TOO_MANY: Final = 429
+_SERVER: Final = 500
+_ERROR_KINDS: Final = {
+    _UNAUTHORISED: "authentication",
+    _FORBIDDEN: "permission",
+    _NOT_FOUND: "not-found",
+    _GONE: "disabled",
+    _INVALID: "invalid",
+    _TOO_MANY: "rate-limit",
+}
+# A secondary limit that names no time asks for a minute at least.
+_SECONDARY_S: Final = 60.0
+_SERVER_WAITS_S: Final = (1.0, 4.0)
+_WORDS_MAX: Final = 300
+_NO_PULLS: Final = "not permitted to create or approve pull requests"
+_LET_PULL: Final = (
+    "turn on `Allow GitHub Actions to create and approve pull requests` in the settings of the"
+    " repository (Actions, General), or hand over the token of a person or an app"
+)
+_REMOTE: Final = re.compile(
+    r"(?:(?:https?|ssh|git)://(?:[^@/]*@)?[^/]+/|[^@/]*@[^:/]+:)"
+    r"(?P<repo>[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?"
+)
 
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
@@ -94,25 +125,16 @@ class GitHubAccess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One thing that is asked of GitHub.
+class Purpose:
+    """What a request is for, as errors state it.
 
     Attributes:
-        path: Below the repository; one that begins with `/` is below the API itself.
         what: In words, to follow on "cannot".
         permission: What the token needs for it.
-        again: Whether it may be asked twice where it is not known what came of it.
-        needs: Keys that each object of the response has.
     """
 
-    method: Method
-    path: str
     what: str
-    permission: str
-    again: bool = True
-    query: Mapping[str, str | int] | None = None
-    document: Mapping[str, Any] | None = None
-    needs: tuple[str, ...] = ()
+    permission: str = "pull-requests: write"
 
 
 class Api:
@@ -120,9 +142,9 @@ class Api:
 
     Args:
         access: Where and as whom.
-        transport: What HTTP goes through; None is the network.
+        transport: Of HTTP; None is the network.
         sleep: Waits for so many seconds.
-        say: Hears that it waits, and for what.
+        say: Called with a line before each wait.
         patience_s: How long it waits for one answer, in seconds, before it gives up.
     """
 
@@ -163,16 +185,43 @@ class Api:
     ) -> None:
         self._client.close()
 
-    def ask(self, request: Request) -> Any:
-        """What GitHub answers, as JSON; None where it has nothing to say.
+    def ask(
+        self,
+        method: Method,
+        path: str,
+        purpose: Purpose,
+        document: Mapping[str, Any] | None = None,
+        *,
+        again: bool | None = None,
+        needs: Sequence[str] = (),
+    ) -> Any:
+        """The JSON of GitHub's answer; None where its body is empty.
+
+        Args:
+            method: Of HTTP.
+            path: Below the repository; one that begins with `/` is below the API itself.
+            purpose: For errors.
+            document: Sent as JSON.
+            again: Whether a second request does no harm where the outcome of the first one is
+                unknown; by default for all but POST.
+            needs: Keys that the answer must have.
 
         Raises:
             GitHubError: It cannot be reached, or refuses.
         """
-        found = self._document(self._response(request, self._url(request)), request)
-        return self._checked(found, request) if request.needs else found
+        again = method != "POST" if again is None else again
+        response = self._response(method, self._url(path), purpose, document, again=again)
+        found = self._document(response, purpose)
+        return self._checked(found, purpose, needs) if needs else found
 
-    def pages(self, request: Request) -> Iterator[dict[str, Any]]:
+    def pages(
+        self,
+        path: str,
+        purpose: Purpose,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        needs: Sequence[str] = (),
+    ) -> Iterator[dict[str, Any]]:
         """Each element of a list, however many pages it has.
 
         Raises:
@@ -180,104 +229,231 @@ class Api:
         """
         import httpx2
 
-        query = {"per_page": _PER_PAGE, **(request.query or {})}
-        url: str | None = f"{self._url(request)}?{httpx2.QueryParams(query)}"
+        parameters = httpx2.QueryParams({"per_page": _PER_PAGE, **(query or {})})
+        url: str | None = f"{self._url(path)}?{parameters}"
         for _ in range(_PAGES_MAX):
             if url is None:
                 return
-            response = self._response(request, url)
-            found: Any = self._document(response, request)
+            response = self._response("GET", url, purpose)
+            found: Any = self._document(response, purpose)
             if not isinstance(found, list):
-                raise self._malformed(request, "no list")
-            yield from [self._checked(each, request) for each in cast("list[object]", found)]
+                raise self._malformed(purpose, "no list")
+            for element in cast("list[object]", found):
+                yield self._checked(element, purpose, needs)
             following = response.links.get("next", {}).get("url")
-            url = self._own(following, request) if following else None
+            url = self._own(following, purpose) if following else None
 
-    def _url(self, request: Request) -> str:
-        if request.path.startswith("/"):
-            return f"{self.access.api_url}{request.path}"
-        return f"{self.access.api_url}/repos/{self.access.repo}/{request.path}"
+    def _url(self, path: str) -> str:
+        if path.startswith("/"):
+            return f"{self.access.api_url}{path}"
+        return f"{self.access.api_url}/repos/{self.access.repo}/{path}"
 
-    def _response(self, request: Request, url: str) -> httpx2.Response:
-        """The answer that counts: not a redirect, not a wish to wait."""
+    def _response(
+        self,
+        method: Method,
+        url: str,
+        purpose: Purpose,
+        document: Mapping[str, Any] | None = None,
+        *,
+        again: bool = True,
+    ) -> httpx2.Response:
+        """The final response, after redirects and waits."""
         waited_s, redirects, attempt = 0.0, 0, 0
         while True:
             attempt += 1
-            response = self._sent(request, url)
+            response = self._sent(method, url, purpose, document, again=again)
             if response.status_code in _REDIRECTS and redirects < _REDIRECTS_MAX:
                 # A repository that was renamed; the method stays what it was.
                 redirects += 1
-                url = self._own(response.headers.get("location", ""), request, base=url)
+                url = self._own(response.headers.get("location", ""), purpose, base=url)
                 continue
             if response.status_code < _BAD:
                 return response
-            wait = wait_s(response, attempt, again=request.again)
+            wait = _wait_s(response, attempt, again=again)
             if wait is None or waited_s + wait > self._patience_s:
-                raise refused(
-                    response,
-                    what=request.what,
-                    permission=request.permission,
-                    limited=wait is not None,
-                )
+                raise _refused(response, purpose, limited=wait is not None)
             if self._say is not None:
                 self._say(f"GitHub answered {response.status_code}; asking again in {wait:.0f} s")
             waited_s += wait
             self._sleep(wait)
 
-    def _sent(self, request: Request, url: str) -> httpx2.Response:
-        """One answer; a connection that broke is tried once more where that does no harm."""
+    def _sent(
+        self,
+        method: Method,
+        url: str,
+        purpose: Purpose,
+        document: Mapping[str, Any] | None,
+        *,
+        again: bool,
+    ) -> httpx2.Response:
+        """One response; a connection that broke is tried once more where that does no harm."""
         import httpx2
 
         from regauge.bounded_http import BodyTooLargeError, send_bounded
 
-        for last in (False, True) if request.again else (True,):
+        for last in (False, True) if again else (True,):
             try:
-                sent = self._client.build_request(request.method, url, json=request.document)
+                sent = self._client.build_request(method, url, json=document)
                 return send_bounded(self._client, sent, seconds_max=_WHOLE_S)
             except (BodyTooLargeError, httpx2.InvalidURL) as error:
-                raise self._malformed(request, str(error)) from error
+                raise self._malformed(purpose, str(error)) from error
             except httpx2.RequestError as error:
                 if last:
                     raise GitHubError(
-                        f"cannot {request.what}: {self.access.api_url} cannot be reached:"
+                        f"cannot {purpose.what}: {self.access.api_url} cannot be reached:"
                         f" {error or type(error).__name__}\n  fix: run the same command again",
                         kind="connection",
                     ) from error
         raise AssertionError("the last attempt answers or raises")
 
-    def _own(self, named: str, request: Request, *, base: str = "") -> str:
-        """An address that GitHub named; the token goes nowhere else."""
+    def _own(self, named: str, purpose: Purpose, *, base: str = "") -> str:
+        """An address that GitHub named; the token goes to no other host."""
         try:
             url = urljoin(base, named)
             ours, theirs = urlsplit(self.access.api_url), urlsplit(url)
         except ValueError as error:
-            raise self._malformed(request, f"it points to {named!r}") from error
+            raise self._malformed(purpose, f"it points to {named!r}") from error
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
-            raise self._malformed(request, f"it points to {theirs.netloc!r}")
+            raise self._malformed(purpose, f"it points to {theirs.netloc!r}")
         return url
 
-    def _document(self, response: httpx2.Response, request: Request) -> Any:
+    def _document(self, response: httpx2.Response, purpose: Purpose) -> Any:
         if not response.content:
             return None
         try:
             return read_json(response.content)
         except ValueError as error:
-            raise self._malformed(request, "no JSON") from error
+            raise self._malformed(purpose, "no JSON") from error
 
-    def _checked(self, found: object, request: Request) -> dict[str, Any]:
+    def _checked(self, found: object, purpose: Purpose, needs: Sequence[str]) -> dict[str, Any]:
         """An object of a response, whose values are of the kinds that GitHub documents."""
         if not isinstance(found, dict):
-            raise self._malformed(request, "no object")
+            raise self._malformed(purpose, "no object")
         table = cast("dict[str, Any]", found)
         for key, kind in _KINDS.items():
             value: object = table.get(key)
-            if not isinstance(value, kind) and (value is not None or key in request.needs):
-                raise self._malformed(request, f"no {key}")
+            if not isinstance(value, kind) and (value is not None or key in needs):
+                raise self._malformed(purpose, f"no {key}")
         return table
 
-    def _malformed(self, request: Request, why: str) -> GitHubError:
+    def _malformed(self, purpose: Purpose, why: str) -> GitHubError:
         return GitHubError(
-            f"cannot {request.what}: {self.access.api_url} does not answer as GitHub does: {why}\n"
+            f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}\n"
             "  fix: check GITHUB_API_URL",
             kind="malformed",
         )
+
+
+def repo_of_remote(url: str) -> str | None:
+    """`owner/name` of a remote's address; None where it has no such form.
+
+    >>> repo_of_remote("git@github.com:acme/prompts.git")
+    'acme/prompts'
+    >>> repo_of_remote("https://github.com/acme/prompts")
+    'acme/prompts'
+    >>> repo_of_remote("/srv/git/prompts.git")
+    """
+    found = _REMOTE.fullmatch(url.strip())
+    return found["repo"] if found else None
+
+
+def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | None:
+    """How long to wait before the same request, in seconds; None where it must not be sent again.
+
+    Args:
+        response: Of GitHub.
+        attempt: How many requests were made, from 1.
+        again: Whether a second request does no harm where the outcome of the first one is unknown.
+    """
+    status, headers = response.status_code, response.headers
+    if status >= _SERVER:
+        waits = _SERVER_WAITS_S if again else ()
+        return waits[attempt - 1] if attempt <= len(waits) else None
+    if status not in {_FORBIDDEN, _TOO_MANY}:
+        return None
+    named = _retry_after_s(headers)
+    if named is not None:
+        return named
+    if headers.get("x-ratelimit-remaining") == "0":
+        reset = _number(headers.get("x-ratelimit-reset"))
+        return _SECONDARY_S if reset is None else max(reset - time.time(), 0.0) + 1.0
+    secondary = status == _TOO_MANY or "secondary rate limit" in _words(response).lower()
+    return _SECONDARY_S * 2.0 ** (attempt - 1) if secondary else None
+
+
+def _refused(response: httpx2.Response, purpose: Purpose, *, limited: bool) -> GitHubError:
+    """The error for a response that states one.
+
+    Args:
+        response: Of GitHub.
+        purpose: Of the request.
+        limited: Whether GitHub asks to wait longer than `patience_s`.
+    """
+    status = response.status_code
+    kind = _ERROR_KINDS.get(status, "server" if status >= _SERVER else "refused")
+    if limited:
+        kind = "rate-limit"
+    fixes = {
+        "authentication": "the token is wrong or has expired; hand over another as GITHUB_TOKEN",
+        "permission": (
+            f"give the job `permissions: {purpose.permission}`; a fork's pull request never gets"
+            " it, so comment from a workflow_run workflow"
+        ),
+        "not-found": (
+            "check the repository and the number; GitHub also says so to a token that lacks"
+            f" `{purpose.permission}`"
+        ),
+        "disabled": "turn issues on in the settings of the repository",
+        "rate-limit": "wait, or use a token with a larger limit",
+        "server": "run the same command again",
+    }
+    words = _words(response)
+    if _NO_PULLS in words:
+        fixes[kind] = _LET_PULL
+    fix = f"\n  fix: {fixes[kind]}" if kind in fixes else ""
+    return GitHubError(
+        f"cannot {purpose.what}: GitHub answered {status}: {words}{fix}",
+        kind=kind,
+        status=status,
+    )
+
+
+def _words(response: httpx2.Response) -> str:
+    """GitHub's own words: the message, then each error of a 422."""
+    try:
+        document: Any = read_json(response.content)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        text = " ".join(response.text.split())[:_WORDS_MAX] or response.reason_phrase
+        return printable(text)
+    table = cast("dict[str, Any]", document)
+    words = [str(table.get("message") or "no reason")]
+    errors: Any = table.get("errors")
+    for error in cast("Sequence[Any]", errors) if isinstance(errors, list) else ():
+        if isinstance(error, dict):
+            details = cast("dict[str, Any]", error)
+            reason = details.get("message") or " ".join(
+                str(details[name]) for name in ("resource", "field", "code") if name in details
+            )
+            words.append(str(reason))
+        else:
+            words.append(str(error))
+    return printable("; ".join(words))[:_WORDS_MAX]
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if value is None or seconds is not None:
+        return seconds
+    try:
+        at = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(at.replace(tzinfo=at.tzinfo or UTC).timestamp() - time.time(), 0.0)
+
+
+def _number(value: str | None) -> float | None:
+    """A count of seconds; None for anything else."""
+    return float(value) if value is not None and value.isascii() and value.isdigit() else None

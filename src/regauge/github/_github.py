@@ -1,29 +1,66 @@
-"""What regauge writes to GitHub: one comment per pull request, pull requests and issues."""
+"""What regauge reads and writes on GitHub: comments, pull requests and issues."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 from regauge.errors import GitHubError
-from regauge.github._api import Api, GitHubAccess, Request
-from regauge.github._author import Author
-from regauge.github._cut import cut_markdown
-from regauge.github._one_comment import OneComment
-from regauge.github._remarks import Remark, remarks_on
-from regauge.github._writes import Posted, Writes, posted
+from regauge.github._api import Api, GitHubAccess, Purpose
+from regauge.github._texts import cut_markdown, is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from regauge.github._event import Event
-    from regauge.github._mark import Mark
+    from regauge.github._texts import Mark
 
-__all__ = ["GitHub", "Posted"]
+__all__ = ["GitHub", "Posted", "Remark"]
 
 _PULL: Final = "pull-requests: write` and `contents: write"
 _ISSUE: Final = "issues: write"
+_READ: Final = "pull-requests: read"
+_ROUNDS_MAX: Final = 3
+_UNKNOWN: Final = frozenset({"connection", "server"})
+
+Outcome = Literal["created", "updated", "unchanged", "kept"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What became of a text.
+
+    Attributes:
+        number: Of the pull request or the issue.
+        url: Where people see it.
+        outcome: `kept` where a newer text is there already, `unchanged` where the same one is.
+    """
+
+    number: int
+    url: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """One text that a person wrote.
+
+    Attributes:
+        by: The login of its author.
+        association: What GitHub says they are to the repository, in small letters: `owner`,
+            `member`, `collaborator`, `contributor`, `none`.
+        path: The file that a comment on a line is about; empty for any other.
+        url: Where it can be read.
+        at: When it was written, as GitHub says it.
+    """
+
+    by: str
+    association: str
+    text: str
+    path: str = ""
+    url: str = ""
+    at: str = ""
 
 
 class GitHub:
@@ -34,8 +71,8 @@ class GitHub:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._writes = Writes(api)
-        self._author = Author(api)
+        self._asked = False
+        self._login: str | None = None
 
     @classmethod
     def from_environ(
@@ -50,7 +87,7 @@ class GitHub:
         Args:
             environ: Of the process.
             repo: `owner/name`; `GITHUB_REPOSITORY` where it is not given.
-            say: Hears that it waits, and for what.
+            say: Called with a line before each wait.
 
         Raises:
             UsageError: There is no token, or no repository.
@@ -84,7 +121,100 @@ class GitHub:
             GitHubError: GitHub cannot be reached, or refuses.
         """
         text = cut_markdown(mark.on(body), where=where)
-        return OneComment(self._api, self._author, number=number, mark=mark).write(text)
+        comments = f"issues/{number}/comments"
+        purpose = Purpose(what=f"comment on pull request {number} of {self._api.access.repo}")
+        created: dict[str, Any] | None = None
+        for last in (*[False] * (_ROUNDS_MAX - 1), True):
+            try:
+                written = self._marked(comments, mark, purpose)
+                if not written and created is None:
+                    made: Any = self._api.ask(
+                        "POST", comments, purpose, {"body": text}, needs=["id"]
+                    )
+                    created = {"body": text, **made}
+                    # A run that was as quick can be seen only now.
+                    written = self._marked(comments, mark, purpose)
+                if created is not None and created["id"] not in {each["id"] for each in written}:
+                    written.append(created)
+                first, outcome = self._settle(written, text, mark, purpose)
+            except GitHubError as error:
+                # Gone since it was listed, or written although no answer came.
+                if last or error.kind not in {"not-found", *_UNKNOWN}:
+                    raise
+                if error.kind == "not-found" and not self._exists(number):
+                    raise
+                created = None
+            else:
+                if created is not None and created["id"] == first["id"] and outcome == "unchanged":
+                    outcome = "created"
+                return Posted(number=number, url=str(first.get("html_url", "")), outcome=outcome)
+        raise AssertionError("the last round returns or raises")
+
+    def _marked(
+        self, path: str, mark: Mark, purpose: Purpose, **query: str
+    ) -> list[dict[str, Any]]:
+        """The comments or issues of a mark that this token wrote; anyone can write a mark."""
+        needs = ["number"] if path == "issues" else ["id"]
+        return [
+            each
+            for each in self._api.pages(path, purpose, query=query, needs=needs)
+            if mark.found_on(each.get("body") or "") is not None and self._wrote(each)
+        ]
+
+    def _settle(
+        self, comments: list[dict[str, Any]], text: str, mark: Mark, purpose: Purpose
+    ) -> tuple[dict[str, Any], Outcome]:
+        """Leave one comment of several, the oldest, with the newest text."""
+        first, *others = sorted(comments, key=lambda comment: comment["id"])
+        there = mark.found_on(first["body"])
+        outcome: Outcome
+        if there is not None and there.made_at > mark.made_at:
+            outcome = "kept"
+        elif first["body"].replace("\r\n", "\n") == text:
+            outcome = "unchanged"
+        else:
+            outcome = "updated"
+            self._api.ask("PATCH", f"issues/comments/{first['id']}", purpose, {"body": text})
+        for other in others:
+            try:
+                self._api.ask("DELETE", f"issues/comments/{other['id']}", purpose)
+            except GitHubError as error:
+                # Another run was quicker.
+                if error.kind != "not-found":
+                    raise
+        return first, outcome
+
+    def _exists(self, number: int) -> bool:
+        try:
+            self._api.ask("GET", f"issues/{number}", Purpose(what=f"read pull request {number}"))
+        except GitHubError:
+            return False
+        return True
+
+    def _wrote(self, written: Mapping[str, Any]) -> bool:
+        """Whether this token wrote a comment or an issue.
+
+        The token of a workflow may not ask who it is; then it is taken for any bot.
+        """
+        if not self._asked:
+            self._login = self._who()
+            self._asked = True
+        user: Mapping[str, Any] = written.get("user") or {}
+        if self._login is not None:
+            return bool(user.get("login") == self._login)
+        return user.get("type") == "Bot"
+
+    def _who(self) -> str | None:
+        try:
+            who: Any = self._api.ask(
+                "GET", "/user", Purpose(what="ask whose token this is", permission="")
+            )
+        except GitHubError as error:
+            if error.kind in {"permission", "not-found"}:
+                return None
+            raise
+        login = cast("Mapping[str, Any]", who).get("login") if isinstance(who, dict) else None
+        return str(login) if login else None
 
     def open_pull_request(
         self,
@@ -96,7 +226,7 @@ class GitHub:
         labels: Sequence[str] = (),
         draft: bool = False,
     ) -> Posted:
-        """Open a pull request, or renew the words of the open one of these branches.
+        """Open a pull request, or renew the text of the open one of these branches.
 
         Args:
             head: A branch that is pushed; `owner:branch` where it is in a fork.
@@ -111,21 +241,30 @@ class GitHub:
                 the same.
         """
         repo = self._api.access.repo
-        what = f"open a pull request of {head} into {base} of {repo}"
+        purpose = Purpose(
+            what=f"open a pull request of {head} into {base} of {repo}", permission=_PULL
+        )
         text = cut_markdown(body)
         document = {"head": head, "base": base, "title": title, "body": text, "draft": draft}
         try:
             # A second one of the same branches is refused, so asking again does no harm.
-            made = self._writes.create(
-                "pulls", document, what, permission=_PULL, again=True, needs="number"
+            made: Any = self._api.ask(
+                "POST", "pulls", purpose, document, again=True, needs=["number"]
             )
-            opened = posted(made, "created")
+            opened = _posted(made, "created")
         except GitHubError as error:
-            there = self._pull_of(head, base, what) if error.kind == "invalid" else None
+            there = self._pull_of(head, base, purpose.what) if error.kind == "invalid" else None
             if there is None:
                 raise
-            opened = self._renewed(f"pulls/{there['number']}", there, title, text, what)
-        self._label(opened.number, labels)
+            opened = self._renewed(f"pulls/{there['number']}", there, title, text, purpose)
+        if labels:
+            self._api.ask(
+                "POST",
+                f"issues/{opened.number}/labels",
+                Purpose(what=f"label pull request {opened.number}"),
+                {"labels": list(labels)},
+                again=True,
+            )
         return opened
 
     def pull_request_from(self, head: str, base: str) -> Posted | None:
@@ -136,7 +275,7 @@ class GitHub:
         """
         repo = self._api.access.repo
         there = self._pull_of(head, base, f"look for a pull request of {head} in {repo}")
-        return posted(there, "unchanged") if there is not None else None
+        return _posted(there, "unchanged") if there is not None else None
 
     def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
         """The pull request of these branches that holds some words and was closed unmerged.
@@ -147,7 +286,7 @@ class GitHub:
         what = f"look for a pull request of {head} that was closed"
         for pull in self._pulls({"head": self._full(head), "base": base, "state": "closed"}, what):
             if not pull.get("merged_at") and words in (pull.get("body") or ""):
-                return posted(pull, "unchanged")
+                return _posted(pull, "unchanged")
         return None
 
     def open_issue(
@@ -164,24 +303,15 @@ class GitHub:
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        what = f"open an issue in {self._api.access.repo}"
+        purpose = Purpose(what=f"open an issue in {self._api.access.repo}", permission=_ISSUE)
         text = cut_markdown(mark.on(body) if mark is not None else body)
         if mark is not None:
-            request = Request(
-                method="GET",
-                path="issues",
-                what=what,
-                permission=_ISSUE,
-                query={"state": "open"},
-                needs=("number",),
-            )
-            for issue in self._api.pages(request):
-                ours = mark.found_on(issue.get("body") or "") and self._author.wrote(issue)
-                if ours and "pull_request" not in issue:
-                    return self._renewed(f"issues/{issue['number']}", issue, title, text, what)
+            for issue in self._marked("issues", mark, purpose, state="open"):
+                if "pull_request" not in issue:
+                    return self._renewed(f"issues/{issue['number']}", issue, title, text, purpose)
         document = {"title": title, "body": text, "labels": list(labels)}
-        made = self._writes.create("issues", document, what, permission=_ISSUE, needs="number")
-        return posted(made, "created")
+        made: Any = self._api.ask("POST", "issues", purpose, document, needs=["number"])
+        return _posted(made, "created")
 
     def pull_request_of(self, event: Event) -> Event | None:
         """The event with the number and the base of its open pull request.
@@ -212,23 +342,39 @@ class GitHub:
         return None
 
     def remarks(self, number: int) -> tuple[list[Remark], int]:
-        """What people wrote on a pull request, the oldest first, and how many texts of bots.
+        """What people wrote on a pull request, the oldest first, and the number of texts of bots.
+
+        Texts that carry a mark of regauge are its own, whatever token wrote them; they count as a
+        bot's.
 
         Raises:
             GitHubError: GitHub cannot be reached or refuses, or there is no such pull request.
         """
-        return remarks_on(self._api, number)
+        purpose = Purpose(
+            what=f"read what people said on pull request {number} of {self._api.access.repo}",
+            permission=_READ,
+        )
+        # A number that is an issue's has comments too.
+        self._api.ask("GET", f"pulls/{number}", purpose)
+        found: list[Remark] = []
+        others = 0
+        for path in ("issues/{}/comments", "pulls/{}/comments", "pulls/{}/reviews"):
+            for written in self._api.pages(path.format(number), purpose):
+                if _is_ours(written):
+                    others += 1
+                elif (written.get("body") or "").strip():
+                    found.append(_remark(written))
+        return sorted(found, key=lambda remark: remark.at), others
 
     def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
-        request = Request(
-            method="GET",
-            path="pulls",
-            what=what,
-            permission="pull-requests: read",
-            query={"state": "open", **query},
-            needs=("number", "head", "base"),
+        return list(
+            self._api.pages(
+                "pulls",
+                Purpose(what=what, permission=_READ),
+                query={"state": "open", **query},
+                needs=["number", "head", "base"],
+            )
         )
-        return list(self._api.pages(request))
 
     def _pull_of(self, head: str, base: str, what: str) -> dict[str, Any] | None:
         return next(iter(self._pulls({"head": self._full(head), "base": base}, what)), None)
@@ -238,22 +384,12 @@ class GitHub:
         return head if ":" in head else f"{owner}:{head}"
 
     def _renewed(
-        self, path: str, there: dict[str, Any], title: str, text: str, what: str
+        self, path: str, there: dict[str, Any], title: str, text: str, purpose: Purpose
     ) -> Posted:
         if (there.get("title"), there.get("body")) == (title, text):
-            return posted(there, "unchanged")
-        permission = _PULL if path.startswith("pulls") else _ISSUE
-        self._writes.change(path, {"title": title, "body": text}, what, permission)
-        return posted(there, "updated")
-
-    def _label(self, number: int, labels: Sequence[str]) -> None:
-        if labels:
-            self._writes.create(
-                f"issues/{number}/labels",
-                {"labels": list(labels)},
-                f"label pull request {number}",
-                again=True,
-            )
+            return _posted(there, "unchanged")
+        self._api.ask("PATCH", path, purpose, {"title": title, "body": text})
+        return _posted(there, "updated")
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
@@ -261,3 +397,25 @@ def _is_from(side: dict[str, Any], repo: str) -> bool:
     there: object = side.get("repo")
     named = cast("dict[str, Any]", there).get("full_name") if isinstance(there, dict) else None
     return not repo or not isinstance(named, str) or named.lower() == repo.lower()
+
+
+def _posted(made: Mapping[str, Any], outcome: Outcome) -> Posted:
+    return Posted(number=made["number"], url=str(made.get("html_url", "")), outcome=outcome)
+
+
+def _is_ours(written: Mapping[str, Any]) -> bool:
+    user: Mapping[str, Any] = written.get("user") or {}
+    by_bot = user.get("type") == "Bot" or str(user.get("login", "")).endswith("[bot]")
+    return by_bot or is_marked(written.get("body") or "")
+
+
+def _remark(written: Mapping[str, Any]) -> Remark:
+    user: Mapping[str, Any] = written.get("user") or {}
+    return Remark(
+        by=str(user.get("login") or "a deleted account"),
+        association=str(written.get("author_association") or "none").lower(),
+        text=str(written["body"]).replace("\r\n", "\n"),
+        path=str(written.get("path") or ""),
+        url=str(written.get("html_url") or ""),
+        at=str(written.get("created_at") or written.get("submitted_at") or ""),
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regauge.errors import UsageError
 from regauge.github import Event, Mark, cut_markdown, pull_request_number, read_event
-from regauge.github._cut import github_length
+from regauge.github._texts import github_length
 
 lines = st.sampled_from(
     [

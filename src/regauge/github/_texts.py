@@ -1,15 +1,67 @@
-"""Cuts Markdown that is too long for GitHub, without leaving anything open."""
+"""The texts that regauge writes: marked, so that a later run finds them, and cut to fit."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-__all__ = ["BODY_CHARS_MAX", "cut_markdown", "github_length"]
+from regauge.errors import UsageError
+
+__all__ = ["BODY_CHARS_MAX", "Mark", "cut_markdown", "github_length", "is_marked"]
 
 # GitHub takes 65,536 characters of a comment, an issue or a pull request.
 BODY_CHARS_MAX = 65_536
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,})(?P<rest>.*)")
 _NOTICE = "**Cut here: {left} of {all} lines do not fit into one comment.** {where}"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_MARK = re.compile(r"<!-- regauge (?P<name>[a-z0-9._-]+)(?: (?P<made_at>[0-9T:+.Z-]+))? -->")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The hidden first line: which of regauge's texts this is, and when its content was made.
+
+    Attributes:
+        name: Texts of one name replace each other; lower-case letters, digits, `.`, `_`, `-`.
+        made_at: ISO 8601 in UTC; an older text does not replace a newer one. Empty where the
+            latest always counts.
+    """
+
+    name: str
+    made_at: str = ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name!r} does not name a comment\n"
+                "  fix: up to 64 of a-z, 0-9, '.', '_' and '-', a letter or a digit first"
+            )
+
+    def on(self, body: str) -> str:
+        r"""The text below its mark, in place of one that is there.
+
+        >>> Mark(name="gate").on("fine")
+        '<!-- regauge gate -->\nfine'
+        """
+        first, _, rest = body.partition("\n")
+        words = f"{self.name} {self.made_at}".rstrip()
+        return f"<!-- regauge {words} -->\n{rest if _MARK.fullmatch(first.strip()) else body}"
+
+    def found_on(self, body: str) -> Mark | None:
+        r"""The mark of a text, if it is one of this name; a quoted mark is none.
+
+        >>> Mark(name="gate").found_on("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\nfine")
+        Mark(name='gate', made_at='2026-01-31T10:00:00+00:00')
+        """
+        found = _MARK.match(body)
+        if found is None or found["name"] != self.name:
+            return None
+        return Mark(name=self.name, made_at=found["made_at"] or "")
+
+
+def is_marked(body: str) -> bool:
+    """Whether a text has the mark of one of regauge's, of any name."""
+    return _MARK.match(body) is not None
 
 
 def github_length(text: str) -> int:
