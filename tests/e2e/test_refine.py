@@ -490,6 +490,14 @@ def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
     assert refiner.total <= 9
 
 
+def test_a_repaired_check_is_not_listed_as_still_failing(repo: GateRepo):
+    said = repo.regauge("refine", NAME, "--max-cycles", "1", "--forget")
+    assert "a revision is proposed" in said
+    assert result(repo)["stop"]["text"].endswith("all cycles are used")
+    assert result(repo)["open"] == []
+    assert "Still failing" not in said
+
+
 @pytest.mark.parametrize("calls", ["0", "1"])
 def test_too_few_calls_of_the_refiner_model_end_with_a_fix(
     repo: GateRepo, refiner: Endpoint, calls: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
-from regauge.refine.analysis import better_p, gain_of
+from regauge.refine.analysis import better_p, gain_of, tail
 from regauge.refine.attempts import fates_of
 from regauge.refine.changes import changed_lines
 from regauge.refine.goals import passed_all
@@ -238,7 +239,10 @@ def result_of(
         ],
         "unverified": _unverified(run, setting, state, decisions),
         "set_aside": [d["text"] for d in decisions if d["event"] == "set-aside"],
-        "open": [{**failing(cluster), **_moved(state, cluster)} for cluster in state.open],
+        "open": [
+            {**failing(one), **_moved(state, one)}
+            for one in (state.open if revision is None else _still_failing(setting, state))
+        ],
         "spared": [failing(cluster) for cluster in state.spared],
         "flaky": [
             {
@@ -324,6 +328,29 @@ def _unverified(
 def _begun(state: State) -> bool:
     """Whether the last test was only begun: no calls were left for its first look."""
     return state.stop is not None and state.left == "confirm" and state.look == 1
+
+
+def _still_failing(setting: Setting, state: State) -> list[Cluster]:
+    """The open failures that fresh trials of the revision show, with these trials' counts.
+
+    Of a check that an accepted edit is for, a chance failure is none.
+    """
+    found: list[Cluster] = []
+    test, text = setting.policy.test, state.text.digest
+    for cluster in state.open:
+        counts = {case: state.fresh.check(text, case, cluster.check) for case in cluster.cases}
+        now = sum(counts.values(), NONE_DRAWN)
+        if not now.trials:
+            found.append(cluster)
+            continue
+        is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
+        has_edit = any(one.cluster.check == cluster.check for one in state.accepted)
+        if now.failed and not (has_edit and is_chance):
+            failing_now = tuple(case for case, count in counts.items() if count.failed)
+            found.append(
+                replace(cluster, failing=failing_now, failures=now.failed, trials=now.trials)
+            )
+    return found
 
 
 def _moved(state: State, cluster: Cluster) -> dict[str, Any]:
