@@ -106,8 +106,8 @@ class PytestEnd:
         if not interrupted:
             self._look_for_unmeasured(session)
         decision = self.gate.document if self.gate is not None else None
-        if self.gate is not None and not self.gate.accepts and _is_quiet(session):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.gate is not None and self.gate.exit_status and _is_quiet(session):
+            session.exitstatus = self.gate.exit_status
         if self.writer.empty and decision is None:
             # Workers that were cut off report no plan. Errors of collection interrupt a run, too.
             planned = self._end.planned > 0 or not (self._end.collected or self._end.owed)

@@ -195,7 +195,8 @@ def test_a_forks_run_is_written_to_the_pull_request_of_its_branch(workflow: Work
 
 def test_a_record_from_a_fork_can_forge_no_markup_no_mention_and_no_future(workflow: Workflow):
     evil = decision(ref=HOSTILE, reasons=[HOSTILE], notes=[HOSTILE], operating_line=HOSTILE)
-    evil |= {"again": HOSTILE, "go_on": HOSTILE}
+    evil |= {"again": HOSTILE, "next": {"text": HOSTILE, "command": HOSTILE}}
+    evil["refusals"] = [{"part": "bar", "message": HOSTILE, "details": [HOSTILE], "fix": HOSTILE}]
     evil["cases"][0] |= {
         "message": HOSTILE,
         "accepted": HOSTILE,

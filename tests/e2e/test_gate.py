@@ -178,12 +178,12 @@ def test_a_change_that_is_judged_otherwise_is_not_compared(repo: GateRepo):
     said = repo.gate(code=2)
     assert "judge 'field_equals(severity)' is gone" in said
     assert "fix: if the judges are meant to change: regauge gate main --accept-judge-change" in said
-    assert "judge 'field_equals(severity)' is gone" in repo.pytest("--gate", "main", code=4)
+    assert "judge 'field_equals(severity)' is gone" in repo.pytest("--gate", "main", code=2)
 
     why = "The field may be written as models like."
     said = repo.gate("--accept-judge-change", why, code=0)
     assert f"note: the change of judges was accepted: {why}" in said
-    assert "is judged otherwise than main was (judge 'field_equals(severity" in said
+    assert "is judged differently than on the base (judge 'field_equals(severity" in said
     assert set(repo.verdicts().values()) == {"unchanged"}
     assert repo.decision()["judge_change_accepted"] == why
     repo.pytest("--gate", "main", "--accept-judge-change", why, code=0)
@@ -234,7 +234,7 @@ def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_wit
         said = repo.gate("--record=none", code=3)
         assert set(repo.verdicts().values()) == {"unmeasured"}
         assert "gate: unmeasured against main" in said
-        assert "next: regauge gate main --record=missing" in said
+        assert "next: make the missing trials: regauge gate main --record=missing" in said
         said = repo.gate("--budget-calls", "5", code=3)
         assert "the budget of 5 calls is reached" in said
         assert repo.decision()["calls"]["live"] == 5

@@ -463,7 +463,7 @@ def ask_less(broken: Broken) -> None:
         (relabel_edited_cases, 2, "expected of "),
         (move_endpoint, 2, "base_url in [tool.regauge.providers.local]"),
         (warn_only, 2, 'on_broken in [tool.regauge.gate]: "net" -> "warn"'),
-        (other_model, 2, "is not blamed for another model"),
+        (other_model, 2, "and this change uses local:clerk-2"),
         (delete_baseline, 2, f"{BASELINE} changed"),
         (move_to_another_dataset, 1, "main has this case and it is gone"),
         (rename_cases, 1, "main has this case and it is gone"),
@@ -550,6 +550,47 @@ def test_a_lowered_bar_alone_is_refused_and_let_through_with_a_reason(repo: Gate
     repo.gate(code=2)
     repo.gate("--accept-judge-change", WHY, code=0)
     assert repo.decision()["judge_change_accepted"] == WHY
+
+
+@pytest.mark.parametrize("command", ["gate", "pytest"])
+def test_a_refused_change_leaves_a_decision_that_the_comment_shows(repo: GateRepo, command: str):
+    """Both commands end with 2, and the comment shows how to have the change compared."""
+    repo.edit(EVAL, ', field_equals("severity")', "")
+    repo.edit(EVAL, "field_equals, ", "")
+    repo.release("minor", REWORDED)
+    if command == "gate":
+        output = repo.gate("--markdown", "decision.md", code=2)
+    else:
+        output = repo.pytest("--gate=main", code=2)
+    assert "gate: refused: not compared with main" in output
+    decision = repo.decision()
+    assert (decision["decision"], decision["exit_code"]) == ("refused", 2)
+    assert decision["not_run"] == len(golden(repo))
+    (refusal,) = decision["refusals"]
+    assert refusal["part"] == "judge"
+    assert refusal["details"] == ["judge 'field_equals(severity)' is gone"]
+    assert decision["next"] == {"text": refusal["fix"], "command": ""}
+    assert "on_judge_change" not in refusal["fix"]
+    comment = repo.regauge("comment", "--dry-run")
+    assert "### ⛔ regauge gate: refused: not compared with `main`" in comment
+    assert "- judge 'field" in comment
+    assert "**Next:** merge the change of the judges on its own" in comment
+    assert "was refused, so it has no trials" in repo.regauge("gate", "--from", "latest", code=2)
+
+
+def test_the_fix_of_a_refused_change_names_the_label(repo: GateRepo):
+    repo.edit(EVAL, ', field_equals("severity")', "")
+    repo.edit(EVAL, "field_equals, ", "")
+    repo.commit("Remove a judge")
+    assert "or the label `judge-change-accepted` on GitHub" in repo.pytest("--gate=main", code=2)
+    assert "is gone" in repo.gate("--dry-run", code=2)
+
+
+@pytest.mark.parametrize("option", ["--markdown=decision.md", "--annotations"])
+def test_an_estimate_has_no_decision_to_write(repo: GateRepo, option: str):
+    repo.release("minor", REWORDED)
+    assert "--dry-run makes no decision, so " in repo.gate("--dry-run", option, code=2)
+    assert not (repo.root / "decision.md").exists()
 
 
 def relabel(repo: GateRepo) -> str:
@@ -917,7 +958,7 @@ def test_a_program_that_judges_is_no_lower_bar(repo: GateRepo):
     gate = with_evals(repo, PROGRAM, baseline=True, judge_sh=strict)
     repo.release("minor", REWORDED)
     repo.write("judge.sh", lenient)
-    assert "main was judged otherwise" in gate(code=2)
+    assert "this change is judged differently than the base" in gate(code=2)
 
 
 @pytest.mark.parametrize("baseline", [True, False])

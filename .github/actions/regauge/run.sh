@@ -84,7 +84,7 @@ refine)
 esac
 
 case "$decision" in
-accept | reject | undecided | unmeasured | "") ;;
+accept | reject | refused | undecided | unmeasured | "") ;;
 *) decision="" ;;
 esac
 # A gate that came to no decision measured nothing, whatever pytest made of it.

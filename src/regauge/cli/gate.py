@@ -43,7 +43,7 @@ __all__ = ["command"]
 
 _EPILOG = """\
 \b
-Exit codes: 0 accept, 1 reject, 2 wrong use or not comparable, 3 unmeasured, 4 undecided,
+Exit codes: 0 accept, 1 reject, 2 refused or wrong use, 3 unmeasured, 4 undecided,
 130 Ctrl-C (the same command goes on).
 
 \b
@@ -173,7 +173,7 @@ def command(
     run: `pytest evals --gate REF` runs them too.
     """
     project = Project.find()
-    _check_directory(markdown)
+    _check_outputs(markdown, annotations=annotations, dry_run=dry_run)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, project=project)
     stored = _baseline(project, baseline)
@@ -225,6 +225,11 @@ def _again(
 ) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]]:
     directory = find_run(project, run)
     record = read_record(directory)
+    if record.decision is not None and record.decision.decision == "refused":
+        raise UsageError(
+            f"run {record.id} was refused, so it has no trials to decide from\n"
+            f"  fix: {record.decision.next.text}"
+        )
     if record.decision is None:
         raise UsageError(
             f"run {record.id} did not gate, so there is nothing to decide again\n"
@@ -250,8 +255,14 @@ def _baseline(project: Project, path: Path | None) -> Baseline | None:
     return load_baseline(path, shown=project.relative(path)) if path is not None else None
 
 
-def _check_directory(markdown: Path | None) -> None:
-    """Refuse before anything is asked what could not be written in the end."""
+def _check_outputs(markdown: Path | None, *, annotations: bool, dry_run: bool) -> None:
+    """Refuse, before any call, outputs that could not be written in the end."""
+    if dry_run and (markdown is not None or annotations):
+        option = "--annotations" if markdown is None else f"--markdown {markdown}"
+        raise UsageError(
+            f"--dry-run makes no decision, so {option} has nothing to show\n"
+            "  fix: leave one of them out; --dry-run --json prints the estimate"
+        )
     if markdown is not None and not markdown.absolute().parent.is_dir():
         raise UsageError(
             f"{markdown} cannot be written: there is no {markdown.parent}\n"

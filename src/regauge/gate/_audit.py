@@ -100,8 +100,8 @@ class AuditReport:
 
     @property
     def fix(self) -> str:
-        """The command that records fresh answers."""
-        return f"regauge record --all {' '.join(self.prompts)}, then commit the recordings"
+        """How to record fresh completions."""
+        return f"`regauge record --all {' '.join(self.prompts)}`, then commit the recordings"
 
 
 def recorded_outcomes(

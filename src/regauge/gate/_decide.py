@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import Fault, UsageError
+from regauge.errors import Fault
 from regauge.gate._anchor_report import anchor_report
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._compared import SuiteBase, compared_cases, suite_names
@@ -29,6 +29,8 @@ from regauge.gate.base import (
     moved_files,
     moved_judges,
     moved_settings,
+    refusal_of_bars,
+    refusal_of_trials,
 )
 from regauge.recordings import replacements_in
 from regauge.wording import plural
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.gate._outcome import GateOutcome
     from regauge.gate._policy import GatePolicy
     from regauge.gate._run import GateProgress
-    from regauge.gate.base import BaseCommit, MovedBar, RuleBreach
+    from regauge.gate.base import BaseCommit, MovedBar, Refusal, RuleBreach
     from regauge.gate.baselines import Baseline
     from regauge.runner import EvalSession, PlannedCase
 
@@ -60,6 +62,7 @@ class Comparison:
         at: The base version.
         suites: All suites, changed or not.
         notes: What a reader should know.
+        refusals: Why nothing is compared; empty where the change is compared.
         unmeasured: What the run leaves out and the user did not select so; then it is not accepted.
         locks: What `prompts.lock` lost against the base version; each rejects the change.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
@@ -70,6 +73,7 @@ class Comparison:
     at: BaseCommit
     suites: Sequence[SuiteBase]
     notes: Sequence[str]
+    refusals: Sequence[Refusal] = ()
     unmeasured: Sequence[Fault] = ()
     locks: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
@@ -105,7 +109,6 @@ def compare(
         narrowed: Whether the user selected some of the evals.
 
     Raises:
-        UsageError: A suite cannot be compared, such as for another judge.
         GitError: There is no base version.
         RegaugeError: A file of either version cannot be read.
     """
@@ -135,7 +138,9 @@ def compare(
     prompt_changed = any(case.state == "changed" for one in suites for case in one.base.cases)
     noted = bool(accept_judge_change) or at.settings.gate.on_judge_change == "note"
     refusals = [refusal for one in suites for refusal in one.base.refusals]
-    refused = [one.message for one in refusals if one.prompt_changed or not noted]
+    refused = [one for one in refusals if one.prompt_changed or not noted]
+    if (trials := refusal_of_trials(at)) is not None:
+        refused.append(trials)
     judged = [
         (one.suite, one.base.history is not None)
         for one in suites
@@ -149,16 +154,16 @@ def compare(
         *moved_judges(at, judged),
     ]
     if bars and not accept_judge_change and (prompt_changed or not noted):
-        refused.append(_refused_bars(bars, at))
-    if refused:
-        raise UsageError("\n".join(dict.fromkeys(refused)))
+        refused.append(refusal_of_bars(bars, at))
     coverage = coverage_of(at, [one.suite for one in suites], owed=owed, narrowed=narrowed)
     unmeasured = [*owed, *coverage.unmeasured]
     if not suites and not unmeasured:
         evals = session.project.relative(session.project.root / "evals")
         unmeasured = [Fault(path=evals, line=None, message="no case of any eval was selected")]
     notes = [*_notes(at, suites), *coverage.notes]
-    notes += [f"this change lowers its own bar: {bar}" for bar in bars]
+    if not refused:  # a refusal lists these
+        notes += [refusal.note for refusal in refusals]
+        notes += [f"this change lowers its own bar: {bar}" for bar in bars]
     notes += edited_notes(at, [one.suite for one in suites], prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
@@ -168,6 +173,7 @@ def compare(
         at=at,
         suites=suites,
         notes=tuple(notes),
+        refusals=tuple(dict.fromkeys(refused)),
         unmeasured=unmeasured,
         locks=check_locks(at),
         judge_change_accepted=accept_judge_change if refusals or bars else "",
@@ -186,7 +192,7 @@ def decide(
     more: int = 0,
     change: Change | None = None,
 ) -> Decided:
-    """Draw what it takes, and decide; nothing is drawn for a change that is rejected anyway.
+    """Make the trials it takes, and decide; a refused or rejected change gets none.
 
     Args:
         session: Finds recorded answers, asks models and keeps what they say.
@@ -201,7 +207,9 @@ def decide(
     """
     compared = compared_cases(comparison.suites)
     run_cases = compared
-    if comparison.errors or any(_removed(one) for one in compared):
+    if comparison.refusals:
+        run_cases = []
+    elif comparison.errors or any(_removed(one) for one in compared):
         run_cases = [one for one in compared if one.case.state in {"unchanged", "removed"}]
     log = DecisionLog(session.project.state_dir / _LOG)
     key = key_of_comparison(compared, policy, endpoint_of=session.answers.endpoint)
@@ -239,6 +247,7 @@ def decide(
             if (report := anchor_report(one, outcomes)) is not None
         },
         not_run=len(compared) - len(run_cases),
+        refusals=comparison.refusals,
         locks=comparison.locks,
         unmeasured=comparison.unmeasured,
         judge_change_accepted=comparison.judge_change_accepted,
@@ -248,7 +257,7 @@ def decide(
         notes=notes,
     )
     keeps = session.options.record != "none" and not decided.not_run
-    if keeps and decided.decision != "unmeasured":
+    if keeps and decided.decision not in {"unmeasured", "refused"}:
         log.add(
             LoggedDecision(
                 key=key,
@@ -351,15 +360,6 @@ def _removed(one: Compared) -> bool:
     return one.case.state == "removed" and not one.case.accepted
 
 
-def _refused_bars(bars: Sequence[MovedBar], at: BaseCommit) -> str:
-    listed = "".join(f"\n  {bar}" for bar in bars)
-    return (
-        f"the change lowers the bar it is measured by, so nothing is compared{listed}\n"
-        "  fix: merge this part on its own, or accept it: regauge gate"
-        f" {at.ref} --accept-judge-change 'WHY', or the label `judge-change-accepted` on GitHub"
-    )
-
-
 def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
     if at.dirty:
         yield "files differ from what is committed; they were compared as they are"
@@ -367,7 +367,6 @@ def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
         yield f"{name} is gone: {at.ref} has it"
     for one in suites:
         yield from one.base.notes
-        yield from (refusal.note for refusal in one.base.refusals)
         if one.partial:
             yield (
                 f"only {len(one.planned)} of {len(one.suite.dataset)} cases of {one.name} were"

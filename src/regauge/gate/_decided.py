@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RecordingError
+from regauge.gate._outcome import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,16 +15,19 @@ if TYPE_CHECKING:
     from regauge.gate._anchor_report import AnchorReport
     from regauge.gate._audit import AuditReport
     from regauge.gate._compared import Compared, SuiteBase
-    from regauge.gate._outcome import Decision, GateOutcome
+    from regauge.gate._outcome import GateOutcome
     from regauge.gate._types import Arm
-    from regauge.gate.base import BaseCommit, RuleBreach
+    from regauge.gate.base import BaseCommit, Refusal, RuleBreach
     from regauge.runner import Trial
 
-__all__ = ["EXIT_CODES", "Decided", "cause_of_case", "final_decision"]
+__all__ = ["EXIT_CODES", "Decided", "FinalDecision", "cause_of_case", "final_decision"]
 
-EXIT_CODES: Final[dict[Decision, int]] = {
+# A change that is refused is not compared.
+FinalDecision: TypeAlias = Decision | Literal["refused"]
+EXIT_CODES: Final[dict[FinalDecision, int]] = {
     "accept": 0,
     "reject": 1,
+    "refused": 2,
     "unmeasured": 3,
     "undecided": 4,
 }
@@ -41,7 +45,9 @@ class Decided:
         audit: The candidate's committed completions next to its first trials; None where none
             could be compared.
         anchors: By suite, the sum of what changed since an old version.
-        not_run: How many cases were not run, because the change is rejected whatever they show.
+        not_run: How many cases were not run, because the change is refused, or rejected whatever
+            they show.
+        refusals: Why nothing is compared; empty where the change is compared.
         locks: What `prompts.lock` lost against the base version.
         unmeasured: What the run left out and nobody selected so.
         judge_change_accepted: Why main may have been judged otherwise, where it was; empty else.
@@ -59,6 +65,7 @@ class Decided:
     audit: AuditReport | None = None
     anchors: Mapping[str, AnchorReport] = field(default_factory=dict[str, "AnchorReport"])
     not_run: int = 0
+    refusals: Sequence[Refusal] = ()
     locks: Sequence[RuleBreach] = ()
     unmeasured: Sequence[Fault] = ()
     judge_change_accepted: str = ""
@@ -68,12 +75,14 @@ class Decided:
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
 
     @property
-    def decision(self) -> Decision:
-        """The engine's, unless the change breaks a rule or is not measured whole.
+    def decision(self) -> FinalDecision:
+        """The engine's, unless the change is refused, breaks a rule or is not measured whole.
 
         Recordings that were selected reject it, too, and so does a loss against the anchor where
         the base's settings say so.
         """
+        if self.refusals:
+            return "refused"
         broken = self.locks or any(one.base.breaches or one.base.faults for one in self.suites)
         selected = self.audit is not None and self.audit.result == "better"
         return final_decision(

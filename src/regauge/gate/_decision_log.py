@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate._compared import Compared
-    from regauge.gate._outcome import Decision
+    from regauge.gate._decided import FinalDecision
     from regauge.gate._policy import GatePolicy
 
 __all__ = ["Change", "DecisionLog", "LoggedDecision", "candidate_of", "key_of_comparison"]
@@ -73,7 +73,7 @@ class LoggedDecision:
     key: str
     change: str
     candidate: str
-    decision: Decision
+    decision: FinalDecision
     more: tuple[int, ...] = ()
     at: str = ""
 

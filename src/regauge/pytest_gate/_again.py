@@ -1,4 +1,4 @@
-"""The command that draws what a decision lacks."""
+"""The command that makes the missing trials of a decision."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from regauge.gate import Decided
     from regauge.runner import EvalSession
 
-__all__ = ["go_on"]
+__all__ = ["missing_trials"]
 
 
 # Trials of a suspect for each step of an undecided gate.
 _MORE = 8
 
 
-def go_on(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
-    """The command that draws what is missing, or gathers more evidence; empty when decided."""
-    if decided.decision == "accept":
+def missing_trials(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
+    """The command that makes missing trials or gathers more evidence; empty when decided."""
+    if decided.decision in {"accept", "refused"}:
         return []
     match decided.lacks:
         case "recordings":

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
-from regauge.errors import RegaugeError
+from regauge.errors import RegaugeError, UsageError
 from regauge.gate import (
     EVALS_COPIES,
+    EXIT_CODES,
     Change,
     compare,
     decide,
@@ -19,7 +20,7 @@ from regauge.gate import (
     policy_of,
 )
 from regauge.printable import printable
-from regauge.pytest_gate._again import go_on
+from regauge.pytest_gate._again import missing_trials
 from regauge.pytest_gate._request import GateRequest, request_key
 from regauge.pytest_gate._result import GatedResult, GateFailed
 from regauge.recordings import map_texts
@@ -122,6 +123,8 @@ class PytestGate:
             base = policy_of(comparison.at.settings.gate)
             policy = self._request.options.applied(base)
             if self._request.dry_run:
+                if comparison.refusals:
+                    raise UsageError("\n".join(map(str, comparison.refusals)))
                 self._config.hook.pytest_regauge_compared(
                     config=self._config, comparison=comparison, policy=policy
                 )
@@ -162,7 +165,7 @@ class PytestGate:
         document = self._cases.get(id(planned))
         if document is None:
             self._left_alone.add(id(planned))
-            pytest.skip("not run: the change is rejected without a trial")
+            pytest.skip("not run: the decision needs no trial")
         found = self._session.result(planned, where=where, waiting=lambda _: None)
         if found.outcome == "unmeasured":
             self._left_alone.add(id(planned))
@@ -205,11 +208,14 @@ class PytestGate:
         return decision_lines(self.document) if self.document is not None else []
 
     @property
-    def accepts(self) -> bool:
-        """Whether the change may be merged, or nothing was to be decided."""
+    def exit_status(self) -> int:
+        """Of a pytest run in which every item passed: 2 where the change is refused."""
         if self._request.dry_run:
-            return True
-        return self.document is not None and self.document.decision == "accept"
+            return pytest.ExitCode.OK
+        decision = self.document.decision if self.document is not None else None
+        if decision == "refused":
+            return EXIT_CODES["refused"]
+        return pytest.ExitCode.OK if decision == "accept" else pytest.ExitCode.TESTS_FAILED
 
     def _documented(
         self, decided: Decided, nodes: Mapping[int, str], *, loosened: Sequence[str]
@@ -220,7 +226,7 @@ class PytestGate:
             decided,
             nodes=nodes,
             again=shlex.join(again),
-            go_on=shlex.join(go_on(decided, again, self._session)),
+            missing=shlex.join(missing_trials(decided, again, self._session)),
             operating_line=str(line) if line is not None else "",
             loosened=loosened,
         )

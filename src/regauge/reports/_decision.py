@@ -18,8 +18,10 @@ __all__ = [
     "DecisionDocument",
     "DifferenceDocument",
     "NetDocument",
+    "NextDocument",
     "PairsDocument",
     "PromptDocument",
+    "RefusalDocument",
     "RoundDocument",
     "RuleDocument",
     "SuiteTestDocument",
@@ -325,8 +327,9 @@ class AuditDocument(_Document):
         trials: How many were compared.
         better: Those whose recorded trial passed and whose fresh one failed.
         worse: The reverse.
-        p_value: How likely so many of the first kind are where nobody selected.
+        p_value: How likely so many of the first kind are in recordings that were not selected.
         level: Up to this p-value the recordings count as better than fresh trials.
+        fix: How to record again what is better; empty where the two agree.
         result: `agree`, `better`, or `base-worse`: better, but the base is below its record today,
             too.
     """
@@ -338,6 +341,7 @@ class AuditDocument(_Document):
     level: float
     result: Literal["agree", "base-worse", "better"]
     message: str
+    fix: str = ""
 
 
 class CallsDocument(_Document):
@@ -360,18 +364,48 @@ class CallsDocument(_Document):
     cost_usd: float | None
 
 
-class DecisionDocument(_Document):
-    """What a gate decided, why, and what it takes to decide again.
+class RefusalDocument(_Document):
+    """Why a change is not compared.
 
     Attributes:
-        exit_code: 0 accept, 1 reject, 3 unmeasured, 4 undecided.
+        part: `bar`, `judge`, `model` or `trials`.
+        details: The judges that differ or the lowered parts of the bar.
+    """
+
+    part: Literal["bar", "judge", "model", "trials"]
+    message: str
+    details: list[str] = []
+    fix: str
+
+
+class NextDocument(_Document):
+    """What to do about a decision.
+
+    Attributes:
+        command: The command for it; empty where it takes none.
+    """
+
+    text: str
+    command: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.text, self.command)))
+
+
+class DecisionDocument(_Document):
+    """A gate's decision, its reasons, the next step, and all it takes to decide again.
+
+    Attributes:
+        exit_code: 0 accept, 1 reject, 2 refused, 3 unmeasured, 4 undecided.
         provisional: Whether committed answers were weighed: the author of the change recorded
             them, and a run that may call models makes its own trials.
         ref: What the change was compared with, as it was named.
         base_commit: The commit that was compared with.
         reasons: Why, the weightiest first; in plain counts.
+        refusals: Why nothing was compared; empty unless the change is refused.
         audit: The candidate's recordings next to its fresh trials; null where none were compared.
-        not_run: How many cases were not run, because the change is rejected whatever they show.
+        not_run: How many cases were not run, because the change is refused, or rejected whatever
+            they show.
         notes: What a reader should know of how the comparison was made.
         rejected_before: How many other versions of the pull request or branch were rejected.
         judge_change_accepted: Why judges may differ from main's, as the command said; empty where
@@ -385,19 +419,20 @@ class DecisionDocument(_Document):
             pytest does not collect: `message`, `fix`, `path`, `line`.
         operating_line: How often this gate is wrong, from this suite's own history.
         again: The command that decides again.
-        go_on: The command that draws what is missing; empty when nothing is.
+        next: What to do, and the command for it.
         policy: What the gate held the change to.
         cells: Main's histories and the states of cases; with the trials of the run enough to
             decide again.
     """
 
     schema_version: Literal[1] = 1
-    decision: Literal["accept", "reject", "undecided", "unmeasured"]
+    decision: Literal["accept", "reject", "refused", "undecided", "unmeasured"]
     exit_code: int
     provisional: bool = False
     ref: str
     base_commit: str
     reasons: list[str]
+    refusals: list[RefusalDocument] = []
     audit: AuditDocument | None = None
     not_run: int = 0
     notes: list[str] = []
@@ -412,6 +447,6 @@ class DecisionDocument(_Document):
     calls: CallsDocument
     operating_line: str = ""
     again: str
-    go_on: str = ""
+    next: NextDocument = NextDocument(text="")
     policy: dict[str, Any]
     cells: list[dict[str, Any]] = []

@@ -30,7 +30,6 @@ __all__ = [
     "decision_lines",
     "gate_progress_line",
     "headline",
-    "next_step",
     "reasons_beside",
     "verdict_words",
     "version_step",
@@ -82,6 +81,7 @@ VERDICTS: Mapping[str, _Words] = {
 _DECISIONS = {
     "accept": "accepted",
     "reject": "rejected",
+    "refused": "refused: not compared",
     "undecided": "undecided",
     "unmeasured": "unmeasured",
 }
@@ -100,7 +100,8 @@ def headline(
         name: Formats the reference and the commit of the base.
         words: Formats other text that the document brings.
     """
-    named = f"{_DECISIONS[document.decision]} against {name(document.ref)}"
+    against = "with" if document.decision == "refused" else "against"
+    named = f"{_DECISIONS[document.decision]} {against} {name(document.ref)}"
     if document.base_commit and not document.base_commit.startswith(document.ref):
         named += f" ({name(document.base_commit[:_SHORT_HASH])})"
     counts = _balance(document)
@@ -114,10 +115,11 @@ def headline(
 
 
 def reasons_beside(document: DecisionDocument) -> list[str]:
-    """The reasons that the headline does not state."""
+    """The reasons that neither the headline nor a refusal states."""
     summed = _summed(document)
     stated = broke_words(summed.get("broken", 0), sum(summed.values()))
-    return [reason for reason in document.reasons if reason != stated]
+    elsewhere = {stated, *(refusal.message for refusal in document.refusals)}
+    return [reason for reason in document.reasons if reason not in elsewhere]
 
 
 def broke_words(count: int, total: int) -> str:
@@ -227,6 +229,10 @@ def decision_lines(document: DecisionDocument) -> list[Line]:
 def _lines(document: DecisionDocument) -> Iterator[Line]:
     tone: Tone = "good" if document.decision == "accept" else "bad"
     yield Line(printable(f"gate: {headline(document)}"), tone)
+    for refusal in document.refusals:
+        yield Line(printable(f"  {refusal.message}"), tone)
+        yield from (Line(printable(f"    {detail}"), tone) for detail in refusal.details)
+        yield Line(printable(f"    fix: {refusal.fix}"))
     for reason in reasons_beside(document):
         yield Line(printable(f"  {reason}"), tone)
     for one in document.unmeasured:
@@ -243,8 +249,8 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     if document.operating_line:
         yield Line(document.operating_line)
     yield Line(printable(f"decide again: {document.again}"))
-    if any(step := next_step(document)):
-        yield Line(printable(f"next: {': '.join(filter(None, step))}"))
+    if document.next.text:
+        yield Line(printable(f"next: {document.next}"))
 
 
 def _prompt_lines(
@@ -315,19 +321,6 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[Line]:
         yield Line(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
     if diff:
         yield from (Line(f"    {line}", "quiet") for line in answer_diff(case))
-
-
-def next_step(document: DecisionDocument) -> tuple[str, str]:
-    """What to do about a decision, in words, and the command for it; either may be empty."""
-    if document.go_on or document.decision != "reject":
-        return "", document.go_on
-    blocking = [case.prompt for case in document.cases if case.verdict == "broken" and case.blocks]
-    tests = ((prompt.prompt, prompt.test) for prompt in document.prompts)
-    worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
-    if not (prompts := [*blocking, *worse]):
-        return "", ""
-    accept = ", accept broken cases in its changelog" if blocking else ""
-    return f"revert or edit the prompt{accept}, or search for a fix", f"regauge refine {prompts[0]}"
 
 
 def calls_line(document: DecisionDocument) -> str:

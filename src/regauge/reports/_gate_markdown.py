@@ -11,7 +11,6 @@ from regauge.reports._gate_console import (
     VERDICTS,
     calls_line,
     headline,
-    next_step,
     reasons_beside,
 )
 from regauge.reports._gate_table import prompt_table
@@ -38,7 +37,13 @@ _MESSAGE_CHARS_MAX = 1000
 _OPEN_LINES_MAX = 24
 # These decide nothing; who reads in ten seconds need not see each.
 _FOLDED = frozenset({"flaky", "mixed", "known-failing"})
-_MARKS = {"accept": "✅", "reject": "❌", "undecided": "❔", "unmeasured": "⚠️"}
+_MARKS = {
+    "accept": "✅",
+    "reject": "❌",
+    "refused": "⛔",
+    "undecided": "❔",
+    "unmeasured": "⚠️",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,9 @@ def _parts(
     title = headline(document, name=shown_name, words=shown_text)
     yield f"### {_MARKS[document.decision]} regauge gate: {title}"
     yield ""
+    for refusal in document.refusals:
+        yield f"- {shown_text(refusal.message)}"
+        yield from (f"  - {shown_text(detail)}" for detail in refusal.details)
     reasons = [f"- {shown_text(reason)}" for reason in reasons_beside(document)]
     reasons += [
         f"- Fix of {shown_text(one.path)}: {shown_text(one.fix)}"
@@ -108,7 +116,7 @@ def _parts(
     ]
     yield from reasons
     if document.prompts:
-        if reasons:
+        if reasons or document.refusals:
             yield ""
         yield from prompt_table(document, suites)
     yield from _anchors(document)
@@ -128,9 +136,9 @@ def _parts(
     yield f"{calls_line(document)} {shown_text(document.operating_line)}".rstrip()
     yield ""
     yield f"Decide again: {inline_code(document.again)}"
-    words, command = next_step(document)
-    if command:
-        yield f"<br>Next: {words}{': ' if words else ''}{inline_code(command)}"
+    if document.next.text:
+        command = f": {inline_code(document.next.command)}" if document.next.command else ""
+        yield f"<br>**Next:** {shown_text(document.next.text)}{command}"
 
 
 def _anchors(document: DecisionDocument) -> Iterator[str]:

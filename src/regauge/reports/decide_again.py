@@ -19,13 +19,13 @@ from regauge.gate import (
     policy_from_json,
     policy_to_json,
 )
+from regauge.reports._next_step import next_step
 from regauge.reports._prompt_decisions import suite_test, verdict_counts
 from regauge.reports.decisions import (
     AnswerFailure,
     case_document,
     reasons_of,
     shown_answer,
-    undecided_advice,
 )
 
 if TYPE_CHECKING:
@@ -89,14 +89,13 @@ def decide_again(
         for prompt in document.prompts
     ]
     line = operating_line_of(outcome)
-    return document.model_copy(
+    decided = document.model_copy(
         update={
             "decision": decision,
             "exit_code": EXIT_CODES[decision],
             "reasons": [
                 *([document.audit.message] if selected and document.audit is not None else []),
                 *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
-                *undecided_advice(decision, document.go_on),
             ],
             "prompts": prompts,
             "cases": list(_cases(outcome, cases, document, known)),
@@ -106,9 +105,10 @@ def decide_again(
             "loosened": [*document.loosened, *loosened],
             "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
             "again": again or document.again,
-            "go_on": document.go_on if decision in {"unmeasured", "undecided"} else "",
         }
     )
+    missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
+    return decided.model_copy(update={"next": next_step(decided, missing)})
 
 
 def _outcome(

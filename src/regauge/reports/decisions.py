@@ -23,10 +23,12 @@ from regauge.reports._decision import (
     CountDocument,
     DecisionDocument,
     PromptDocument,
+    RefusalDocument,
     RuleDocument,
 )
 from regauge.reports._gate_calls import calls_of
 from regauge.reports._gate_console import broke_words
+from regauge.reports._next_step import next_step
 from regauge.reports._prompt_decisions import prompt_document, rule_document
 from regauge.wording import plural
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, Decision, GateOutcome
+    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome
 
 __all__ = [
     "AnswerFailure",
@@ -42,7 +44,6 @@ __all__ = [
     "decision_document",
     "reasons_of",
     "shown_answer",
-    "undecided_advice",
 ]
 
 _SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
@@ -77,7 +78,7 @@ def decision_document(
     *,
     nodes: Mapping[int, str],
     again: str,
-    go_on: str,
+    missing: str,
     operating_line: str = "",
     loosened: Sequence[str] = (),
 ) -> DecisionDocument:
@@ -87,7 +88,7 @@ def decision_document(
         decided: What the gate run left.
         nodes: The pytest item of each planned case, by the case's identity.
         again: The command that decides again.
-        go_on: The command that draws what is missing; empty when nothing is.
+        missing: The command that makes missing trials; empty where no trial is missing.
         operating_line: How often this gate is wrong.
         loosened: Options of the command that are looser than the base's policy.
     """
@@ -95,7 +96,7 @@ def decision_document(
     prompts = [prompt_document(decided, one) for one in decided.suites]
     relative = decided.at.project.relative
     unmeasured = [rule_document("unmeasured", one, relative) for one in decided.unmeasured]
-    return DecisionDocument(
+    document = DecisionDocument(
         decision=decided.decision,
         exit_code=decided.exit_code,
         provisional=decided.provisional,
@@ -103,8 +104,12 @@ def decision_document(
         base_commit=decided.at.commit,
         reasons=[
             *_audit_reasons(decided),
+            *(one.message for one in decided.refusals),
             *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
-            *undecided_advice(decided.decision, go_on),
+        ],
+        refusals=[
+            RefusalDocument(part=one.part, message=one.message, details=[*one.details], fix=one.fix)
+            for one in decided.refusals
         ],
         audit=_audit(decided),
         not_run=decided.not_run,
@@ -127,10 +132,10 @@ def decision_document(
         calls=calls_of(decided),
         operating_line=operating_line,
         again=again,
-        go_on=go_on,
         policy=policy_to_json(outcome.policy),
         cells=[_cell(compared) for compared in decided.compared],
     )
+    return document.model_copy(update={"next": next_step(document, missing)})
 
 
 def reasons_of(
@@ -162,26 +167,12 @@ def reasons_of(
             of = plural(len(outcome.cases) + not_run, "case")
             found.append(f"{count} of {of} {words[count > 1]}")
     if not_run:
-        found.append(f"{plural(not_run, 'case')} not run: the change is rejected without a trial")
+        found.append(f"{plural(not_run, 'case')} not run: the decision needs no trial")
     return found
 
 
 def _count_of(kind: str, outcome: GateOutcome) -> int:
     return sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
-
-
-def undecided_advice(decision: Decision, go_on: str) -> Iterator[str]:
-    """What to do about an undecided gate, in the words of the place where it is read."""
-    if decision != "undecided":
-        return
-    words = "undecided is not accepted (exit code 4)"
-    if go_on:
-        words += f"; continue: {go_on}"
-    if "--more-trials" in go_on:
-        words += (
-            ", or the input `more-trials` of the workflow; or mark the cases that matter critical"
-        )
-    yield words
 
 
 def case_document(
@@ -266,6 +257,7 @@ def _audit(decided: Decided) -> AuditDocument | None:
         level=audit.level,
         result=audit.result,
         message=audit.message,
+        fix=audit.fix if audit.result == "better" else "",
     )
 
 
@@ -277,7 +269,7 @@ def _audit_notes(decided: Decided) -> Iterator[str]:
 def _audit_reasons(decided: Decided) -> Iterator[str]:
     audit = decided.audit
     if audit is not None and audit.result == "better":
-        yield f"{audit.message}; fix: {audit.fix}"
+        yield audit.message
 
 
 def _cell(compared: Compared) -> dict[str, Any]:

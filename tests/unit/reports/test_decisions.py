@@ -28,6 +28,7 @@ from regauge.reports._decision import (
     SuiteTestDocument,
 )
 from regauge.reports._gate_console import headline
+from regauge.reports._next_step import next_step
 from regauge.reports._verbatim import shown_text
 
 DIFF = """\
@@ -100,7 +101,8 @@ def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
         "again": "regauge gate origin/main",
         "policy": {},
     }
-    return DecisionDocument(**{**values, **more})
+    document = DecisionDocument(**{**values, **more})
+    return document.model_copy(update={"next": next_step(document)})
 
 
 def answers(passing: str, failing: str, reason: str = "severity is wrong") -> dict[str, Any]:
@@ -141,7 +143,7 @@ broken:
 110 trials (100 initial, 5 follow-up, 5 on base), 110 calls now, $0.
 With these 100 cases this gate finds one fully broken case.
 decide again: regauge gate origin/main
-next: revert or edit the prompt, accept broken cases in its changelog, or search for a fix: regauge refine alert-severity\
+next: regauge bump alert-severity minor; revert or edit the prompt, accept broken cases in its changelog, or search for a fix: regauge refine alert-severity\
 """)
     assert decision_markdown(document) == snapshot("""\
 <!-- regauge gate -->
@@ -188,7 +190,7 @@ next: revert or edit the prompt, accept broken cases in its changelog, or search
 110 trials (100 initial, 5 follow-up, 5 on base), 110 calls now, $0. With these 100 cases this gate finds one fully broken case.
 
 Decide again: `regauge gate origin/main`
-<br>Next: revert or edit the prompt, accept broken cases in its changelog, or search for a fix: `regauge refine alert-severity`
+<br>**Next:** regauge bump alert-severity minor; revert or edit the prompt, accept broken cases in its changelog, or search for a fix: `regauge refine alert-severity`
 """)
     assert decision_annotations(document) == snapshot(
         [

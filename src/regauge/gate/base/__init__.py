@@ -2,8 +2,8 @@
 
 `_base.py` brings it together, with the baselines of main and the state of every case. What is read
 from git is in `_commit.py`. `_bar.py` finds what a change lowers of its own bar, and `_edited.py`
-names other files that it edits. `_refusal.py` says why nothing may
-be compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
+names other files that it edits. `_refusal.py` has the reasons why nothing is
+compared, `_version_rules.py` which rules a new version keeps, `_changes.py` what its changelog
 acknowledges, and `_coverage.py` what main or the change has and the run does not measure.
 """
 
@@ -15,7 +15,7 @@ from regauge.gate.base._base import Base, check_locks, compare_with_base
 from regauge.gate.base._commit import BaseCommit, base_branch, find_base
 from regauge.gate.base._coverage import Coverage, coverage_of
 from regauge.gate.base._edited import edited_code, edited_notes
-from regauge.gate.base._refusal import Refusal
+from regauge.gate.base._refusal import Refusal, refusal_of_bars, refusal_of_trials
 from regauge.gate.base._version_rules import RuleBreach
 
 __all__ = [
@@ -37,4 +37,6 @@ __all__ = [
     "moved_files",
     "moved_judges",
     "moved_settings",
+    "refusal_of_bars",
+    "refusal_of_trials",
 ]

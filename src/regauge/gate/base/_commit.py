@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
-from regauge.errors import GitError, PromptError, UsageError
+from regauge.errors import GitError, PromptError
 from regauge.project import Settings
 from regauge.prompts import (
     LOCK_NAME,
@@ -260,10 +260,8 @@ def find_base(project: Project, ref: str) -> BaseCommit:
     Raises:
         GitError: There is no git or no repository, no such ref, or no common commit, as in a
             clone that was cut off.
-        UsageError: The change holds the directory where gates keep their trials.
     """
     repository = Repository.at(project.root)
-    _refuse_trials(repository, project)
     if not repository.has_commits():
         raise GitError(
             f"nothing is committed in {repository.top}, so there is nothing to compare with\n"
@@ -282,19 +280,6 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         renamed=renamed,
         dirty=repository.dirty(),
     )
-
-
-def _refuse_trials(repository: Repository, project: Project) -> None:
-    """Refuse a commit that holds `.regauge/`: its author would supply the gate's own trials."""
-    paths = [
-        path for path in repository.tracked(project.state_dir) if not path.endswith("/.gitignore")
-    ]
-    if paths:
-        name = project.state_dir.name
-        raise UsageError(
-            f"git tracks {paths[0]!r}, so the author of a change would supply the gate's trials\n"
-            f"  fix: git rm -r --cached {name}, then commit; {name}/ belongs in .gitignore"
-        )
 
 
 def _tip(repository: Repository, ref: str) -> str:

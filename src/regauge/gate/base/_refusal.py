@@ -1,4 +1,4 @@
-"""Why a suite is not compared with its base version, and what a reader of a comparison is told."""
+"""Why a change is not compared with its base version, and notes on a comparison."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.errors import UsageError
 from regauge.gate._types import NONE_DRAWN, tier_held
 from regauge.gate.base._edited import code_of_evals, files_of_judges
 from regauge.gate.baselines import CRITICAL_TRIALS
@@ -16,47 +15,58 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.gate._types import CaseState, CaseTier
+    from regauge.gate.base._bar import MovedBar
     from regauge.gate.base._commit import BaseCommit
     from regauge.gate.baselines import KeyDifference, StoredHistory
     from regauge.prompts import Prompt
     from regauge.runner import Suite
 
-__all__ = ["Refusal", "critical_notes", "notes_of", "proven_tier", "refusals_of"]
+__all__ = [
+    "Refusal",
+    "critical_notes",
+    "notes_of",
+    "proven_tier",
+    "refusal_of_bars",
+    "refusal_of_trials",
+    "refusals_of",
+]
 
 _SHOWN = 5
 
-RefusedPart: TypeAlias = Literal["judge", "model"]
+RefusedPart: TypeAlias = Literal["judge", "model", "bar", "trials"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a suite is not compared: what was measured on main is not what would be measured now.
+    """Why a change is not compared.
 
     Attributes:
         part: What changed.
-        prompt_changed: Whether the prompt changed as well; where it did not, nothing is lost.
-        differences: In what the keys of stored and wanted trials differ.
-        told: The same, each as a person reads it.
+        message: One sentence.
+        details: The judges that differ or the lowered parts of the bar, each on one line.
+        fix: How to have the change compared.
+        prompt: Its name; empty where it is about the whole change.
+        prompt_changed: Whether a prompt changed as well; if none did, the refusal can be accepted.
     """
 
     part: RefusedPart
-    prompt: str
     message: str
-    prompt_changed: bool
-    differences: tuple[KeyDifference, ...] = ()
-    told: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    fix: str
+    prompt: str = ""
+    prompt_changed: bool = True
 
-    def error(self) -> UsageError:
-        """The refusal as an error."""
-        return UsageError(self.message)
+    def __str__(self) -> str:
+        listed = "".join(f"\n  {detail}" for detail in self.details)
+        return f"{self.message}{listed}\n  fix: {self.fix}"
 
     @property
     def note(self) -> str:
-        """What is said where it is no refusal, because no prompt changed and that is accepted."""
-        parts = "; ".join(self.told)
+        """The note of a comparison that accepts changed judges."""
         return (
-            f"{self.prompt} is judged otherwise than main was ({parts}); no request of it changed,"
-            f" so nothing was compared. After the merge: regauge baseline update {self.prompt}"
+            f"{self.prompt} is judged differently than on the base ({'; '.join(self.details)}); its"
+            " requests are unchanged, so nothing was compared. After the merge: regauge baseline"
+            f" update {self.prompt}"
         )
 
 
@@ -69,54 +79,82 @@ def refusals_of(
     across_models: bool,
     prompt_changed: bool,
 ) -> tuple[Refusal, ...]:
-    """Why main and the change would not be measured alike; empty when they would.
+    """Why the base and the change would not be measured alike; empty when they would.
 
     Args:
-        main: Main's arm.
-        differences: In what the nearest history of the baseline differs from what is wanted.
+        main: The base's arm.
+        differences: The differences between the nearest history of the baseline and the wanted one.
         across_models: Whether two models are compared on purpose.
         prompt_changed: Whether any request changed.
     """
     name = suite.prompt.name
     found: list[Refusal] = []
     if main.model != suite.model and not across_models:
-        message = (
-            f"{name}: main asks {main.model} and this change asks {suite.model}; a prompt is not"
-            " blamed for another model\n"
-            f"  fix: compare the two on purpose: regauge gate {at.ref} --model {suite.model}"
-        )
         found.append(
-            Refusal(part="model", prompt=name, message=message, prompt_changed=prompt_changed)
+            Refusal(
+                part="model",
+                prompt=name,
+                message=f"{name}: the base uses {main.model} and this change uses {suite.model}, so"
+                " a difference would not show what the prompt did",
+                fix=f"compare the models on purpose: regauge gate {at.ref} --model {suite.model}",
+                prompt_changed=prompt_changed,
+            )
         )
     judges = tuple(part for part in differences if part.part == "judge")
     if judges and _may_judge_otherwise(at, suite):
-        told = tuple(_told(part, suite) for part in judges)
-        listed = "".join(f"\n  {part}" for part in told)
-        fix = _judge_fix(name, at, prompt_changed=prompt_changed)
-        fix = _calibration_fix(judges, suite) + fix
-        message = (
-            f"{name}: main was judged otherwise than this change would be, so nothing is"
-            f" compared{listed}\n  fix: {fix}"
-        )
         found.append(
             Refusal(
                 part="judge",
                 prompt=name,
-                message=message,
+                message=f"{name}: this change is judged differently than the base, so nothing is"
+                " compared",
+                details=tuple(_told(part, suite) for part in judges),
+                fix=_calibration_fix(judges, suite)
+                + _judge_fix(name, at, prompt_changed=prompt_changed),
                 prompt_changed=prompt_changed,
-                differences=judges,
-                told=told,
             )
         )
     return tuple(found)
 
 
+def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
+    """Why a change that lowers the bar it is measured by is not compared."""
+    return Refusal(
+        part="bar",
+        message="the change lowers the bar it is measured by, so nothing is compared",
+        details=tuple(map(str, bars)),
+        fix=f"merge this part on its own, or accept it: {_accepting(at)}",
+    )
+
+
+def refusal_of_trials(at: BaseCommit) -> Refusal | None:
+    """Why a commit that holds `.regauge/` is not compared: its author supplies the trials."""
+    paths = at.repository.tracked(at.project.state_dir)
+    committed = next((path for path in paths if not path.endswith("/.gitignore")), None)
+    if committed is None:
+        return None
+    name = at.project.state_dir.name
+    return Refusal(
+        part="trials",
+        message=f"git tracks {committed!r}, so the change would supply the gate's trials",
+        fix=f"git rm -r --cached {name}, add {name}/ to .gitignore, then commit",
+    )
+
+
+def _accepting(at: BaseCommit) -> str:
+    """The two ways to accept changed judges or a lowered bar."""
+    return (
+        f"regauge gate {at.ref} --accept-judge-change 'WHY', or the label"
+        " `judge-change-accepted` on GitHub"
+    )
+
+
 def _told(part: KeyDifference, suite: Suite) -> str:
-    """A judge that differs; one that lost its calibration is still there and decides no more."""
+    """A judge that differs; one that lost its calibration is still there, but advisory."""
     judge = next((one for one in suite.judges if one.name == part.name), None)
     if part.wanted is not None or judge is None:
         return str(part)
-    return f"judge {part.name!r} decided then and only informs now: {suite.standing(judge).reason}"
+    return f"judge {part.name!r} was blocking and is advisory now: {suite.standing(judge).reason}"
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
@@ -125,8 +163,8 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
     if prompt_changed:
         return f"merge the change of the judges on its own, run {update}, then compare the prompt"
     return (
-        f"if the judges are meant to change: regauge gate {at.ref} --accept-judge-change 'WHY',"
-        f' or on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
+        f"if the judges are meant to change: {_accepting(at)}, or"
+        f' on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
     )
 
 

@@ -10,7 +10,6 @@ from regauge.reports._gate_console import (
     VERDICTS,
     calls_line,
     headline,
-    next_step,
     reasons_beside,
     version_step,
 )
@@ -124,14 +123,12 @@ class Overview:
         reasons: Of the decision, without what the title states.
         changed: The cases that broke, are undecided or were fixed, by kind.
         calls: What the gate asked for; empty in a run that does not gate.
-        next_step: What to do about the decision, and the command for it; either may be empty.
     """
 
     title: str
     tone: str
     decision: DecisionDocument | None
     calls: str
-    next_step: tuple[str, str]
     prompts: tuple[PromptPage, ...]
     reasons: Sequence[str]
     changed: Sequence[ChangedCases]
@@ -152,7 +149,6 @@ def overview_of(
         tone=tone,
         decision=gate,
         calls=calls_line(gate) if gate else "",
-        next_step=next_step(gate) if gate else ("", ""),
         prompts=tuple(pages),
         reasons=reasons_beside(gate) if gate else (),
         changed=tuple(_changed(gate)) if gate else (),
