@@ -17,7 +17,7 @@ from regauge.judges.deepeval import _guard
 from regauge.judges.deepeval._identity import UNSUPPORTED, asks_model
 from regauge.project import EndpointSettings
 from regauge.providers import Completion, ToolCall, Usage
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 from regauge.sim.server import SimServer
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ COMPLETION = Completion(
 class Calls:
     """The calls of one judgement, straight to a provider."""
 
-    def __init__(self, provider: OpenAIProvider) -> None:
+    def __init__(self, provider: RemoteProvider) -> None:
         self.trial = 0
         self.replies: list[Completion] = []
         self._provider = provider
@@ -245,7 +245,7 @@ def judged(name: str, base_url: str) -> tuple[Verdict, Calls]:
 
     async def main() -> tuple[Verdict, Calls]:
         endpoint = EndpointSettings(base_url=base_url)
-        provider = OpenAIProvider(endpoint, name="local", environ=os.environ)
+        provider = RemoteProvider(endpoint, name="local", environ=os.environ)
         calls = Calls(provider)
         try:
             completion = replace(COMPLETION, text=TEXTS.get(name, ANSWER))

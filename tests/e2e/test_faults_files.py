@@ -515,7 +515,7 @@ from regauge.history._store import Store
 from regauge.project import EndpointSettings, Project
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 
 def take_all():
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -530,7 +530,7 @@ async def connect():
         model="m", provider="local", messages=(message,), parameters={}
     )
     for full in (False, True):
-        provider = OpenAIProvider(settings, name="local", environ={})
+        provider = RemoteProvider(settings, name="local", environ={})
         if full: take_all()
         try: await provider.complete(request)
         finally: await provider.aclose()

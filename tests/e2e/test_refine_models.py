@@ -12,7 +12,7 @@ import pytest
 
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 from regauge.refine.proposers._calls import ModelForm, ProposerCalls, proposed
 from regauge.refine.proposers._model import ModelProposer
 from tests.served import JsonHandler, Served
@@ -288,7 +288,7 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, Proposed]]]:
             endpoint = EndpointSettings(
                 base_url=f"{served.address}/v1", max_attempts=1, deadline_s=5
             )
-            provider = OpenAIProvider(endpoint, name="local", environ={})
+            provider = RemoteProvider(endpoint, name="local", environ={})
             proposer = ModelProposer(model=parse_model_id("local:m"), form=form)
             _, _, problem = told(without(RELEASED, REASON))
             try:

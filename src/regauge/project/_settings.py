@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    model_validator,
 )
 
 from regauge.criteria import CRITERIA, Criterion
@@ -37,7 +38,15 @@ __all__ = [
 ]
 
 # The settings of a provider that decide which model answers.
-ENDPOINT_IDENTITY = ("api", "base_url", "api_key_env", "headers_env", "vary_seed")
+ENDPOINT_IDENTITY = (
+    "api",
+    "base_url",
+    "api_key_env",
+    "headers_env",
+    "vary_seed",
+    "api_key_command",
+    "options",
+)
 
 TRIALS_MAX = 10_000
 """The most trials of a case in one run."""
@@ -153,21 +162,29 @@ class PriceSettings(_Table):
 
 
 class EndpointSettings(_Table):
-    """One OpenAI-compatible endpoint: `[tool.regauge.providers.<name>]`.
+    """One endpoint of models: `[tool.regauge.providers.<name>]`.
 
     Attributes:
+        api: `openai` for chat completions, which most servers speak, `responses` for OpenAI's
+            Responses API, `anthropic` for Anthropic's Messages API, or the name of an entry point
+            of the group `regauge.providers`.
         base_url: Where it is, up to and with `/v1`, without user name and password; None is the
-            openai SDK's own default.
+            default of the API's own SDK.
         api_key_env: The environment variable that holds the key; None sends no key.
+        api_key_command: A command that prints the key, as a list of arguments, for keys that
+            expire. It runs before the first request and when a key is refused.
         prices: By model name, for the cost in reports and the budget.
         headers_env: Further headers, each from the environment variable named here.
         timeout_s: How long one attempt may take, in seconds; None takes the project's.
         max_attempts: How often a request is tried before its case is unmeasured.
         deadline_s: How long all attempts of a request may take together, in seconds.
         vary_seed: Send the trial number as `seed`, for servers that answer alike otherwise.
+        accepts: Parameters that the endpoint takes although regauge lists them as ignored or
+            rejected, such as `seed`.
+        options: Passed to the provider of an entry point.
     """
 
-    api: Literal["openai"] = "openai"
+    api: str = "openai"
     base_url: Annotated[str | None, AfterValidator(_usable_url)] = None
     api_key_env: str | None = None
     prices: dict[str, PriceSettings] = {}
@@ -176,6 +193,17 @@ class EndpointSettings(_Table):
     max_attempts: int = Field(default=6, ge=1)
     deadline_s: float = Field(default=120, gt=0)
     vary_seed: bool = False
+    api_key_command: Annotated[list[str] | None, Field(min_length=1)] = None
+    accepts: list[str] = []
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.api_key_command and self.api_key_env is not None:
+            raise ValueError("api_key_env and api_key_command both name a key\n  fix: keep one")
+        if self.vary_seed and self.api in {"responses", "anthropic"}:
+            raise ValueError(f"api = {self.api!r} takes no seed\n  fix: remove vary_seed")
+        return self
 
 
 class CalibrationSettings(_Table):

@@ -1,10 +1,11 @@
-"""Providers: who answers a request, and what an answer is.
+"""Providers of models: requests, completions, and everything between them.
 
-`_types.py` is what every provider takes and gives. `openai.py` serves any endpoint that speaks
-OpenAI's interface: `_wire.py` writes requests and reads replies, `_retry.py` is the one place
-where a request is made again, `_failure.py` and `_network.py` say what failed, `_pace.py` learns
-the rate that a server grants, `_quota.py` reads what it states, and `_rate.py` holds requests
-back.
+`_types.py` is what every provider takes and gives. `remote.py` is the loop around each attempt:
+`_retry.py` is the one place where a request is made again, `_pace.py` learns the rate that a server
+grants, `_quota.py` reads what it states, and `_rate.py` holds requests back. `_http.py` makes an
+attempt over HTTP; `_chat.py`, `_responses.py` and `_messages.py` write the requests of an API and
+read its responses, `_failure.py` and `_network.py` say what failed. `registry.py` finds the
+providers of other packages.
 """
 
 from regauge.model_id import ModelId, parse_model_id
@@ -15,6 +16,7 @@ from regauge.providers._cost import (
     estimate_requests,
     price_of,
 )
+from regauge.providers._failure import AttemptError
 from regauge.providers._rate import AdaptiveLimit, Permit, Window, window_for
 from regauge.providers._types import (
     Completion,
@@ -25,9 +27,11 @@ from regauge.providers._types import (
     ToolCall,
     Usage,
 )
+from regauge.providers.registry import ProviderContext
 
 __all__ = [
     "AdaptiveLimit",
+    "AttemptError",
     "Completion",
     "CompletionRequest",
     "Estimate",
@@ -35,6 +39,7 @@ __all__ = [
     "ModelId",
     "Permit",
     "Provider",
+    "ProviderContext",
     "TokenLogprob",
     "ToolCall",
     "Usage",

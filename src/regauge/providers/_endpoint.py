@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
+import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +22,31 @@ __all__ = ["OPENAI_URL", "Endpoint"]
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 
-_OPENAI_KEY: Final = "OPENAI_API_KEY"
-# The SDK insists on a key; servers that want none do not look at it.
+# The SDKs insist on a key; servers that want none do not look at it.
 _NO_KEY: Final = "no-key"
+_COMMAND_S: Final = 30.0
+_KEY_MAX: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Home:
+    """Where an API is where the settings name no `base_url`, and the variables of its SDK."""
+
+    url: str
+    url_env: str
+    key_env: str
+
+
+_OPENAI: Final = _Home(url=OPENAI_URL, url_env="OPENAI_BASE_URL", key_env="OPENAI_API_KEY")
+_HOMES: Final[Mapping[str, _Home]] = {
+    "openai": _OPENAI,
+    "responses": _OPENAI,
+    "anthropic": _Home(
+        url="https://api.anthropic.com/v1",
+        url_env="ANTHROPIC_BASE_URL",
+        key_env="ANTHROPIC_API_KEY",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,22 +59,43 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Up to and with `/v1`, without a slash behind it."""
-        given = self.settings.base_url or self.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-        return given.rstrip("/")
+        """Up to and with `/v1`, without a slash behind it; empty where nothing sets one."""
+        home = _HOMES.get(self.settings.api)
+        given = self.settings.base_url or (
+            (self.environ.get(home.url_env) or home.url) if home else ""
+        )
+        url = given.rstrip("/")
+        # Anthropic's own tools name the host alone.
+        whole = self.settings.api != "anthropic" or url.endswith("/v1")
+        return url if whole else f"{url}/v1"
 
     @property
     def key_env(self) -> str | None:
-        """The variable that holds the key; None where none is sent."""
+        """The variable that holds the key; None where none is sent, or a command prints it."""
         if self.settings.api_key_env is not None:
             return self.settings.api_key_env
-        return None if self.settings.base_url else _OPENAI_KEY
+        home = _HOMES.get(self.settings.api)
+        if self.settings.base_url or self.settings.api_key_command or home is None:
+            return None
+        return home.key_env
 
     def __str__(self) -> str:
-        return f"{self.name} ({shown_url(self.url)})"
+        return f"{self.name} ({shown_url(self.url)})" if self.url else self.name
+
+    def check(self) -> None:
+        """Look for the key and the headers; no command is run.
+
+        Raises:
+            ProviderError: One of them cannot be had.
+        """
+        self.key()
+        self.headers()
+        command = self.settings.api_key_command
+        if command and shutil.which(command[0]) is None:
+            raise self._command_failed(f"there is no program {command[0]!r}")
 
     def key(self) -> str:
-        """The key, or a placeholder where none is needed.
+        """The key in the environment, or a placeholder where none is needed.
 
         Raises:
             ProviderError: The variable that should hold it is not set, or there are credentials
@@ -61,6 +109,42 @@ class Endpoint:
             what=f"no key for provider {self.name!r}",
             otherwise="name another variable as `api_key_env` in",
         )
+
+    async def fetch_key(self) -> str:
+        """The key for a request: what `api_key_command` prints, else that of `key`.
+
+        Raises:
+            ProviderError: There is none; the output of the command is never part of the message.
+        """
+        command = self.settings.api_key_command
+        if not command:
+            return self.key()
+        self._refuse_credentials()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._command_failed(f"cannot be started: {error.strerror}") from error
+        try:
+            async with asyncio.timeout(_COMMAND_S):
+                printed, _ = await process.communicate()
+        except TimeoutError as error:
+            raise self._command_failed(f"did not end within {_COMMAND_S:g} s") from error
+        finally:
+            # Whatever it started, too, and where this task is cancelled.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode:
+            raise self._command_failed(f"ended with exit code {process.returncode}")
+        key = printed.decode("utf-8", "replace").strip()
+        if not key or len(key) > _KEY_MAX or not key.isprintable():
+            raise self._command_failed("did not print a key, one line of text")
+        return key
 
     def headers(self) -> dict[str, str]:
         """The further headers of `headers_env`.
@@ -80,13 +164,23 @@ class Endpoint:
     def _refuse_credentials(self) -> None:
         # Settings refuse them when they are read; this URL may come from the environment.
         if has_credentials(self.url):
+            home = _HOMES[self.settings.api]
             raise ProviderError(
                 f"the URL of provider {self.name!r} holds a user name or a password:"
                 f" {shown_url(self.url)}\n"
-                "  fix: remove what is before the @ from OPENAI_BASE_URL, and put the key into"
+                f"  fix: remove what is before the @ from {home.url_env}, and put the key into"
                 f" {self.key_env or 'the variable that `api_key_env` names'}",
                 kind="authentication",
             )
+
+    def _command_failed(self, what: str) -> ProviderError:
+        command = self.settings.api_key_command or [""]
+        return ProviderError(
+            f"no key for provider {self.name!r}: api_key_command ({command[0]}) {what}\n"
+            f"  fix: run it by hand, then correct it in [tool.regauge.providers.{self.name}] of"
+            " pyproject.toml",
+            kind="authentication",
+        )
 
     def _value(self, variable: str, *, what: str, otherwise: str) -> str:
         value = self.environ.get(variable, "").strip()

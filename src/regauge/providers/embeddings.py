@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import httpx2
-    from openai import AsyncOpenAI
 
     from regauge.project import EndpointSettings
+    from regauge.providers._client import Sdk
 
 __all__ = ["OpenAIEmbedder"]
 
@@ -60,7 +60,7 @@ class OpenAIEmbedder:
         self._model = model
         self._transport = transport
         self._timeout_s = endpoint.timeout_s or _TIMEOUT_S
-        self._opened: AsyncOpenAI | None = None
+        self._opened: Sdk | None = None
 
     @property
     def model(self) -> str:
@@ -88,9 +88,9 @@ class OpenAIEmbedder:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        client, self._opened = self._opened, None
-        if client is not None:
-            await client.close()
+        sdk, self._opened = self._opened, None
+        if sdk is not None:
+            await sdk.client.close()
 
     async def _ask(self, texts: list[str], ledger: Ledger) -> Any:
         import openai
@@ -98,7 +98,8 @@ class OpenAIEmbedder:
         timeout_s = min(self._timeout_s, ledger.left_s)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._client().embeddings.create(
+                sdk = await self._sdk()
+                return await sdk.client.embeddings.create(
                     model=self._model, input=texts, encoding_format="float"
                 )
         except openai.APIStatusError as error:
@@ -144,12 +145,13 @@ class OpenAIEmbedder:
             transient=False,
         )
 
-    def _client(self) -> AsyncOpenAI:
+    async def _sdk(self) -> Sdk:
         if self._opened is None:
             from regauge.providers._client import open_client
 
             self._opened = open_client(
                 self._endpoint,
+                key=await self._endpoint.fetch_key(),
                 timeout_s=self._timeout_s,
                 connections=_CONNECTIONS,
                 transport=self._transport,

@@ -1,4 +1,4 @@
-"""The models that an OpenAI-compatible endpoint lists, and when they are shut down."""
+"""The models that an endpoint lists, and when they are shut down."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ def list_models(
     url = f"{endpoint.url}/models"
     shown = shown_url(url)
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
+    if settings.api == "anthropic":
+        # Pages hold 20 models where the request names no limit.
+        url = f"{url}?limit=1000"
+        headers = {"anthropic-version": "2026-10-21", **headers}
     try:
         with httpx2.Client(timeout=timeout_s) as client:
             request = client.build_request("GET", url, headers=headers)

@@ -128,7 +128,7 @@ class Redactor:
 
 def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:
     """The redactor of a project: its own patterns, and the variables that hold its keys."""
-    names = {"OPENAI_API_KEY"}
+    names = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
     for endpoint in settings.providers.values():
         names.update(endpoint.headers_env.values())
         if endpoint.api_key_env is not None:

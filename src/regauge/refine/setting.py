@@ -316,8 +316,7 @@ def check_key(settings: Settings, model: ModelId, environ: Mapping[str, str]) ->
         return
     endpoint = Endpoint(name=model.provider, settings=declared, environ=environ)
     try:
-        endpoint.key()
-        endpoint.headers()
+        endpoint.check()
     except ProviderError as error:
         raise ProviderError(
             f"{model}, which is to propose edits, cannot be asked: {error}\n"

@@ -138,9 +138,10 @@ class Embeddings:
         asked = parse_model_id(model)
         settings = self._project.settings
         endpoint = endpoint_of(settings, asked.provider)
-        if endpoint is None:
+        if endpoint is None or endpoint.api not in {"openai", "responses"}:
+            gives_none = "the simulated model" if endpoint is None else f"api = {endpoint.api!r}"
             raise UsageError(
-                f"{model}: the simulated model gives no vectors\n"
+                f"{model}: {gives_none} gives no vectors\n"
                 "  fix: name a model that does, such as openai:text-embedding-3-small"
             )
         from regauge.providers.embeddings import OpenAIEmbedder

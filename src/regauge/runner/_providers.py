@@ -13,6 +13,12 @@ from regauge.judges import EXTERNAL
 from regauge.project import ENDPOINT_IDENTITY, EndpointSettings, PriceSettings
 from regauge.providers import price_of
 from regauge.providers._endpoint import Endpoint
+from regauge.providers.registry import (
+    APIS,
+    ProviderContext,
+    load_provider,
+    registered_providers,
+)
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -25,7 +31,11 @@ __all__ = ["Providers", "endpoint_digest", "endpoint_of", "price_for"]
 
 SIMULATED = "sim"
 _FREE = PriceSettings(input_per_million=0, output_per_million=0)
-_OPENAI = EndpointSettings(api_key_env="OPENAI_API_KEY")
+# There without being declared.
+_USUAL = {
+    "openai": EndpointSettings(api_key_env="OPENAI_API_KEY"),
+    "anthropic": EndpointSettings(api="anthropic", api_key_env="ANTHROPIC_API_KEY"),
+}
 _AUTO_WIDTH = 64
 _CONNECTIONS_MAX = 1024
 # Left for the local store, recordings, event loops and what modules open while they load.
@@ -88,17 +98,23 @@ class Providers:
             from regauge.sim import SimulatedProvider
 
             return SimulatedProvider()
-        from regauge.providers.openai import OpenAIProvider
+        from regauge.providers.remote import RemoteProvider
 
+        registered = None
+        if endpoint.api not in APIS:
+            context = ProviderContext(name=name, settings=endpoint, environ=self._environ)
+            registered = load_provider(endpoint.api)(context)
+        else:
+            import_module("openai")
         # Loaded now: where no more files can be opened, a retry could not load them.
-        import_module("openai")
         import_module("stamina")
-        return OpenAIProvider(
+        return RemoteProvider(
             endpoint,
             name=name,
             environ=self._environ,
             concurrency=self._concurrency,
             timeout_s=self._settings.timeout_s,
+            registered=registered,
         )
 
 
@@ -122,14 +138,16 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
     Raises:
         UsageError: Nothing declares it.
     """
-    declared = settings.providers.get(name)
+    declared = settings.providers.get(name) or _USUAL.get(name)
     if declared is not None:
+        if declared.api not in APIS:
+            load_provider(declared.api)
         return declared
     if name == SIMULATED:
         return None
-    if name == "openai":
-        return _OPENAI
-    known = sorted({SIMULATED, "openai", *settings.providers})
+    if name in registered_providers():
+        return EndpointSettings(api=name)
+    known = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
     meant = did_you_mean(name, known)
     hint = f"{meant} " if meant else ""
     raise UsageError(
@@ -143,10 +161,14 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
     Empty for the simulated provider, and for one that nothing declares.
     """
-    declared = settings.providers.get(name, _OPENAI if name == "openai" else None)
+    declared = settings.providers.get(name) or _USUAL.get(name)
     if declared is None:
         return ""
     identity = declared.model_dump(mode="json", include={*ENDPOINT_IDENTITY})
+    for added in ("api_key_command", "options"):
+        # Without a digest of their own where they are not set.
+        if not identity[added]:
+            del identity[added]
     url = Endpoint(name=name, settings=declared, environ=environ).url
     return digest_of({**identity, "base_url": url})
 

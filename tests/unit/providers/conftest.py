@@ -13,7 +13,7 @@ import pytest
 from regauge.project import EndpointSettings
 from regauge.prompts import Message
 from regauge.providers import Completion, CompletionRequest
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -150,7 +150,7 @@ class Talk:
 
     results: list[Completion | BaseException]
     endpoint: Endpoint
-    provider: OpenAIProvider
+    provider: RemoteProvider
 
     @property
     def completion(self) -> Completion:
@@ -180,7 +180,7 @@ class Kit:
         async def main() -> Talk:
             async with endpoint(script) as served:
                 given = EndpointSettings(**{"base_url": served.base_url, **settings})
-                provider = OpenAIProvider(
+                provider = RemoteProvider(
                     given, name=name, environ=environ or {}, concurrency=concurrency
                 )
                 try:

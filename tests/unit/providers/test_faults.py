@@ -16,7 +16,7 @@ import pytest
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings
 from regauge.providers.embeddings import OpenAIEmbedder
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 
 
 def error_of(talk) -> ProviderError:
@@ -113,7 +113,7 @@ def test_a_server_that_drips_meets_the_timeout_too():
         settings = EndpointSettings(
             base_url=f"http://127.0.0.1:{port}/v1", timeout_s=0.3, max_attempts=1
         )
-        provider = OpenAIProvider(settings, name="local", environ={})
+        provider = RemoteProvider(settings, name="local", environ={})
         try:
             with pytest.raises(ProviderError) as caught:
                 await provider.complete(kit_ask())
@@ -273,7 +273,7 @@ def test_a_server_that_is_down_fails_a_whole_run_soon_and_with_one_message(kit):
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
     async def main():
-        provider = OpenAIProvider(EndpointSettings(base_url=url), name="local", environ={})
+        provider = RemoteProvider(EndpointSettings(base_url=url), name="local", environ={})
         requests = [kit.ask(trial=n) for n in range(200)]
         results = await asyncio.gather(
             *[provider.complete(request) for request in requests], return_exceptions=True
@@ -304,7 +304,7 @@ def test_a_cancelled_request_gives_its_place_back(kit):
     async def main():
         async with kit.endpoint(lambda *_: kit.Reply(wait_s=0.2)) as served:
             settings = EndpointSettings(base_url=served.base_url)
-            provider = OpenAIProvider(settings, name="local", environ={}, concurrency=1)
+            provider = RemoteProvider(settings, name="local", environ={}, concurrency=1)
             tasks = [asyncio.create_task(provider.complete(kit.ask(trial=n))) for n in range(3)]
             await asyncio.sleep(0.1)
             tasks[0].cancel()
@@ -475,7 +475,7 @@ def test_a_connection_reset_between_requests_costs_nothing(kit):
     async def main():
         async with kit.endpoint(lambda *_: kit.Reply()) as served:
             settings = EndpointSettings(base_url=served.base_url)
-            provider = OpenAIProvider(settings, name="local", environ={})
+            provider = RemoteProvider(settings, name="local", environ={})
             texts = []
             for number in range(3):
                 texts.append((await provider.complete(kit.ask(trial=number))).text)

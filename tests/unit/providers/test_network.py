@@ -13,7 +13,7 @@ import pytest
 
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 
 OPENSSL = shutil.which("openssl")
 AUTHORITY = "[ca]\ndefault_ca=d\n[d]\ndatabase={0}/index\nnew_certs_dir={0}\nserial={0}/serial\n"
@@ -59,7 +59,7 @@ async def tls_server(path, key):
 
 
 async def error_of(kit, url, **settings):
-    provider = OpenAIProvider(EndpointSettings(base_url=url, **settings), name="local", environ={})
+    provider = RemoteProvider(EndpointSettings(base_url=url, **settings), name="local", environ={})
     try:
         with pytest.raises(ProviderError) as caught:
             await provider.complete(kit.ask())
@@ -179,7 +179,7 @@ def test_a_server_that_answered_and_goes_away_loses_no_request(kit):
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         settings = EndpointSettings(base_url=f"http://127.0.0.1:{port}/v1", max_attempts=2)
-        provider = OpenAIProvider(settings, name="local", environ={}, concurrency=8)
+        provider = RemoteProvider(settings, name="local", environ={}, concurrency=8)
         try:
             await provider.complete(kit.ask())
             server.close()

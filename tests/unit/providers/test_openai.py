@@ -10,7 +10,7 @@ import pytest
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.providers import ToolCall, Usage
-from regauge.providers.openai import OpenAIProvider
+from regauge.providers.remote import RemoteProvider
 
 
 def test_an_answer_becomes_a_completion(kit):
@@ -188,14 +188,14 @@ def test_a_missing_key_names_the_variable_and_the_setting(kit):
 
 def test_settings_are_checked_without_asking_anybody():
     settings = EndpointSettings(base_url="http://x/v1", headers_env={"X-Team": "TEAM"})
-    provider = OpenAIProvider(settings, name="local", environ={})
+    provider = RemoteProvider(settings, name="local", environ={})
     with pytest.raises(ProviderError, match="TEAM is not set"):
         provider.check()
-    OpenAIProvider(settings, name="local", environ={"TEAM": "a"}).check()
+    RemoteProvider(settings, name="local", environ={"TEAM": "a"}).check()
 
 
 def test_openai_itself_needs_its_key_and_says_so():
-    provider = OpenAIProvider(EndpointSettings(), name="openai", environ={})
+    provider = RemoteProvider(EndpointSettings(), name="openai", environ={})
     with pytest.raises(ProviderError, match="OPENAI_API_KEY is not set"):
         provider.check()
 

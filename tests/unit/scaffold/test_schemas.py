@@ -133,7 +133,6 @@ def test_the_settings_say_what_they_mean():
         if "description" not in value
     ]
     assert silent == [
-        "EndpointSettings.api",
         "PriceSettings.input_per_million",
         "PriceSettings.output_per_million",
         "PriceSettings.cached_input_per_million",

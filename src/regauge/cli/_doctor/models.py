@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from regauge.cli._doctor.finding import Finding
 from regauge.errors import ProviderError, UsageError
-from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
+from regauge.providers._endpoint import Endpoint
 from regauge.providers.listing import list_models
+from regauge.providers.registry import APIS
+from regauge.runner import endpoint_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from regauge.cli._doctor.finding import Level
-    from regauge.project import Settings
+    from regauge.project import EndpointSettings, Settings
 
 __all__ = ["model_findings"]
 
@@ -44,17 +47,14 @@ def model_findings(
                 check="models", level="ok", message=f"{names}: simulated, needs no key; no LLM"
             )
             continue
-        endpoint = settings.providers.get(provider)
-        if endpoint is None and provider != "openai":
-            yield Finding(
-                check="endpoints",
-                level="error",
-                message=f"nothing says where provider {provider!r} is",
-                fix=f"add [tool.regauge.providers.{provider}] with base_url to pyproject.toml",
-            )
+        try:
+            declared = endpoint_of(settings, provider)
+        except UsageError as error:
+            message, _, fix = str(error).partition("\n  fix: ")
+            yield Finding(check="endpoints", level="error", message=message, fix=fix)
             continue
-        endpoint = endpoint or EndpointSettings()
-        yield from _of_endpoint(provider, wanted, endpoint, environ, offline=offline)
+        if declared is not None:
+            yield from _of_endpoint(provider, wanted, declared, environ, offline=offline)
 
 
 def _of_endpoint(
@@ -65,7 +65,19 @@ def _of_endpoint(
     *,
     offline: bool,
 ) -> Iterator[Finding]:
-    variable = endpoint.api_key_env or (None if endpoint.base_url else "OPENAI_API_KEY")
+    if endpoint.api_key_command:
+        program = endpoint.api_key_command[0]
+        there = shutil.which(program) is not None
+        yield Finding(
+            check="keys",
+            level="ok" if there else "warning",
+            message=f"{program} prints the key for {provider}; it runs before a request only"
+            if there
+            else f"there is no program {program!r}, the api_key_command of {provider}",
+            fix="" if there else f"install {program}, or correct api_key_command",
+        )
+        return
+    variable = Endpoint(name=provider, settings=endpoint, environ=environ).key_env
     if variable is not None and not environ.get(variable, "").strip():
         yield Finding(
             check="keys",
@@ -76,7 +88,7 @@ def _of_endpoint(
         return
     if variable is not None:
         yield Finding(check="keys", level="ok", message=f"{variable} is set, for {provider}")
-    if offline:
+    if offline or endpoint.api not in APIS:
         return
     try:
         listed = list_models(provider, endpoint, environ)

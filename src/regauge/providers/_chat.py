@@ -1,0 +1,172 @@
+"""OpenAI's chat completions, which most servers speak."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from regauge.providers._types import TokenLogprob, ToolCall, Usage
+from regauge.providers._wire import (
+    Answer,
+    EmbeddedError,
+    count_of,
+    finite,
+    items_of,
+    malformed,
+    read_document,
+    sampling_parameters,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.providers._types import CompletionRequest, FinishReason
+
+__all__ = ["body_of", "read_answer", "read_logprobs"]
+
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+}
+
+
+def body_of(
+    request: CompletionRequest, *, limit_key: str = "max_tokens", vary_seed: bool = False
+) -> dict[str, Any]:
+    """The body of the HTTP request.
+
+    Args:
+        request: What is asked.
+        limit_key: What the server calls `max_tokens`.
+        vary_seed: Whether the trial number goes over the wire, added to the seed of the prompt.
+
+    Raises:
+        ProviderError: A parameter asks for something other than one whole answer.
+    """
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+        **sampling_parameters(request, vary_seed=vary_seed),
+    }
+    if limit_key != "max_tokens" and "max_tokens" in body:
+        body[limit_key] = body.pop("max_tokens")
+    if request.response_format is not None:
+        body["response_format"] = request.response_format
+    if request.tools:
+        body["tools"] = request.tools
+    return body
+
+
+def read_answer(content: bytes, *, where: str) -> Answer:
+    """Read the body of a successful response.
+
+    Raises:
+        AttemptError: It is not a chat completion: HTML, cut off, or empty.
+        EmbeddedError: It is an error.
+    """
+    table = read_document(content, where=where)
+    choices = items_of(table.get("choices"))
+    choice = table_of(choices[0] if choices else None)
+    if stated := choice.get("error") or table.get("error"):
+        raise EmbeddedError(stated)
+    if not choices:
+        raise malformed(f"{where} answered without any choices", transient=True)
+    if not _is_message(choice.get("message")):
+        raise malformed(f"{where} answered with a choice without a message", transient=True)
+    message = table_of(choice.get("message"))
+    text = _text(message.get("content"))
+    refusal: str | None = message.get("refusal") or None
+    tool_calls = _tool_calls(message)
+    finish_reason: FinishReason = _FINISH.get(str(choice.get("finish_reason")).lower(), "unknown")
+    if text is None and refusal is None and not tool_calls:
+        # Some servers say nothing at all where the answer is empty.
+        text = "" if finish_reason == "stop" else None
+    fingerprint = table.get("system_fingerprint")
+    return Answer(
+        text=text,
+        finish_reason=finish_reason,
+        refusal=refusal,
+        tool_calls=tool_calls,
+        logprobs=read_logprobs(table_of(choice.get("logprobs")).get("content")),
+        usage=_usage(table.get("usage")),
+        model=str(table.get("model") or ""),
+        fingerprint=fingerprint if isinstance(fingerprint, str) else None,
+    )
+
+
+def _is_message(value: object) -> bool:
+    message = table_of(value)
+    refusal: Any = message.get("refusal") or ""
+    calls: Any = message.get("tool_calls") or []
+    return isinstance(value, dict) and isinstance(refusal, str) and isinstance(calls, list)
+
+
+def _text(content: object) -> str | None:
+    """The text of a message: a string, or the text parts of a list of parts."""
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [table_of(part).get("text") for part in cast("list[object]", content)]
+        texts = [part for part in parts if isinstance(part, str)]
+        return "".join(texts) if texts else None
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    calls = items_of(message.get("tool_calls"))
+    if not calls and message.get("function_call"):
+        calls = [{"function": message["function_call"]}]
+    return tuple([_tool_call(table_of(call)) for call in calls])
+
+
+def _tool_call(call: Mapping[str, Any]) -> ToolCall:
+    function = table_of(call.get("function"))
+    arguments: Any = function.get("arguments", "")
+    return ToolCall(
+        id=str(call.get("id") or ""),
+        name=str(function.get("name") or ""),
+        arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
+    )
+
+
+def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
+    """The tokens of the text; what is no token with a finite number is left out, all of them."""
+    found: list[TokenLogprob] = []
+    for entry in items_of(value):
+        token, logprob = table_of(entry).get("token"), finite(table_of(entry).get("logprob"))
+        if not isinstance(token, str) or logprob is None:
+            return ()
+        top: list[tuple[str, float]] = []
+        for other in items_of(table_of(entry).get("top_logprobs")):
+            text, its = table_of(other).get("token"), finite(table_of(other).get("logprob"))
+            if isinstance(text, str) and its is not None:
+                top.append((text, its))
+        found.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))
+    return tuple(found)
+
+
+def _usage(value: object) -> Usage | None:
+    """The tokens a response counts, or None where it counts none that can be read."""
+    given = table_of(value)
+    sent, received = count_of(given.get("prompt_tokens")), count_of(given.get("completion_tokens"))
+    if not given or sent is None or received is None:
+        return None
+    cached = count_of(table_of(given.get("prompt_tokens_details")).get("cached_tokens"))
+    reasoning = count_of(table_of(given.get("completion_tokens_details")).get("reasoning_tokens"))
+    return Usage(
+        input_tokens=sent,
+        output_tokens=received,
+        cached_input_tokens=cached or 0,
+        reasoning_tokens=reasoning or 0,
+    )

@@ -1,0 +1,288 @@
+"""One attempt to answer a request over HTTP, through the SDK of the API's vendor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from regauge.errors import ProviderError
+from regauge.providers._endpoint import OPENAI_URL
+from regauge.providers._failure import AttemptError, refused
+from regauge.providers._network import cannot_connect
+from regauge.providers._quota import quotas_in
+from regauge.providers._types import Completion, Usage
+from regauge.providers._wire import EmbeddedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx2
+
+    from regauge.providers._client import Sdk
+    from regauge.providers._endpoint import Endpoint
+    from regauge.providers._quota import Quota
+    from regauge.providers._types import CompletionRequest
+    from regauge.providers._wire import Answer
+
+__all__ = ["HttpApi"]
+
+_UNAUTHORISED: Final = 401
+_ENCODE: Final = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+).encode
+
+
+class _Translation(Protocol):
+    """A module that writes the requests of an API and reads its responses."""
+
+    def body_of(
+        self, request: CompletionRequest, *, limit_key: str, vary_seed: bool
+    ) -> dict[str, Any]: ...
+
+    def read_answer(self, content: bytes, *, where: str) -> Answer: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wire:
+    """How an API goes over the wire.
+
+    Attributes:
+        module: The module that translates.
+        path: Below the URL of the endpoint.
+        limit_keys: The names of `max_tokens`, the usual one first.
+    """
+
+    module: str
+    path: str
+    limit_keys: tuple[str, ...]
+
+
+_WIRES: Final[Mapping[str, _Wire]] = {
+    "openai": _Wire(
+        module="_chat",
+        path="chat/completions",
+        limit_keys=("max_tokens", "max_completion_tokens"),
+    ),
+    "responses": _Wire(module="_responses", path="responses", limit_keys=("max_output_tokens",)),
+    "anthropic": _Wire(module="_messages", path="messages", limit_keys=("max_tokens",)),
+}
+
+
+class HttpApi:
+    """Makes attempts at one endpoint. For one event loop.
+
+    Args:
+        endpoint: The endpoint.
+        timeout_s: The longest that an attempt may take.
+        connections: The most that are open at a time.
+        transport: Replaces the network; None for the network.
+
+    Attributes:
+        sent: How many requests went over the wire.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float,
+        connections: int,
+        transport: httpx2.AsyncBaseTransport | None,
+    ) -> None:
+        wire = _WIRES[endpoint.settings.api]
+        self._endpoint = endpoint
+        self._where = str(endpoint)
+        self._translation = cast("_Translation", import_module(f"regauge.providers.{wire.module}"))
+        # Whole: the SDK would parse and join it anew for every request.
+        self._url = f"{endpoint.url}/{wire.path}"
+        self._limit_keys = wire.limit_keys
+        if endpoint.url == OPENAI_URL:
+            self._limit_keys = wire.limit_keys[::-1]
+        self._limit_names: dict[str, str] = {}
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._transport = transport
+        self._opening = asyncio.Lock()
+        self._opened: Sdk | None = None
+        self._key = ""
+        self._no_key: ProviderError | None = None
+        self.sent = 0
+
+    async def open(self) -> None:
+        """Open the client, with the key of the endpoint.
+
+        Raises:
+            ProviderError: There is no key, or the client cannot be set up.
+        """
+        if self._opened is not None:
+            return
+        async with self._opening:
+            if self._opened is None:
+                from regauge.providers._client import open_client
+
+                self._key = await self._fetch_key()
+                self._opened = open_client(
+                    self._endpoint,
+                    key=self._key,
+                    timeout_s=self._timeout_s,
+                    connections=self._connections,
+                    transport=self._transport,
+                )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        sdk, self._opened = self._opened, None
+        if sdk is not None:
+            await sdk.client.close()
+
+    async def call(
+        self, request: CompletionRequest, *, timeout_s: float
+    ) -> tuple[Completion, tuple[Quota, ...]]:
+        """Answer one request; a key of a command that was refused is renewed once.
+
+        Raises:
+            AttemptError: There is no answer.
+            ProviderError: The request cannot be sent.
+        """
+        key = self._key
+        try:
+            return await self._call(request, timeout_s)
+        except AttemptError as error:
+            if error.status != _UNAUTHORISED or not await self._renew_key(key):
+                raise
+        return await self._call(request, timeout_s)
+
+    async def _fetch_key(self) -> str:
+        """The key; a command that failed is not run again for every request."""
+        if self._no_key is not None:
+            raise self._no_key
+        try:
+            return await self._endpoint.fetch_key()
+        except ProviderError as error:
+            self._no_key = error
+            raise
+
+    async def _renew_key(self, refused_key: str) -> bool:
+        """Whether there is another key now than the one that was refused."""
+        if not self._endpoint.settings.api_key_command:
+            return False
+        async with self._opening:
+            if self._key == refused_key and self._opened is not None:
+                self._key = await self._fetch_key()
+                self._opened.client.api_key = self._key
+        return self._key != refused_key
+
+    async def _call(
+        self, request: CompletionRequest, timeout_s: float
+    ) -> tuple[Completion, tuple[Quota, ...]]:
+        began = time.perf_counter()
+        response = await self._post(request, timeout_s)
+        latency_s = time.perf_counter() - began
+        try:
+            answer = self._translation.read_answer(self._clean(response.content), where=self._where)
+        except EmbeddedError as error:
+            raise self._refused(
+                request,
+                response,
+                status=error.status,
+                body=error.body,
+                answered="200 with an error",
+            ) from error
+        return Completion(
+            text=answer.text,
+            finish_reason=answer.finish_reason,
+            refusal=answer.refusal,
+            tool_calls=answer.tool_calls,
+            logprobs=answer.logprobs,
+            usage=answer.usage or Usage(),
+            model=answer.model or request.model,
+            fingerprint=answer.fingerprint,
+            provider=self._endpoint.name,
+            latency_s=round(latency_s, 4),
+        ), quotas_in(response.headers)
+
+    async def _post(self, request: CompletionRequest, timeout_s: float) -> httpx2.Response:
+        # One limit, two names: which one a model takes is between it and us.
+        name = self._limit_names.get(request.model, self._limit_keys[0])
+        try:
+            return await self._send(request, timeout_s, limit_key=name)
+        except AttemptError as error:
+            if error.param not in self._limit_keys or "max_tokens" not in request.parameters:
+                raise
+            others = [other for other in self._limit_keys if other != name]
+            if not others:
+                raise
+        response = await self._send(request, timeout_s, limit_key=others[0])
+        # Remembered once it worked, so that a limit wrong under both names is not.
+        self._limit_names[request.model] = others[0]
+        return response
+
+    async def _send(
+        self, request: CompletionRequest, timeout_s: float, *, limit_key: str
+    ) -> httpx2.Response:
+        import httpx2
+
+        body = self._translation.body_of(
+            request, limit_key=limit_key, vary_seed=self._endpoint.settings.vary_seed
+        )
+        await self.open()
+        sdk = self._opened
+        assert sdk is not None
+        self.sent += 1
+        try:
+            # The SDK's timeout starts anew with every chunk; a server that drips never meets it.
+            async with asyncio.timeout(timeout_s):
+                # Raw: building the SDK's models costs more time than all of our own code.
+                response: httpx2.Response = await sdk.client.post(
+                    self._url,
+                    cast_to=httpx2.Response,
+                    content=_ENCODE(body).encode("utf-8", "backslashreplace"),
+                )
+        except sdk.status_error as error:
+            raise self._refused(
+                request, error.response, status=error.status_code, body=error.response.text
+            ) from error
+        except TimeoutError as error:
+            raise AttemptError(
+                f"{self._where} did not answer within {timeout_s:g} s\n"
+                "  fix: raise timeout_s, or look after the server",
+                kind="timeout",
+                transient=True,
+            ) from error
+        except sdk.connection_error as error:
+            # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
+            raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error
+        except sdk.error as error:
+            raise AttemptError(
+                f"{self._where}: {error}", kind="malformed", transient=False
+            ) from error
+        return response
+
+    def _refused(
+        self,
+        request: CompletionRequest,
+        response: httpx2.Response,
+        *,
+        status: int,
+        body: str,
+        answered: str = "",
+    ) -> AttemptError:
+        return refused(
+            request,
+            status=status,
+            body=self._clean(body.encode("utf-8", "backslashreplace")).decode("utf-8", "replace"),
+            headers=response.headers,
+            where=self._where,
+            key_env=self._endpoint.key_env,
+            answered=answered,
+        )
+
+    def _clean(self, content: bytes) -> bytes:
+        """A response without the key that a command printed; no redactor knows that one."""
+        if not self._endpoint.settings.api_key_command or not self._key:
+            return content
+        return content.replace(self._key.encode(), b"[redacted by regauge]")

@@ -1,0 +1,203 @@
+"""Anthropic's Messages API."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.errors import ProviderError
+from regauge.providers._types import ToolCall, Usage
+from regauge.providers._wire import (
+    Answer,
+    EmbeddedError,
+    count_of,
+    items_of,
+    malformed,
+    read_document,
+    sampling_parameters,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.digests import JSON
+    from regauge.providers._types import CompletionRequest, FinishReason
+
+__all__ = ["body_of", "read_answer"]
+
+# The API wants a limit in every request; a prompt that sets none gets this one.
+_LIMIT: Final = 4096
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+_INSTRUCTIONS: Final = ("system", "developer")
+
+
+def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> dict[str, Any]:
+    """The body of the HTTP request.
+
+    Raises:
+        ProviderError: A parameter asks for something other than one whole answer, or the request
+            has a form that this API does not know.
+    """
+    parameters = sampling_parameters(request, vary_seed=vary_seed)
+    system, messages = _split(request)
+    body: dict[str, Any] = {
+        "model": request.model,
+        limit_key: parameters.pop("max_tokens", None) or _LIMIT,
+        "messages": messages,
+    }
+    if system:
+        body["system"] = system
+    if (stop := parameters.pop("stop", None)) is not None:
+        body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    config: dict[str, JSON] = {}
+    if (effort := parameters.pop("reasoning_effort", None)) is not None:
+        config["effort"] = effort
+    if (schema := _schema(request)) is not None:
+        config["format"] = {"type": "json_schema", "schema": schema}
+    if config:
+        body["output_config"] = config
+    choice = _tool_choice(
+        parameters.pop("tool_choice", None), parallel=parameters.pop("parallel_tool_calls", None)
+    )
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        if choice is not None:
+            body["tool_choice"] = choice
+    return {**body, **parameters}
+
+
+def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
+    """The instructions before the first turn, and the turns."""
+    system: list[JSON] = []
+    messages: list[JSON] = []
+    for message in request.messages:
+        if message.role not in _INSTRUCTIONS:
+            messages.append({"role": message.role, "content": message.content})
+        elif messages:
+            raise _refused(
+                request,
+                f"a {message.role} message after the first turn, which Anthropic's API does not"
+                " take",
+                "move it to the beginning of `messages`",
+            )
+        else:
+            system.append({"type": "text", "text": message.content})
+    if not messages:
+        raise _refused(
+            request,
+            "no user message, which Anthropic's API needs",
+            "write the input into a message with role: user",
+        )
+    return system, messages
+
+
+def _schema(request: CompletionRequest) -> JSON:
+    """The JSON schema of the answer; None where the answer is free."""
+    wanted = request.response_format
+    if wanted is None or wanted.get("type") == "text":
+        return None
+    return table_of(wanted.get("json_schema")).get("schema")
+
+
+def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        return dict(tool)
+    made: dict[str, JSON] = {
+        "name": function.get("name"),
+        "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+    }
+    for key in ("description", "strict"):
+        if key in function:
+            made[key] = function[key]
+    return made
+
+
+def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
+    kinds = {"auto": "auto", "required": "any", "none": "none"}
+    made: dict[str, JSON] | None = None
+    if isinstance(choice, str):
+        made = {"type": kinds.get(choice, choice)}
+    elif choice is not None:
+        function = table_of(table_of(choice).get("function"))
+        made = {"type": "tool", "name": function.get("name")}
+    if parallel is False:
+        made = made or {"type": "auto"}
+        if made["type"] != "none":
+            made["disable_parallel_tool_use"] = True
+    return made
+
+
+def _refused(request: CompletionRequest, what: str, fix: str) -> ProviderError:
+    return ProviderError(
+        f"{request.origin or 'the prompt'} has {what}\n  fix: {fix}", kind="bad-request"
+    )
+
+
+def read_answer(content: bytes, *, where: str) -> Answer:
+    """Read the body of a successful response.
+
+    Raises:
+        AttemptError: It is no message: HTML, cut off, or empty.
+        EmbeddedError: It is an error.
+    """
+    table = read_document(content, where=where)
+    if stated := table.get("error"):
+        raise EmbeddedError(stated)
+    blocks: object = table.get("content")
+    if not isinstance(blocks, list):
+        raise malformed(f"{where} answered without any content", transient=True)
+    texts: list[str] = []
+    calls: list[ToolCall] = []
+    # Blocks of thinking have no text that is an answer.
+    for block in map(table_of, items_of(table.get("content"))):
+        if block.get("type") == "text" and isinstance(text := block.get("text"), str):
+            texts.append(text)
+        elif block.get("type") == "tool_use":
+            calls.append(
+                ToolCall(
+                    id=str(block.get("id") or ""),
+                    name=str(block.get("name") or ""),
+                    arguments=json.dumps(block.get("input") or {}, ensure_ascii=False),
+                )
+            )
+    reason: FinishReason = _FINISH.get(str(table.get("stop_reason")), "unknown")
+    text = "".join(texts) if texts else None
+    refusal = None
+    if table.get("stop_reason") == "refusal":
+        text, refusal = None, text or "the model refused"
+    elif text is None and not calls and reason == "stop":
+        text = ""
+    return Answer(
+        text=text,
+        finish_reason=reason,
+        refusal=refusal,
+        tool_calls=tuple(calls),
+        usage=_usage(table.get("usage")),
+        model=str(table.get("model") or ""),
+    )
+
+
+def _usage(value: object) -> Usage | None:
+    """The tokens that a message counts; what the cache took and gave is input, too."""
+    given = table_of(value)
+    sent, received = count_of(given.get("input_tokens")), count_of(given.get("output_tokens"))
+    if not given or sent is None or received is None:
+        return None
+    read = count_of(given.get("cache_read_input_tokens")) or 0
+    written = count_of(given.get("cache_creation_input_tokens")) or 0
+    thinking = count_of(table_of(given.get("output_tokens_details")).get("thinking_tokens"))
+    return Usage(
+        input_tokens=sent + read + written,
+        output_tokens=received,
+        cached_input_tokens=read,
+        reasoning_tokens=thinking or 0,
+    )

@@ -1,0 +1,154 @@
+"""OpenAI's Responses API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.providers._chat import read_logprobs
+from regauge.providers._types import ToolCall, Usage
+from regauge.providers._wire import (
+    Answer,
+    EmbeddedError,
+    count_of,
+    items_of,
+    malformed,
+    read_document,
+    sampling_parameters,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.digests import JSON
+    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
+
+__all__ = ["body_of", "read_answer"]
+
+_INCOMPLETE: Final[Mapping[str, FinishReason]] = {
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> dict[str, Any]:
+    """The body of the HTTP request; the server stores no response.
+
+    Raises:
+        ProviderError: A parameter asks for something other than one whole answer.
+    """
+    parameters = sampling_parameters(request, vary_seed=vary_seed)
+    text: dict[str, JSON] = {}
+    if request.response_format is not None:
+        text["format"] = _format(request.response_format)
+    if (verbosity := parameters.pop("verbosity", None)) is not None:
+        text["verbosity"] = verbosity
+    body: dict[str, Any] = {
+        "model": request.model,
+        "input": [{"role": m.role, "content": m.content} for m in request.messages],
+        "store": False,
+    }
+    if text:
+        body["text"] = text
+    if (limit := parameters.pop("max_tokens", None)) is not None:
+        body[limit_key] = limit
+    if (effort := parameters.pop("reasoning_effort", None)) is not None:
+        body["reasoning"] = {"effort": effort}
+    if parameters.pop("logprobs", None):
+        body["include"] = ["message.output_text.logprobs"]
+    choice = parameters.pop("tool_choice", None)
+    if choice is not None:
+        name = table_of(table_of(choice).get("function")).get("name")
+        body["tool_choice"] = {"type": "function", "name": name} if name else choice
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    return {**body, **parameters}
+
+
+def _format(response_format: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The fields of `json_schema` stand next to the type here."""
+    return {
+        "type": response_format["type"],
+        **table_of(response_format.get("json_schema")),
+    }
+
+
+def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
+    """A function's fields stand next to the type here, and `strict` is on where it is not set."""
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        return dict(tool)
+    return {"type": "function", "strict": False, **function}
+
+
+def read_answer(content: bytes, *, where: str) -> Answer:
+    """Read the body of a successful response.
+
+    Raises:
+        AttemptError: It is no response: HTML, cut off, empty, or not complete.
+        EmbeddedError: It is an error.
+    """
+    table = read_document(content, where=where)
+    if stated := table.get("error"):
+        raise EmbeddedError(stated)
+    status, output = table.get("status"), table.get("output")
+    if not isinstance(output, list) or status not in (None, "completed", "incomplete"):
+        state = f" with status {status!r}" if status is not None else " without any output"
+        raise malformed(f"{where} answered{state}", transient=True)
+    texts: list[str] = []
+    refusals: list[str] = []
+    calls: list[ToolCall] = []
+    logprobs: list[TokenLogprob] = []
+    # Items of reasoning have no text that is an answer.
+    for item in map(table_of, items_of(table.get("output"))):
+        if item.get("type") == "function_call":
+            calls.append(
+                ToolCall(
+                    id=str(item.get("call_id") or item.get("id") or ""),
+                    name=str(item.get("name") or ""),
+                    arguments=str(item.get("arguments") or ""),
+                )
+            )
+        elif item.get("type") == "message":
+            for part in map(table_of, items_of(item.get("content"))):
+                if isinstance(text := part.get("text"), str):
+                    texts.append(text)
+                    logprobs += read_logprobs(part.get("logprobs"))
+                elif isinstance(refusal := part.get("refusal"), str):
+                    refusals.append(refusal)
+    reason = _finish_reason(table, calls=bool(calls))
+    text = "".join(texts) if texts else None
+    if text is None and not refusals and not calls and reason == "stop":
+        text = ""
+    return Answer(
+        text=text,
+        finish_reason=reason,
+        refusal="\n".join(refusals) or None,
+        tool_calls=tuple(calls),
+        logprobs=tuple(logprobs),
+        usage=_usage(table.get("usage")),
+        model=str(table.get("model") or ""),
+    )
+
+
+def _finish_reason(table: Mapping[str, Any], *, calls: bool) -> FinishReason:
+    if table.get("status") == "incomplete":
+        reason = table_of(table.get("incomplete_details")).get("reason")
+        return _INCOMPLETE.get(str(reason), "unknown")
+    return "tool_calls" if calls else "stop"
+
+
+def _usage(value: object) -> Usage | None:
+    """The tokens that a response counts; None where it counts none that can be read."""
+    given = table_of(value)
+    sent, received = count_of(given.get("input_tokens")), count_of(given.get("output_tokens"))
+    if not given or sent is None or received is None:
+        return None
+    cached = count_of(table_of(given.get("input_tokens_details")).get("cached_tokens"))
+    reasoning = count_of(table_of(given.get("output_tokens_details")).get("reasoning_tokens"))
+    return Usage(
+        input_tokens=sent,
+        output_tokens=received,
+        cached_input_tokens=cached or 0,
+        reasoning_tokens=reasoning or 0,
+    )

@@ -1,0 +1,84 @@
+"""Providers of other packages: entry points of the group `regauge.providers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from regauge.errors import UsageError
+from regauge.providers._endpoint import Endpoint
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from importlib.metadata import EntryPoint
+
+    from regauge.project import EndpointSettings
+    from regauge.providers._types import Provider
+
+    MakesProvider: TypeAlias = Callable[["ProviderContext"], Provider]
+
+__all__ = ["APIS", "ENTRY_POINTS", "ProviderContext", "load_provider", "registered_providers"]
+
+APIS: Final = ("openai", "responses", "anthropic")
+"""The APIs that regauge speaks itself."""
+ENTRY_POINTS: Final = "regauge.providers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderContext:
+    """What the provider of another package is made with.
+
+    Attributes:
+        name: The provider's name in model ids.
+        settings: Its table in `[tool.regauge.providers]`; `options` in it is free.
+        environ: The environment of the run.
+    """
+
+    name: str
+    settings: EndpointSettings
+    environ: Mapping[str, str]
+
+    async def fetch_key(self) -> str:
+        """The key: the value of `api_key_env`, or what `api_key_command` prints.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        endpoint = Endpoint(name=self.name, settings=self.settings, environ=self.environ)
+        return await endpoint.fetch_key()
+
+
+@cache
+def registered_providers() -> Mapping[str, EntryPoint]:
+    """The entry points of all installed packages, by name."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+@cache
+def load_provider(name: str) -> MakesProvider:
+    """The class or function that an entry point names; it makes a provider of a context.
+
+    Raises:
+        UsageError: No entry point has this name, or its package cannot be loaded.
+    """
+    points = registered_providers()
+    point = points.get(name)
+    if point is None:
+        names = sorted({*APIS, *points})
+        hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+        raise UsageError(
+            f"api = {name!r} is neither an API that regauge speaks nor an entry point of the group"
+            f" {ENTRY_POINTS}\n  fix: {hint}; or install the package that registers {name!r}"
+        )
+    try:
+        made: MakesProvider = point.load()
+    except Exception as error:
+        raise UsageError(
+            f"provider {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}\n"
+            "  fix: install what it needs, or correct the package that registers it"
+        ) from error
+    return made
