@@ -131,3 +131,40 @@ def test_a_table_holds_checks_as_json(checked: EvalProject):
     )
     checked.write("fixtures/golden/triage.csv", f"id,inputs.text,checks,pass_at\n{rows}")
     checked.run().assert_outcomes(passed=2, failed=1)
+
+
+def test_judges_are_named_wherever_judges_are_given(checked: EvalProject):
+    checked.write(
+        "evals/words.py", "def calm(output):\n    return ('!' not in output, 'an exclamation')\n"
+    )
+    checked.settings(pytest='pythonpath = ["evals"]')
+    checked.judged_by('"json_parses", {"not": {"contains": "sorry"}}')
+    checked.golden(
+        [
+            checked.case(0, checks=[{"as_judge": "words:calm"}]),
+            checked.case(1, checks=[{"as_judge": {"function": "words:calm", "name": "quiet"}}]),
+        ]
+    )
+    checked.run().assert_outcomes(passed=2)
+    before = checked.rows()[0]["verdicts"][-1]["judge_digest"]
+    checked.write("evals/words.py", "def calm(output):\n    return False, 'never'\n")
+    result = checked.run()
+    result.assert_outcomes(failed=2)
+    assert "checks: quiet: never" in result.stdout.str()
+    assert checked.rows()[0]["verdicts"][-1]["judge_digest"] != before
+
+
+@pytest.mark.parametrize(
+    ("judges", "message"),
+    [
+        ('{"contans": "x"}', "no judge 'contans'; did you mean 'contains'?"),
+        ('{"as_judge": "calm"}', "fix: write package.module:function"),
+        ('{"as_judge": "absent:calm"}', "No module named 'absent'"),
+        ('{"panel": ["json_parses", "json_parses"]}', "is no judge that asks a model"),
+    ],
+)
+def test_a_name_that_is_no_judge_is_refused(checked: EvalProject, judges: str, message: str):
+    checked.judged_by(judges)
+    result = checked.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert message in result.stdout.str()

@@ -214,6 +214,15 @@ def test_an_uncalibrated_check_decides_nothing(project: EvalProject):
         "disk-000": "passed",
         "disk-001": "unmeasured",
     }
+    result.stdout.fnmatch_lines(
+        [
+            "advisory judges:",
+            "*checks: rubric(is polite, score 1) (no calibration record), passed 0, failed 2",
+        ]
+    )
+    for form in ("html", "md"):
+        text = project.command("report", "latest", "--format", form).stdout
+        assert "checks: rubric(is polite, score 1)" in text.replace("\\", "")
     [verdict] = project.rows()[0]["verdicts"]
     assert "advisory: rubric(is polite, score 1): fail" in verdict["reason"]
     assert "(no calibration record)" in verdict["reason"]
@@ -224,6 +233,91 @@ def test_an_uncalibrated_check_decides_nothing(project: EvalProject):
             "*fix: regauge calibrate criterion",
         ]
     )
+
+
+BRIEF = {"rubric": {"criterion": "is brief, score 1", "pass_at": 0.7}}
+
+
+def test_the_criteria_of_a_case_are_asked_in_one_call(project: EvalProject, endpoint: Endpoint):
+    project.eval(NO_JUDGES)
+    other = {"rubric": {"criterion": "is calm", "votes": 2}}
+    project.golden([project.case(0, checks=[POLITE, BRIEF | {"metric": "brief"}, SEVERE, other])])
+    result = project.run()
+    assert endpoint.models["judge"] == 3
+    result.stdout.fnmatch_lines(
+        [
+            "*checks: brief (no calibration record), passed 0, failed 1",
+        ]
+    )
+    [verdict] = project.rows()[0]["verdicts"]
+    said = {row["check"]: (row["outcome"], row["score"]) for row in verdict["details"]["checks"]}
+    assert said["brief"] == ("fail", 0.0)
+    assert said["rubric(is polite)"] == ("pass", 0.75)
+
+
+def test_criteria_that_are_calibrated_one_by_one_stay_blocking(
+    calibrated: EvalProject, endpoint: Endpoint
+):
+    calibrated.eval(NO_JUDGES)
+    calibrated.golden([calibrated.case(0, checks=[POLITE, BRIEF])])
+    calibrated.run().assert_outcomes(failed=1)
+    assert endpoint.models["judge"] == 2
+    rows = [
+        row | {"inputs": {"criterion": ["is polite", f"is brief, {row['answer'][-7:]}"]}}
+        for row in labels()
+    ]
+    write_labels(calibrated, rows, "criteria")
+    done = calibrated.command("calibrate", "criteria", "--repeats=1")
+    assert (done.returncode, done.stderr) == (0, "")
+    endpoint.forget()
+    result = calibrated.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*checks: rubric(is brief, score 1): score 1: *"])
+    assert endpoint.models["judge"] == 1
+    assert "advisory" not in result.stdout.str()
+
+
+def test_a_rubric_of_criteria_needs_one(project: EvalProject, endpoint: Endpoint):
+    project.judged_by('rubric("criterion")')
+    result = project.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert 'fix: rubric(criterion="is polite")' in result.stdout.str()
+    assert endpoint.total == 0
+
+
+def test_a_case_may_name_any_llm_judge(calibrated: EvalProject, endpoint: Endpoint):
+    calibrated.write(
+        "prompts/judges/better.prompt.yml",
+        "version: 1.0.0\nrubric: {kind: pair}\nmessages:\n"
+        '  - {role: user, content: "Pair? {{first}} {{second}}"}\n',
+    )
+    calibrated.eval(NO_JUDGES)
+    rude = {"rubric": {"criterion": "is rude", "model": "local:other"}}
+    checks = [
+        SEVERE,
+        {"panel": [{"rubric": {"criterion": "is polite"}}, rude]},
+        {"pairwise": {"rubric": "better", "against": {"expected": "other"}}},
+        {"verified_claims": {"source": "text", "field": "reason"}},
+        {"deepeval": {"metric": "ExactMatch", "fields": {"expected_output": "inputs.text"}}},
+    ]
+    calibrated.golden([calibrated.case(0, checks=checks, expected={"other": "fine"})])
+
+    def says_all(text: str) -> str:
+        if text.startswith("Pair?"):
+            return json.dumps({"reasoning": "so", "winner": "first"})
+        if text.startswith("The text:"):
+            return json.dumps({"claims": []})
+        return says(text)
+
+    endpoint.answer = says_all
+    calibrated.run().assert_outcomes(passed=1)
+    [verdict] = calibrated.rows()[0]["verdicts"]
+    assert [row["check"] for row in verdict["details"]["checks"]][1:] == [
+        "panel(rubric(is polite), rubric(is rude))",
+        "better",
+        "verified_claims(text, field=reason)",
+        "ExactMatch",
+    ]
 
 
 def test_a_case_may_name_a_rubric_of_the_project(calibrated: EvalProject, endpoint: Endpoint):

@@ -122,10 +122,10 @@ B  RUN  -
 triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another answer, 1 the same
 worse               1/1 -> 0/1    disk-000
       both answers are the same text
-    B  agrees: agrees says false
+    B  agrees: agrees returned false
 better              0/1 -> 1/1    disk-001
       both answers are the same text
-    A  agrees: agrees says false
+    A  agrees: agrees returned false
 only in A           1/1 -> -      disk-004
     -{
     -  "severity": "critical",

@@ -121,8 +121,8 @@ def test_junit_files_carry_what_was_measured(project: EvalProject):
             "regauge.score.agrees": "0.0",
         }
     )
-    assert suite[1][1].get("message") == snapshot("agrees: agrees says false")
-    assert suite[2][1].get("message") == snapshot("tracked case: agrees: agrees says false")
+    assert suite[1][1].get("message") == snapshot("agrees: agrees returned false")
+    assert suite[2][1].get("message") == snapshot("tracked case: agrees: agrees returned false")
 
 
 def test_fixtures_and_captured_output_work_as_in_any_test(project: EvalProject):

@@ -19,7 +19,7 @@ def test_judges_decide_where_the_body_does_not_ask_them(project: EvalProject):
     )
     result = project.run()
     result.assert_outcomes(passed=1, failed=1)
-    assert "agrees says false" in result.stdout.str()
+    assert "agrees returned false" in result.stdout.str()
 
 
 def test_an_assertion_of_the_body_is_absolute(project: EvalProject):
@@ -67,8 +67,8 @@ def test_plain_functions_judge_by_truth_by_score_or_by_verdict(project: EvalProj
         (one["judge"], one["outcome"], one["score"], one["reason"]) for one in row["verdicts"]
     ] == snapshot(
         [
-            ("yes", "pass", 1.0, "yes says true"),
-            ("half", "pass", 0.5, "half gives 0.5, 0.5 wanted"),
+            ("yes", "pass", 1.0, "yes returned true"),
+            ("half", "pass", 0.5, "half returned 0.5, 0.5 wanted"),
             ("word", "pass", 0.75, "as it should be"),
         ]
     )
@@ -234,7 +234,7 @@ def test_a_tracked_case_informs_and_does_not_block(project: EvalProject, workers
     result = project.run("-rx", *workers)
     assert result.ret == 0
     result.assert_outcomes(passed=1, xfailed=1)
-    result.stdout.fnmatch_lines(["XFAIL *disk-001* - tracked case: agrees: agrees says false"])
+    result.stdout.fnmatch_lines(["XFAIL *disk-001* - tracked case: agrees: agrees returned false"])
     (suite,) = project.records()[0]["suites"]
     assert (suite["passed"], suite["failed"], suite["tracked_failed"]) == (1, 0, 1)
 

@@ -149,7 +149,7 @@ def test_a_failed_case_fails_whatever_its_body_does(quick: EvalProject):
     all_of(quick, FAILED)
     result = quick.run("--record=none")
     result.assert_outcomes(failed=2 * len(FAILED), passed=1)
-    assert "never: never says false" in result.stdout.str()
+    assert "never: never returned false" in result.stdout.str()
 
 
 def test_a_skipped_case_says_why_and_how_to_mean_it(quick: EvalProject):

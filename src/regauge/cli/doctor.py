@@ -163,7 +163,13 @@ def _prompts(project: Project) -> Iterator[Finding]:
         yield Finding(check="prompts", level="error", message=str(error))
         return
     yield from findings_of(faults, project, check="prompts")
-    yield from findings_of(lint_warnings(project), project, check="prompts", level="warning")
+    warnings = [*findings_of(lint_warnings(project), project, check="prompts", level="warning")]
+    if len(warnings) > 1:
+        first = warnings[0].message.partition("\n")[0]
+        message = f"{len(warnings)} warnings; the first: {first}"
+        yield Finding(check="prompts", level="warning", message=message, fix="regauge lint")
+    else:
+        yield from warnings
     if not faults:
         words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
         yield Finding(check="prompts", level="ok", message=f"{words} released")

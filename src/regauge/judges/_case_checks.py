@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.judges._types import Verdict
+    from regauge.judges.model._rubric import RubricJudge
     from regauge.project import Project
     from regauge.providers import Completion
 
@@ -49,6 +50,7 @@ class _CaseCheck:
         weight: How much it counts towards `pass_at`, above 0.
         tier: A critical check must pass whatever `pass_at` says; a tracked one decides nothing.
         metric: What reports call it; its judge's name by default.
+        part: Which of the criteria that its judge states it is about; empty for all of it.
         uncalibrated: Its judges without a valid calibration, each with the reason. With any, the
             check is advisory.
     """
@@ -58,6 +60,7 @@ class _CaseCheck:
     tier: Tier
     metric: str
     uncalibrated: Mapping[str, str]
+    part: str = ""
 
     @property
     def advisory(self) -> str:
@@ -87,8 +90,8 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
     of_case = _checks_of(cases, made)
     if not of_case:
         return None
-    if made.asking:
-        return CaseChecks(of_case=of_case, calibrated=made.calibrated)
+    if calling := _calling(of_case):
+        return CaseChecks(of_case=of_case, calibrated=calling, functions=made.functions)
 
     def examine(answer: Answer) -> Verdict:
         found = of_case.get(answer.case.id) if answer.case is not None else None
@@ -103,7 +106,7 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
         kind=_NAME,
         params={},
         name=_NAME,
-        digest=digest_of(_made_of()),
+        digest=digest_of(_made_of(made.functions)),
         examine=examine,
         description="Applies the checks that the golden case brings.",
         own=all(judge.own for judge in made.judges.values() if isinstance(judge, Rule)),
@@ -122,7 +125,7 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
         if not case.checks:
             continue
         try:
-            checks = tuple(_check(spec, made) for spec in case.checks)
+            checks = _sharing([_check(spec, made) for spec in case.checks], made)
         except (UsageError, PromptError) as error:
             if isinstance(error, PromptError):
                 first = error.faults[0]
@@ -145,8 +148,56 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
     return of_case
 
 
-def _made_of() -> dict[str, JSON]:
-    return {"kind": _NAME, "version": 1, "reading": READING, "rules": rule_versions()}
+def _sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseCheck, ...]:
+    """The checks, those for one stated criterion each in one call.
+
+    Calls about several criteria have a calibration of their own, `criteria`. Where it is missing,
+    checks that are blocking on their own stay so.
+    """
+    if all(isinstance(check.judge, Rule) for check in checks):
+        return tuple(checks)
+    from regauge.judges.model._rubric import RubricJudge, in_one_call
+
+    alike: dict[str, list[int]] = {}
+    for place, check in enumerate(checks):
+        judge = check.judge
+        if isinstance(judge, RubricJudge) and len(judge.stated) == 1:
+            alike.setdefault(replace(judge, name="", stated=()).digest, []).append(place)
+    for places in alike.values():
+        judges = [cast("RubricJudge", checks[place].judge) for place in places]
+        shared = in_one_call(judges)
+        if shared is None:
+            continue
+        uncalibrated = made.uncalibrated(shared)
+        if uncalibrated and not checks[places[0]].uncalibrated:
+            continue
+        for place, judge in zip(places, judges, strict=True):
+            checks[place] = replace(
+                checks[place], judge=shared, part=judge.stated[0], uncalibrated=uncalibrated
+            )
+    return tuple(checks)
+
+
+def _calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
+    """The judges whose calibration checks that call a model rest on, each once."""
+    judges = {id(check.judge): check.judge for checks, _ in of_case.values() for check in checks}
+    named = (
+        judge
+        for asking in judges.values()
+        if not isinstance(asking, Rule)
+        for judge in calibrated_judges(asking)
+    )
+    return tuple({judge.digest: judge for judge in named}.values())
+
+
+def _made_of(functions: Sequence[str]) -> dict[str, JSON]:
+    own: dict[str, JSON] = {
+        "kind": _NAME,
+        "version": 1,
+        "reading": READING,
+        "rules": rule_versions(),
+    }
+    return {**own, "functions": [*functions]} if functions else own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,12 +207,14 @@ class CaseChecks:
     Attributes:
         of_case: By the case's id.
         calibrated: The judges whose calibration the checks rest on, each once.
+        functions: The digests of functions and of rules of other packages.
         name: What reports call it.
         criterion: The kind of quality it is about.
     """
 
     of_case: Mapping[str, _Checks]
     calibrated: tuple[ModelJudge, ...]
+    functions: tuple[str, ...] = ()
     name: str = _NAME
     criterion: Criterion = "correctness"
 
@@ -172,7 +225,9 @@ class CaseChecks:
 
     @cached_property
     def _digest(self) -> str:
-        return digest_of({**_made_of(), "judges": sorted({one.digest for one in self.calibrated})})
+        return digest_of(
+            {**_made_of(self.functions), "judges": sorted({one.digest for one in self.calibrated})}
+        )
 
     @property
     def digest(self) -> str:
@@ -206,13 +261,20 @@ class CaseChecks:
         checks, pass_at = found
         answer = Answer.of(completion, case)
 
-        async def verdict_of(judge: Rule | ModelJudge) -> Verdict:
-            if isinstance(judge, Rule):
-                return judge.examine(answer)
-            return await judge.judge_with(completion, case, calls)
+        in_parts = {id(check.judge) for check in checks if check.part}
 
-        verdicts = await together(verdict_of(check.judge) for check in checks)
-        opinions = [*zip(checks, verdicts, strict=True)]
+        async def verdicts_of(judge: Rule | ModelJudge) -> dict[str, Verdict]:
+            if isinstance(judge, Rule):
+                return {"": judge.examine(answer)}
+            if id(judge) in in_parts:
+                several = cast("RubricJudge", judge)
+                return await several.verdicts_with(completion, case, calls)
+            return {"": await judge.judge_with(completion, case, calls)}
+
+        judges = {id(check.judge): check.judge for check in checks}
+        verdicts = await together(map(verdicts_of, judges.values()))
+        by_judge = dict(zip(judges, verdicts, strict=True))
+        opinions = [(check, by_judge[id(check.judge)][check.part]) for check in checks]
         verdict = _verdict(opinions, pass_at)
         rows: list[JSON] = [
             {
@@ -221,6 +283,7 @@ class CaseChecks:
                 "score": said.score,
                 "reason": said.reason,
                 "decides": check.decides,
+                **({"advisory": check.advisory} if check.advisory else {}),
             }
             for check, said in opinions
         ]
@@ -242,18 +305,13 @@ class _MadeJudges:
     def __init__(self, context: JudgeContext) -> None:
         self._context = context
         self._standings: dict[str, Standing] = {}
-        self._calibrated: dict[str, ModelJudge] = {}
         self.judges: dict[str, Rule | ModelJudge] = {}
 
     @property
-    def asking(self) -> bool:
-        """Whether some of them call a model."""
-        return bool(self._calibrated)
-
-    @property
-    def calibrated(self) -> tuple[ModelJudge, ...]:
-        """The judges whose calibration those that call a model rest on."""
-        return tuple(self._calibrated.values())
+    def functions(self) -> tuple[str, ...]:
+        """The digests of functions and of rules of other packages: no case states their source."""
+        rules = [judge for judge in self.judges.values() if isinstance(judge, Rule)]
+        return tuple(sorted(rule.digest for rule in rules if not rule.own))
 
     def make(self, spec: JSON) -> Rule | ModelJudge:
         """The judge that a specification asks for.
@@ -284,8 +342,6 @@ class _MadeJudges:
                 f"{judge.name!r} is no rule, and calls no model\n"
                 "  fix: give it to the eval: golden(..., judges=[...])"
             )
-        for one in calibrated_judges(judge):
-            self._calibrated.setdefault(one.digest, one)
         return judge
 
     def _standing(self, judge: ModelJudge) -> Standing:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, JudgeError, PromptError
+from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._choices import BUILT_IN, built_in, llm_evaluator
+from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
@@ -40,7 +41,7 @@ def judges_from_evaluators(prompt: Prompt) -> tuple[Judge | UnboundJudge, ...]:
 
     `string` compares with a template: `equals` exactly, `contains`, `startsWith` and `endsWith`
     in any case; of several, all must hold. `llm` has a model choose, and so does
-    `uses: github/...`, in regauge's own words.
+    `uses: github/...`, in regauge's own words. `judge` is a judge of `regauge judges`.
 
     Raises:
         PromptError: Evaluators that make no sense, all of them together.
@@ -74,11 +75,22 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
                 return built_in(evaluator.name, plugin, prompt)
             known = ", ".join(f"github/{name}" for name in sorted(BUILT_IN))
             raise ValueError(f"no evaluator {evaluator.body!r}; there are {known}")
+        case "judge":
+            return _named_judge(evaluator)
         case _:
             raise ValueError(
                 f"the evaluator {evaluator.name!r} is a {evaluator.kind!r}; "
-                "there are string, llm and uses"
+                "there are string, judge, llm and uses"
             )
+
+
+def _named_judge(evaluator: Evaluator) -> Judge | UnboundJudge:
+    try:
+        judge = judge_from_spec(evaluator.body)
+    except UsageError as error:
+        raise ValueError(f"the evaluator {evaluator.name!r}: {error}") from error
+    named: Callable[[str], Judge | UnboundJudge] | None = getattr(judge, "named", None)
+    return named(evaluator.name) if named else judge
 
 
 def _string_judge(evaluator: Evaluator) -> Rule:

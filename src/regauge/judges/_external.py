@@ -462,8 +462,7 @@ class ExternalJudge:
         except ValueError as error:
             shown = repr(text[:200]) if text else "nothing"
             raise JudgeError(
-                f"{self.name} responded with {shown}, which is no verdict: {error}\n"
-                f"  fix: {_FORMS}",
+                f"{self.name} responded with {shown}, which is not a verdict\n  fix: {_FORMS}",
                 judge=self.name,
                 raw=text,
             ) from error

@@ -40,6 +40,15 @@ _SECRET_CHARS: Final = 6
 _ATTEMPTS: Final = 4
 _STEP: Final = 65_536
 _LOOK_S: Final = 0.005
+_USUAL_FIX: Final = "make the service accept the JSON document of http_judge"
+_FIXES: Final[dict[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "name the variable with the credentials in `headers`",
+    HTTPStatus.FORBIDDEN: "check the credentials that `headers` names",
+    HTTPStatus.NOT_FOUND: "check the address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "set `method` to one that the service accepts",
+    HTTPStatus.REQUEST_TIMEOUT: "raise timeout_s",
+    HTTPStatus.TOO_MANY_REQUESTS: "lower --concurrency",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -320,8 +329,9 @@ class HttpCalls(_Calls):
             )
         limited = status == HTTPStatus.TOO_MANY_REQUESTS
         passing = limited or status == HTTPStatus.REQUEST_TIMEOUT
+        fix = "" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _FIXES.get(status, _USUAL_FIX)
         return AttemptError(
-            f"{words}: {text or error.reason}",
+            f"{words}: {text or error.reason}" + (f"\n  fix: {fix}" if fix else ""),
             kind="rate-limit" if limited else "server",
             status=status,
             transient=passing or status >= HTTPStatus.INTERNAL_SERVER_ERROR,

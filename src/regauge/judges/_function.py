@@ -124,10 +124,10 @@ class ResultReader:
         label = self.label
         if isinstance(value, bool):
             if value:
-                return passed(reason or f"{label} says true")
-            return failed(reason or f"{label} says false", code=label)
+                return passed(reason or f"{label} returned true")
+            return failed(reason or f"{label} returned false", code=label)
         if isinstance(value, int | float) and 0 <= value <= 1 and not math.isnan(value):
-            reason = reason or f"{label} gives {value:g}, {self.at_least:g} wanted"
+            reason = reason or f"{label} returned {value:g}, {self.at_least:g} wanted"
             if value >= self.at_least:
                 return passed(reason, score=float(value))
             return failed(reason, code=label, score=float(value))
@@ -270,12 +270,18 @@ def as_judge(
     and of functions, classes and values of the project that it uses by name.
 
     Args:
-        function: The function.
+        function: The function; in YAML its name, `package.module:function`.
         name: What people read; by default the function's name.
         at_least: The least score that passes, for functions that return a number.
 
     Raises:
         UsageError: A parameter of the function cannot be filled.
+
+    >>> from regauge.judges import as_judge
+    >>> def calm(output):
+    ...     return "!" not in output, "an exclamation mark"
+    >>> print(as_judge(calm).check_text("Help!"))
+    fail: an exclamation mark
     """
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
     by_place, by_name = _filled(function, label)

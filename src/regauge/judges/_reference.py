@@ -67,10 +67,11 @@ def describe(name: str, kind: object) -> JudgeDescription:
     texts = {found[1]: " ".join(found[2].split()) for found in _ARGUMENT.finditer(arguments)}
     factory = kind if isinstance(kind, RuleFactory) else None
     signature = factory.signature if factory else _signature(kind)
-    module = str(getattr(build, "__module__", "")).rpartition(".")[2].lstrip("_")
+    package, _, module = str(getattr(build, "__module__", "")).rpartition(".")
+    module = module.lstrip("_")
     return JudgeDescription(
         name=name,
-        group=module if module in _CHAPTERS else "installed",
+        group=_GROUPS.get(module, module) if package.startswith("regauge.") else "installed",
         form=form_of(signature) if signature else "(...)",
         summary=summary.strip(),
         text=rest.strip(),
@@ -114,9 +115,18 @@ _CHAPTERS = {
     "run": "Tool calls and run facts",
     "ifeval": "As IFEval defines it (`regauge.judges.ifeval`)",
     "combine": "Combinations",
-    "rubric": "Rubrics and criteria",
-    "external": "Programs and web services",
+    "model": "LLM judges",
+    "external": "Functions, programs and web services",
     "installed": "Of other packages",
+}
+_GROUPS = {
+    "claims": "model",
+    "declared": "model",  # deepeval
+    "function": "external",
+    "pairwise": "model",
+    "panel": "model",
+    "rubric": "model",
+    "semantic": "similarity",
 }
 
 _HEAD = """\
@@ -133,10 +143,10 @@ for what a model wrote: an answer they cannot read fails with a reason.
 - `expected("path")` stands for a value of the case's `expected` wherever a rule compares.
 - A failure carries a stable `code`, besides those of every rule: `no_text`, `refused`,
   `json_invalid`, `missing_field`, `null_field`, and `not_<judge>` for a negation.
-- `means_like(model="openai:text-embedding-3-small")` is no rule: it asks an embedding model how
-  near the answer is in meaning, and [its vectors are recorded](recordings.md).
-- `rubric`, `verified_claims`, `panel` and `pairwise` are [LLM judges](rubrics.md): they are
-  advisory until they are calibrated.
+- `means_like(model="openai:text-embedding-3-small")` is not a rule: it calls an embedding model,
+  and [its vectors are recorded](recordings.md).
+- `rubric`, `verified_claims`, `panel`, `pairwise` and `deepeval` are [LLM judges](rubrics.md):
+  they are advisory until they are calibrated.
 - `command_judge` and `http_judge` have a [program or a web service](../how-to/write-a-judge.md)
   judge.
 - Every judge counts under one criterion: `correctness`, `completeness`, `format` or `relevance`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pkgutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ENTRY_POINTS", "judge_from_spec", "judge_kinds", "rule_versions"]
 
+_CALLING = (
+    "as_judge",
+    "command_judge",
+    "deepeval",
+    "http_judge",
+    "means_like",
+    "pairwise",
+    "panel",
+    "rubric",
+    "verified_claims",
+)
 ENTRY_POINTS = "regauge.judges"
 """The entry point group in which other packages register judges."""
 
@@ -38,12 +50,11 @@ def _own() -> Mapping[str, RuleFactory[...]]:
 
 
 @functools.cache
-def _calling() -> Mapping[str, Callable[..., UnboundJudge]]:
-    """The judges that call a model, a program or a web service."""
-    from regauge.judges._external import command_judge, http_judge
-    from regauge.judges.model._rubric import rubric
+def _calling() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+    """The judges that call a function, a model, a program or a web service."""
+    import regauge.judges
 
-    return {"rubric": rubric, "command_judge": command_judge, "http_judge": http_judge}
+    return {name: getattr(regauge.judges, name) for name in _CALLING}
 
 
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
@@ -143,8 +154,11 @@ def _arguments(
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
     if isinstance(given, str) or not isinstance(given, Sequence):
         return [_parameter(first[0].name if first else "", given)], {}
-    if len(first) == 1 and first[0].kind is first[0].POSITIONAL_OR_KEYWORD:
-        return [_value(given)], {}
+    if first and first[0].kind is first[0].POSITIONAL_OR_KEYWORD:
+        if first[0].name == "judges":
+            return [_parameter("judges", given)], {}
+        if len(first) == 1:
+            return [_value(given)], {}
     names = [part.name for part in first]
     return [
         _parameter(names[min(place, len(names) - 1)] if names else "", value)
@@ -188,10 +202,32 @@ def _parameter(name: str, value: JSON) -> Any:
             return [judge_from_spec(part) for part in cast("Sequence[JSON]", value)]
         case "judges":
             return judge_from_spec(value)
+        case "function" if isinstance(value, str):
+            return _function(value)
         case "weights" if is_list:
             return dict(_weighted(part) for part in cast("Sequence[JSON]", value))
         case _:
             return _value(value)
+
+
+def _function(name: str) -> object:
+    """The function that YAML names as `package.module:function`.
+
+    Raises:
+        UsageError: It cannot be imported.
+    """
+    if ":" not in name:
+        raise UsageError(
+            f"as_judge: {name!r} does not name a function\n  fix: write package.module:function"
+        )
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"as_judge: {name!r} cannot be imported: {error}\n"
+            "  fix: name a module of an installed package, or add its directory to `pythonpath`"
+            " in the pytest settings"
+        ) from error
 
 
 def _weighted(part: JSON) -> tuple[Judge | UnboundJudge, JSON]:

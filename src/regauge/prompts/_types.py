@@ -80,7 +80,7 @@ class Evaluator:
     """One entry of `evaluators` as the file states it; judges give it a meaning.
 
     Attributes:
-        kind: The key that says what it is: `string`, `llm` or `uses`.
+        kind: The key that says what it is: `string`, `judge`, `llm` or `uses`.
         body: What stands under that key.
         line: Where the entry starts in the prompt file, counted from 1.
     """

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from regauge.reports._labels import LabelCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.reports._schema import JudgeName, SuiteSummary
 
 __all__ = ["CauseGroup", "Tally"]
 
 _SIMULATED_PROVIDER = "sim"
+_CHECKS = "checks"  # the judge of what golden cases bring
 # Their messages hold names and sums that differ from case to case.
 _SAME_CAUSE = frozenset({"MissingRecordingError", "BudgetError"})
 
@@ -123,6 +124,9 @@ class _SuiteCount:
             if judge is None:
                 judge = self.judges[verdict["judge"]] = _JudgeCount(verdict)
             judge.add(verdict, node=row["node"])
+            for check in _advisory_checks(verdict):
+                count = self.judges.setdefault(check["judge"], _JudgeCount(check))
+                count.add(check, node=row["node"])
         self.trials += 1
         self.input_tokens += row["input_tokens"]
         self.output_tokens += row["output_tokens"]
@@ -221,6 +225,24 @@ class Tally:
     def causes(self) -> list[CauseGroup]:
         """What is unmeasured, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
+
+
+def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The advisory checks of a case, each like a verdict of an advisory judge."""
+    if verdict["judge"] != _CHECKS:
+        return
+    for check in verdict.get("details", {}).get("checks", ()):
+        if check.get("advisory"):
+            yield {
+                **verdict,
+                "judge": f"{verdict['judge']}: {check['check']}",
+                "outcome": check["outcome"],
+                "gates": False,
+                "standing": check["advisory"],
+                "calls": 0,  # counted with the verdict on all checks
+                "cost_usd": 0.0,
+                "spent_usd": 0.0,
+            }
 
 
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from regauge.digests import JSON
     from regauge.judges import Judge, UnboundJudge, Verdict
 
 __all__ = ["DeclaredEval", "EvalSpec", "JudgeLike", "declared_evals", "golden", "spec_of"]
 
-JudgeLike: TypeAlias = "Judge | UnboundJudge | Callable[..., bool | float | Verdict]"
+JudgeLike: TypeAlias = (
+    "Judge | UnboundJudge | Callable[..., bool | float | Verdict] | str | Mapping[str, JSON]"
+)
 EvalFunction = TypeVar("EvalFunction", bound="Callable[..., Any]")
 
 _ATTRIBUTE = "__regauge_eval__"
@@ -59,8 +62,9 @@ def golden(
 
     Args:
         prompt: The prompt's name.
-        judges: Judges, or plain functions `(output, case) -> bool | float | Verdict`. Each case
-            may bring `checks` of its own in the golden file.
+        judges: Judges, functions `(output, case) -> bool | float | Verdict`, or names of judges
+            with their parameters, as in YAML: `{"max_words": 40}`. Each case may have `checks` of
+            its own in the golden file.
         dataset: The golden dataset's name, when it is not the prompt's.
         trials: Draws per case.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.

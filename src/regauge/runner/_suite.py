@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -16,6 +17,7 @@ from regauge.judges import (
     RuleFactory,
     Standing,
     as_judge,
+    judge_from_spec,
     judge_of_checks,
     standing_of,
 )
@@ -25,11 +27,12 @@ from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._providers import endpoint_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
     from typing import Any
 
     from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
     from regauge.judges import Judge, JudgeFunction, ModelJudge, UnboundJudge
     from regauge.project import Project
     from regauge.prompts import Prompt
@@ -236,6 +239,11 @@ def _judge(given: JudgeLike, where: str, context: JudgeContext) -> Judge:
         return cast("UnboundJudge", given).bind(context)
     if hasattr(given, "judge"):
         return cast("Judge", given)
+    if isinstance(given, str | Mapping):
+        try:
+            return _judge(judge_from_spec(cast("JSON", given)), where, context)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from error
     if isinstance(given, RuleFactory):
         raise UsageError(
             f"{where}: {given.kind} makes a judge, it is none itself\n"

@@ -123,6 +123,11 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
 def _unused_rubric(
     name: str, project: Project, model: str | None, *, known: Sequence[str]
 ) -> UsedJudge:
+    context = JudgeContext(project=project, model=project.settings.judge_model)
+    if name in {"criterion", "criteria"}:
+        stated = "is polite" if name == "criterion" else ["is polite", "is brief"]
+        [judge] = rubric(criterion=stated, model=model).bind(context).calibrated
+        return UsedJudge(judge=judge)
     file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
     shipped = shipped_rubric(name, project)
     if not file.is_file() and shipped is None:
@@ -134,5 +139,4 @@ def _unused_rubric(
     spec = load_prompt(shipped or file, root=project.root).rubric
     pairs = spec is not None and spec.kind == "pair"
     declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
-    context = JudgeContext(project=project, model=project.settings.judge_model)
     return UsedJudge(judge=cast("ModelJudge", declared.bind(context)))

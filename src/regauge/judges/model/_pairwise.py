@@ -134,6 +134,10 @@ def pairwise(
 
     Raises:
         UsageError: A parameter makes no sense.
+
+    >>> from regauge.judges import expected, pairwise
+    >>> pairwise("better-summary", against=expected("summary")).name
+    'better-summary'
     """
     declared = f"pairwise({rubric!r})"
     check_parameters(rubric, at_least=at_least, field=field, model=model, declared=declared)

@@ -94,6 +94,10 @@ def panel(
 
     Raises:
         UsageError: A parameter makes no sense.
+
+    >>> from regauge.judges import panel, rubric
+    >>> panel([rubric("tone", model=f"openai:{name}") for name in ("gpt-5-mini", "gpt-5")]).name
+    'panel(tone)'
     """
     members = tuple(judges)
     names = dict.fromkeys(str(getattr(member, "name", "?")) for member in members)

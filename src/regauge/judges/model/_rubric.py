@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion
 
-__all__ = ["RubricJudge", "UnboundRubric", "rubric"]
+__all__ = ["RubricJudge", "UnboundRubric", "in_one_call", "rubric"]
 
 _CRITERION: Final = "criterion"
 _CRITERIA_MAX: Final = 20
@@ -158,6 +158,11 @@ def rubric(
         raise UsageError(
             "rubric takes the name of a rubric, or a criterion\n"
             '  fix: rubric("name"), or rubric(criterion="is polite")'
+        )
+    if name == _CRITERION and not stated:
+        raise UsageError(
+            f'rubric("{_CRITERION}") does not state the criterion\n'
+            '  fix: rubric(criterion="is polite")'
         )
     label = f"rubric({_shortened('; '.join(stated))})" if name is None else name
     check_parameters(
@@ -294,6 +299,24 @@ class RubricJudge(OneModelJudge):
         replies = await self.replies(text, case, calls)
         return self._verdict(replies)
 
+    async def verdicts_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> dict[str, Verdict]:
+        """The verdict on each of several stated criteria, all from the same call.
+
+        Raises:
+            JudgeError: As `judge_with`.
+            UnmeasuredError: As `judge_with`.
+        """
+        text = judged_text(completion, case, self.field)
+        if isinstance(text, Verdict):
+            return dict.fromkeys(self.stated, text)
+        replies = await self.replies(text, case, calls)
+        return {
+            criterion: self._verdict([reply.parts[place] for reply in replies])
+            for place, criterion in enumerate(self.stated)
+        }
+
     async def replies(self, text: str, case: GoldenCase, calls: JudgeCalls) -> list[Reply]:
         """What the model says of a text, once for each vote.
 
@@ -379,6 +402,19 @@ def _criteria_of(case: GoldenCase) -> tuple[str, ...]:
     if isinstance(stated, str):
         return (stated,)
     return tuple(map(str, stated)) if isinstance(stated, list | tuple) else ()
+
+
+def in_one_call(judges: Sequence[RubricJudge]) -> RubricJudge | None:
+    """One judge of the criteria that several judges state; None where one call cannot be enough.
+
+    Args:
+        judges: Judges that differ in their criteria alone.
+    """
+    stated = tuple(dict.fromkeys(text for judge in judges for text in judge.stated))
+    first = judges[0]
+    if first.spec.kind != "graded" or not 1 < len(stated) <= _CRITERIA_MAX:
+        return None
+    return replace(first, name="criteria", stated=stated, several=True)
 
 
 def passing(spec: RubricSpec, pass_at: float) -> float:

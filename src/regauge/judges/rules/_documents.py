@@ -52,14 +52,20 @@ def _yaml_loader() -> Any:
         yaml_implicit_resolvers = scalar_resolvers()
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as PyYAML calls it
+            for place, (key, value) in enumerate(node.value):
+                if not isinstance(key, yaml.ScalarNode):  # a list or a mapping, as YAML allows
+                    name = str(self.construct_object(key, deep=True))
+                    mark = key.start_mark
+                    text = yaml.ScalarNode("tag:yaml.org,2002:str", name, mark, key.end_mark)
+                    node.value[place] = (text, value)
             seen: set[tuple[str, str]] = set()
-            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-                if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+            for key, _ in node.value:
+                if (key.tag, key.value) in seen:
                     problem = f"the key {key.value!r} is given twice"
                     raise yaml.constructor.ConstructorError(
                         problem=problem, problem_mark=key.start_mark
                     )
-                seen.add((key.tag, str(key.value)))
+                seen.add((key.tag, key.value))
             parent: Any = super()
             return parent.construct_mapping(node, deep=deep)
 
@@ -286,7 +292,7 @@ class _Rejected(Exception):  # noqa: N818 - it leaves the parser's call-backs, n
 
 
 class _Elements:
-    """The element paths of an XML document from its root, such as `a.b`."""
+    """The element paths of an XML document from its root, such as `a.b`, without prefixes too."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
@@ -295,7 +301,10 @@ class _Elements:
     def start(self, name: str, _attributes: dict[str, str]) -> None:
         """An element begins."""
         self._open.append(name)
-        self.paths.add(".".join(self._open))
+        path = ".".join(self._open)
+        self.paths.add(path)
+        if ":" in path:
+            self.paths.add(".".join(part.rpartition(":")[2] for part in self._open))
 
     def end(self, _name: str) -> None:
         """An element ends."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -238,6 +239,8 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _BOLD = re.compile(r" {0,3}(?:\*\*|__)([^*_]+?)(?:\*\*|__)[ \t]*:?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+# Emoji and their selectors, and the space after them.
+_ORNAMENTS = frozenset({"So", "Sk", "Mn", "Cf", "Zs"})
 _MARKS = re.compile(r"[*_`]|^\s*\d+[.)]\s+")
 
 
@@ -305,7 +308,11 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
 
 @functools.lru_cache(maxsize=4096)
 def _plain(title: str) -> str:
-    return " ".join(_MARKS.sub("", title).split()).removesuffix(":").rstrip().casefold()
+    words = " ".join(_MARKS.sub("", title).split()).removesuffix(":").rstrip().casefold()
+    start = 0
+    while start < len(words) and unicodedata.category(words[start]) in _ORNAMENTS:
+        start += 1
+    return words[start:] or words
 
 
 @rule(

@@ -292,7 +292,7 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
     """The model called these tools and no others, in any order, however often.
 
     The score is F1 of the names: 2 c / (a + b), with c tools wanted and called, a called and b
-    wanted. It has no negation: {ref}`never_calls <judge-never_calls>` forbids tools.
+    wanted. It has no negation: `never_calls` forbids tools.
 
     Args:
         names: The tools that should be called.
@@ -494,8 +494,7 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     """The model made these calls in this order; other calls may come between them.
 
     Args:
-        calls: Each is the name of a tool, or a mapping with `name` and `args`, as in
-            {ref}`calls <judge-calls>`.
+        calls: Each is the name of a tool, or a mapping with `name` and `args`, as in `calls`.
 
     >>> calls_in_order("search", {"name": "refund", "args": {"id": 7}}).name
     'calls_in_order(search, {…})'
@@ -536,8 +535,8 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
     """The model made these calls and no others, each as often as it is listed.
 
     Args:
-        calls: Each is the name of a tool, or a mapping with `name` and `args`, as in
-            {ref}`calls <judge-calls>`. An empty list stands for no call at all.
+        calls: Each is the name of a tool, or a mapping with `name` and `args`, as in `calls`. An
+            empty list stands for no call at all.
         ordered: They must come in this order.
 
     >>> calls_exactly(["search", "search", "refund"]).name

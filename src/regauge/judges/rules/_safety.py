@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import html
+import ipaddress
 import re
 import socket
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import unquote, urlsplit
@@ -281,7 +283,8 @@ _EMAIL = re.compile(
 _PHONE = re.compile(
     r"(?<![A-Za-z0-9_.,:/-])(?:(?:\+|(?<!\d[ ])00(?=[1-9]))\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?"
     r"\d{1,4}(?:[ .-]?\d{2,4}){1,4}"
-    r"|\(\d{2,4}\)[ .-]?\d{3,4}[ .-]?\d{3,4}|\d{3}[ -]\d{3}[ -]\d{4}|0\d{2,4}[ /-]\d{5,8}"
+    r"|\(\d{2,4}\)[ .-]?\d{3,4}[ .-]?\d{3,4}|\d{3}[ -]\d{3}[ -]\d{4}"
+    r"|[2-9]\d{2}\.[2-9]\d{2}\.\d{4}|0\d{2,4}[ /-]\d{5,8}|0[1-9]\d{1,4}(?:[ -]\d{3,4}){2}"
     r"|0[1-9]\d{0,2}-\d{2,4}-\d{4}|0[1-9](?:[ .]\d{2}){4})"
     r"(?![A-Za-z0-9_/:-]|[.,]\d)"
 )
@@ -429,7 +432,8 @@ def no_personal_data(
 
 # With a scheme, where slashes may be escaped or turned; without one; a bare host with a path.
 _URL = re.compile(
-    r"(?<![a-z0-9])(?P<scheme>[a-z][a-z0-9+.-]{1,20}):(?:\\?[/\\]){2,}(?P<rest>[^\s<>\"'`\])}]+)"
+    r"(?<![a-z0-9])(?P<scheme>[a-z][a-z0-9+.-]{1,20}):(?:\\?[/\\]){2,}"
+    r"(?P<rest>(?:[^\s<>\"'`\])}/@]*@)?\[[\da-f:.]+\][^\s<>\"'`\])}]*|[^\s<>\"'`\])}]+)"
     r"|(?<![\w:/\\.-])(?:\\?/){2}(?P<relative>[\w%-]+(?:[.\u3002\uff0e\uff61][\w%-]+)+[^\s<>\"'`\])}]*)"
     r"|(?<![\w@/\\.-])(?P<www>www\d?[.\u3002\uff0e][^\s<>\"'`\])}]+)"
     r"|(?<![\w@/\\.:-])(?P<bare>(?:[\w-]+\.)+"
@@ -441,12 +445,14 @@ _HIDDEN = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 
 
 def host_name(host: str) -> str:
-    """A host as it is looked up: lower case, punycode, no dot at the end, IPv4 as four numbers.
+    """A host as it is looked up: lower case, punycode, no dot at the end, the usual form of IPs.
 
-    >>> host_name("Bücher.de."), host_name("0x7f.1")
-    ('xn--bcher-kva.de', '127.0.0.1')
+    >>> host_name("Bücher.de."), host_name("0x7f.1"), host_name("[2001:DB8:0::1]")
+    ('xn--bcher-kva.de', '127.0.0.1', '2001:db8::1')
     """
-    host = _HIDDEN.sub("", unquote(host)).strip().rstrip(".").lower()
+    host = _HIDDEN.sub("", unquote(host)).strip().strip("[]").rstrip(".").lower()
+    with suppress(ValueError):
+        return str(ipaddress.ip_address(host))
     if re.fullmatch(r"[\da-fx.]+", host):
         try:
             return socket.inet_ntoa(socket.inet_aton(host))

@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime, time
+from fractions import Fraction
 from functools import cache
+from math import isfinite
 from time import thread_time
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
@@ -217,6 +219,7 @@ def _guarded_draft(name: str) -> Any:
     # The stubs of jsonschema know no schema that is read from a file.
     draft: Any = getattr(importlib.import_module("jsonschema"), name)
     own: dict[str, Any] = {
+        "multipleOf": _multiple_of,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
@@ -296,6 +299,14 @@ def _fault(message: str) -> Any:
     from jsonschema import ValidationError
 
     return ValidationError(message)
+
+
+def _multiple_of(validator: Any, divisor: float, instance: Any, _: Any) -> Iterator[Any]:
+    if not validator.is_type(instance, "number"):
+        return
+    # As they are written: to a computer, 19.99 is not a multiple of 0.01.
+    if not isfinite(instance) or Fraction(repr(instance)) % Fraction(repr(divisor)):
+        yield _fault(f"{instance!r} is not a multiple of {divisor!r}")
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:

@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -40,16 +41,19 @@ Which = Literal["first", "last", "only", "any"]
 Mark = Literal[".", ","]
 
 _SPACES = "\u00a0\u202f\u2009"
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
 _NUMBER = re.compile(
     rf"""
-    (?<![\w.,])(?<![^\W\d_]-)(?P<before>[-+\u2212]?\s?[$€£¥₹]\s?)?(?<!\w)(?P<sign>[-+\u2212])?
+    (?<![^\W{_CJK}]|[.,])(?<![^\W\d_]-)(?P<before>[-+\u2212]?\s?[$€£¥₹]\s?)?
+    (?<![^\W{_CJK}])(?P<sign>[-+\u2212])?
     (?P<digits>\d{{1,3}}(?:[,.'’_{_SPACES} ]\d{{3}})+(?![\d])(?:[.,]\d+)?
       |\d{{1,2}}(?:,\d\d)+,\d{{3}}(?!\d)(?:\.\d+)?
       |\d+(?:[.,]\d+)?
       |(?<!\d)[.,]\d+)
-    (?P<power>[eE][-+]?\d{{1,3}}(?!\w))?
+    (?P<power>[eE][-+]?\d{{1,3}}(?!\w)
+      |\s?(?:[×x*·⋅]|\\times|\\cdot)\s?10(?:(?:\^|\*\*)[{{(]?[-+\u2212]?\d{{1,3}}[}})]?|[⁺⁻]?[⁰¹²³⁴-⁹]{{1,3}}))?
     (?![.,]?\d)
-    """,  # noqa: RUF001 - the typographic apostrophe groups digits
+    """,  # noqa: RUF001 - typographic marks
     re.VERBOSE,
 )
 _UNIT = re.compile(rf"[ {_SPACES}]?(?P<unit>[%‰$€£¥₹]|°\s?[CF]\b|[^\W\d_]+(?:/[^\W\d_]+)?)")
@@ -58,6 +62,13 @@ _MARKS = str.maketrans({"\u066b": ".", "\u066c": ",", "\uff0e": ".", "\uff0c": "
 _SCALES: Mapping[str, float] = MappingProxyType(
     {"thousand": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
 )
+
+_ATTACHED: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
+_FRACTION = re.compile(
+    r"([-+\u2212]?\d{1,9})\s?/\s?(\d{1,9})|\\[dt]?frac\{(-?\d{1,9})\}\{(\d{1,9})\}"
+)
+_IN_PARTS = frozenset({"time", "length", "mass"})
+_JOINED = re.compile(rf"[{_SPACES} ]?,?[{_SPACES} ]?(?:and )?")
 
 _UNIT_TABLE = """
 time: ns 1e-9, us µs μs 1e-6, ms millisecond milliseconds 1e-3, s sec secs second seconds 1,
@@ -142,7 +153,15 @@ def _value(digits: str, decimal: Mark | None, power: str) -> float:
     whole = bare.replace("," if decimal == "." else ".", "").replace(decimal, ".")
     if whole.count(".") > 1:
         whole = whole.replace(".", "")
-    return min(float(whole + power), sys.float_info.max)
+    return min(float(whole + _exponent(power)), sys.float_info.max)
+
+
+def _exponent(power: str) -> str:
+    """The power of ten after a number as Python writes it, such as `e3`."""
+    if not power or power[0] in "eE":
+        return power
+    digits = unicodedata.normalize("NFKC", power).rpartition("10")[2]
+    return f"e{digits.strip('^*{}() ').replace(chr(0x2212), '-')}"
 
 
 def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
@@ -159,8 +178,14 @@ def numbers_in(text: str, decimal: Mark | None = None) -> Iterator[Number]:
             value = -value
         end = match.end()
         unit = _UNIT.match(text, end)
-        if unit and unit["unit"].casefold() in _SCALES:
-            value *= _SCALES[unit["unit"].casefold()]
+        word = unit["unit"] if unit else ""
+        # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
+        attached = _ATTACHED.get(word, 1.0) if word == text[end : end + 1] else 1.0
+        if word in {"K", "B"} and not before:
+            attached = 1.0
+        scale = _SCALES.get(word.casefold(), attached)
+        if unit and scale != 1:
+            value *= scale
             end = unit.end()
             unit = _UNIT.match(text, end)
         name = unit["unit"].replace(" ", "") if unit else ""
@@ -224,7 +249,7 @@ def number_near(
         target = _target(
             given, JudgeError(f"number_near: {to} is no number: {given!r}", judge="number_near")
         )
-        found = [*numbers_in(answer.text or "", decimal)]
+        found = _joined(answer.text or "", decimal) if unit else [*_plain(answer.text, decimal)]
         chosen = {"first": found[:1], "last": found[-1:]}.get(which, found)
         name = f"{given} {unit}" if unit else f"{given}"
         if not chosen:
@@ -239,6 +264,41 @@ def number_near(
         return _nearest(chosen, target, name, unit, within=absolute, relative=relative)
 
     return on_answer(field, check)
+
+
+def _plain(text: str | None, decimal: Mark | None) -> Iterator[Number]:
+    """The numbers of a text; a text that is a fraction is one number."""
+    given = text or ""
+    fraction = _FRACTION.fullmatch(bare_answer(given.removesuffix("%").strip()))
+    if fraction is None or not int(fraction[2] or fraction[4]):
+        yield from numbers_in(given, decimal)
+        return
+    over = int((fraction[1] or fraction[3]).replace("\u2212", "-"))
+    yield Number(value=over / int(fraction[2] or fraction[4]), unit="", text=fraction[0])
+
+
+def _joined(text: str, decimal: Mark | None) -> list[Number]:
+    """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
+    joined: list[Number] = []
+    end = 0
+    for part in numbers_in(text, decimal):
+        at = text.find(part.text, end)
+        larger, smaller = (_UNITS.get(one.unit) for one in ((joined or [part])[-1], part))
+        if (
+            joined
+            and larger
+            and smaller
+            and larger[0] == smaller[0] in _IN_PARTS
+            and larger[1] > smaller[1]
+            and _JOINED.fullmatch(text, end, max(at, end))
+        ):
+            whole = joined.pop()
+            sign = -1 if whole.value < 0 else 1
+            value = whole.value + sign * part.value * smaller[1] / larger[1]
+            part = Number(value=value, unit=whole.unit, text=f"{whole.text} {part.text}"[:40])  # noqa: PLW2901
+        joined.append(part)
+        end = at + len(part.text) if at >= 0 else end
+    return joined
 
 
 def _target(value: JSON, error: JudgeError | UsageError) -> float:
@@ -422,7 +482,6 @@ _LINKS = (
     r"|corretta|correta|doğru|правильный|الصحيحة|هي|هو|सही|है|คือ|ข้อ|应该是|應該是|是|为|為|は|이|은|는)"
 )
 _NEXT = re.compile(r" *([^\W_])")
-_CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
 
 
 class _Options:
