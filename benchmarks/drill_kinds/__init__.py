@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._commands import COMMANDS
+from ._files import FILES
 from ._gate import GATE
 from ._git import GIT
 from ._green import GREEN
@@ -10,6 +11,7 @@ from ._injections import INJECTIONS
 from ._keys import KEYS, LOOKALIKES
 from ._kills import KILLS
 from ._machine import MACHINE
+from ._places import PLACES
 from ._providers import PROVIDERS
 from ._replies import LLMBAR, REPLIES
 from ._try import Drill, Report, run_drill
@@ -29,4 +31,6 @@ DRILLS: tuple[Drill, ...] = (
     LLMBAR,
     PROVIDERS,
     MACHINE,
+    FILES,
+    PLACES,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from contextlib import suppress
@@ -16,9 +17,12 @@ def write_whole(path: Path, content: bytes) -> None:
     Its permissions stay, and where the path is a link, so does the link.
 
     Raises:
-        OSError: It cannot be written; `filename` is that of the file.
+        OSError: It cannot be written, or is a device or a pipe; `filename` is that of the file.
     """
     target = path.resolve()
+    # A link may lead to a device, which a rename would replace.
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(f"{target.parent}/.{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:

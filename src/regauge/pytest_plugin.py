@@ -112,7 +112,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="with --suggest: rounds of edit and test for each prompt (default 2)",
     )
-    group.addoption("--report", metavar="DIR", help="copy the run record to DIR, for CI to keep")
+    group.addoption(
+        "--report",
+        type=_directory,
+        metavar="DIR",
+        help="copy the run record to DIR, for CI to keep",
+    )
 
 
 def _utf8(text: str) -> str:
@@ -122,6 +127,12 @@ def _utf8(text: str) -> str:
     except UnicodeEncodeError as error:
         raise argparse.ArgumentTypeError(f"it is not UTF-8: {text!a}") from error
     return text
+
+
+def _directory(text: str) -> str:
+    if text == "-":
+        raise argparse.ArgumentTypeError("name a directory: a run record is several files")
+    return _utf8(text)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,6 +114,17 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     assert "accepted by the changelog: Fine." in said
     assert not any(case["blocks"] for case in repo.decision()["cases"])
     assert "cases broke" not in said
+
+
+def test_the_markdown_of_a_decision_is_alone_on_standard_output(repo: GateRepo):
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
+    repo.gate(code=1)
+    words = [sys.executable, "-m", "regauge", "gate", "--from", "latest", "--markdown", "-"]
+    piped = subprocess.run(words, cwd=repo.root, capture_output=True, text=True, check=False)
+    assert piped.stdout.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
+    assert "gate: rejected against main" in piped.stderr
+    assert not (repo.root / "-").exists()
+    assert "both write to standard output" in repo.regauge(*words[3:], "--json", code=2)
 
 
 def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: GateRepo):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -122,6 +123,7 @@ def test_pytest_settings_in_another_file_stay_the_ones_that_count(place: Place):
 
 def test_init_asks_before_it_writes(place: Place):
     assert "write       pyproject.toml" in place.regauge("init", INSTALL, code=1, given="n\n")
+    assert "fix: regauge init --yes writes the files" in place.regauge("init", INSTALL, code=2)
     assert place.files() == []
     place.regauge("init", INSTALL, given="y\n")
     assert place.files() == WRITTEN
@@ -133,6 +135,20 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
         (name for name in WRITTEN if name != "prompts/prompts.lock"), "write"
     )
     assert place.files() == []
+
+
+@pytest.mark.parametrize("kind", ["a named pipe", "a directory"])
+def test_settings_that_are_no_file_are_refused_before_anything_is_written(place: Place, kind: str):
+    path = place.root / "pyproject.toml"
+    os.mkfifo(path) if kind == "a named pipe" else path.mkdir()
+    assert f"pyproject.toml: {_NO_FILE[kind]}" in place.regauge("init", "--yes", INSTALL, code=2)
+    assert place.files() == []
+
+
+_NO_FILE = {
+    "a named pipe": "cannot be read: it is a named pipe, not a file",
+    "a directory": "a directory stands where this file should be",
+}
 
 
 def test_a_directory_that_cannot_be_written_is_named(place: Place):

@@ -368,6 +368,19 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     repo.commit("Apply")
     # What the prompt was then is what counts, whatever it is now.
     assert "decisions made once more" in repo.regauge("refine", "verify", run.name, "--recompute")
+    for name, command in (
+        ("result.json", "diff"),
+        ("result.json", "apply"),
+        ("revision.md", "show"),
+        ("accepted.json", "reject"),
+    ):
+        before = (run / name).read_bytes()
+        for broken in (b"", b"\xff", b"[]", before[:-9]):
+            (run / name).write_bytes(broken)
+            printed = repo.regauge("refine", command, run.name, code=2)
+            assert f"{name} is not what run {run.name} wrote" in printed
+            assert f"fix: regauge refine resume {run.name} writes it again" in printed
+        (run / name).write_bytes(before)
     proposed = run / "revision.prompt.yml"
     proposed.write_text(proposed.read_text().replace("nobody has to act", "run away"))
     repo.regauge("refine", "rollback", run.name)

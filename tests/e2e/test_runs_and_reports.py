@@ -87,7 +87,41 @@ def test_commands_that_make_no_sense_exit_with_2(project: EvalProject):
     assert binary.returncode == 2
     assert "-o FILE" in binary.stderr
     assert project.command("report", "--format=docx").returncode == 2
+    unknown = project.command("report", "-o", "run.docx")
+    assert unknown.returncode == 2
+    assert "run.docx: no format has the suffix .docx\n  fix: add --format, or" in unknown.stderr
+    assert project.run("--report=-").ret == pytest.ExitCode.USAGE_ERROR
+    assert not (project.root / "-").exists()
     assert project.command("reports").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("report.md", "### regauge: "),
+        ("REPORT.MARKDOWN", "### regauge: "),
+        ("report", "### regauge: "),
+        ("report.html", "<!doctype html>"),
+        ("report.json", "{"),
+        ("report.csv", "node,"),
+    ],
+)
+def test_a_report_takes_its_format_from_the_suffix(
+    project: EvalProject, regauge, name: str, start: str
+):
+    project.run("-k", "disk-000")
+    assert regauge(project, "report", "-o", name).exit_code == 0
+    assert (project.root / name).read_text(encoding="utf-8").startswith(start)
+    plain = regauge(project, "report", "-o", name, "--format", "md").exit_code
+    assert plain == 0
+    assert (project.root / name).read_text(encoding="utf-8").startswith("### regauge: ")
+
+
+def test_a_dash_is_standard_output(project: EvalProject, regauge):
+    project.run("-k", "disk-000")
+    shown = regauge(project, "report", "-o", "-")
+    assert shown.stdout.startswith("### regauge: ")
+    assert not (project.root / "-").exists()
 
 
 def test_what_a_model_writes_is_text_in_every_report(
@@ -121,6 +155,22 @@ def test_what_a_model_writes_is_text_in_every_report(
 
 
 DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(("name", "mib"), [("run.json", 128), ("trials.jsonl", 512)])
+def test_a_run_whose_files_are_too_large_is_refused_before_they_are_read(
+    project: EvalProject, name: str, mib: int
+):
+    project.run("-k", "disk-000")
+    (record,) = project.records()
+    path = project.root / ".regauge" / "runs" / record["id"] / name
+    os.truncate(path, (mib + 1) * 1024 * 1024)
+    for words in (["report", "--format=csv"], ["comment", "latest", "--dry-run", "--pr=1"]):
+        done = project.command(*words)
+        assert done.returncode == 2
+        assert f"{name}: cannot be read: it has {mib + 1} MiB, and {mib} MiB is the limit" in (
+            done.stderr
+        )
 
 
 @pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])

@@ -13,6 +13,7 @@ import click
 from regauge.cli._evals.collected import option_words
 from regauge.cli._evals.gated import gated
 from regauge.cli._finite import FiniteRange
+from regauge.cli._output_file import STDOUT, OutputFile, write_output
 from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UsageError
@@ -64,7 +65,7 @@ class _Output:
     """Where the decision goes."""
 
     as_json: bool
-    markdown: Path | None
+    markdown: str | None
     annotations: bool
     project: Project
 
@@ -86,20 +87,15 @@ class _Output:
                 *recorded_lines(self.project, written),
                 *_suggested(record),
             ]:
-                echo(line.text, style=_STYLES[line.tone])
+                echo(line.text, style=_STYLES[line.tone], err=self.markdown == STDOUT)
         if self.annotations or in_github_actions(os.environ):
             for command_ in gate_annotations(document, self.project.root, os.environ):
-                # A workflow reads both; JSON is to be read by itself.
-                print_command(command_, sys.stderr if self.as_json else sys.stdout)
+                # A workflow reads both; a document is alone on standard output.
+                alone = self.as_json or self.markdown == STDOUT
+                print_command(command_, sys.stderr if alone else sys.stdout)
         if self.markdown is not None:
             text = decision_markdown(document, suites=record.suites, suggestions=record.suggestions)
-            try:
-                self.markdown.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise UsageError(
-                    f"{self.markdown} cannot be written: {error.strerror or error}\n"
-                    "  fix: name a file in an existing directory that you may write to"
-                ) from error
+            write_output(text, self.markdown)
 
 
 @click.command(name="gate", epilog=_EPILOG)
@@ -137,8 +133,9 @@ class _Output:
 @click.option("--json", "as_json", is_flag=True, help="The whole decision as JSON.")
 @click.option(
     "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the decision there, for a comment or a job summary.",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Write the decision there, for a comment or a job summary; `-` is standard output.",
 )
 @click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
 @click.option(
@@ -161,7 +158,7 @@ def command(
     accept_judge_change: str | None,
     suggest: bool,
     as_json: bool,
-    markdown: Path | None,
+    markdown: str | None,
     annotations: bool,
     path: Path | None,
     **options: object,
@@ -173,7 +170,7 @@ def command(
     run: `pytest evals --gate REF` runs them too.
     """
     project = Project.find()
-    _check_outputs(markdown, annotations=annotations, dry_run=dry_run)
+    _check_outputs(markdown, annotations=annotations, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
     output = _Output(as_json=as_json, markdown=markdown, annotations=annotations, project=project)
     stored = _baseline(project, baseline)
@@ -255,18 +252,20 @@ def _baseline(project: Project, path: Path | None) -> Baseline | None:
     return load_baseline(path, shown=project.relative(path)) if path is not None else None
 
 
-def _check_outputs(markdown: Path | None, *, annotations: bool, dry_run: bool) -> None:
-    """Refuse, before any call, outputs that could not be written in the end."""
+def _check_outputs(
+    markdown: str | None, *, annotations: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Refuse, before any call, outputs that would hold nothing, or two documents."""
     if dry_run and (markdown is not None or annotations):
         option = "--annotations" if markdown is None else f"--markdown {markdown}"
         raise UsageError(
             f"--dry-run makes no decision, so {option} has nothing to show\n"
             "  fix: leave one of them out; --dry-run --json prints the estimate"
         )
-    if markdown is not None and not markdown.absolute().parent.is_dir():
+    if as_json and markdown == STDOUT:
         raise UsageError(
-            f"{markdown} cannot be written: there is no {markdown.parent}\n"
-            "  fix: name a file in an existing directory"
+            "--json and --markdown - both write to standard output\n"
+            "  fix: name a file for --markdown, or leave out --json"
         )
 
 

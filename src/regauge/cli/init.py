@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.cli._terminal.text import echo
+from regauge.errors import UsageError
 from regauge.gate import Count, operating_line, policy_of
 from regauge.project import Project
 from regauge.scaffold import (
@@ -67,8 +68,7 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     if anything and not (yes or dry_run or as_json):
         for one in planned:
             echo(_line(root, one, _PLANS))
-        if not click.confirm("Write these files?", default=True):
-            raise SystemExit(1)
+        _confirm()
     done = planned if dry_run else write_planned(root, planned)
     if as_json:
         rows = [
@@ -87,6 +87,21 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     if not dry_run:
         _say_gate(root, done)
         _say_next(root, anything=anything)
+
+
+def _confirm() -> None:
+    try:
+        if not click.confirm("Write these files?", default=True):
+            raise SystemExit(1)
+    except click.Abort as error:
+        # click raises the same for Ctrl-C.
+        if isinstance(error.__context__, EOFError):
+            click.echo(err=True)
+            raise UsageError(
+                "standard input ended before an answer; the directory is unchanged\n"
+                "  fix: regauge init --yes writes the files, --dry-run only lists them"
+            ) from error
+        raise
 
 
 def _say_gate(root: Path, done: Sequence[Planned]) -> None:

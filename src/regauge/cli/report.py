@@ -6,15 +6,14 @@ import json
 import os
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, get_args
 
 import click
 
+from regauge.cli._output_file import STDOUT, OutputFile, write_output, writing
 from regauge.errors import StoreError, UsageError
 from regauge.history import History
-from regauge.printable import printable
 from regauge.project import Project
 from regauge.reports import (
     decision_markdown,
@@ -27,20 +26,25 @@ from regauge.reports import (
 )
 from regauge.reports.html import html_report, load_source
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
 __all__ = ["command"]
 
 _EPILOG = """\
 \b
 Examples:
   regauge report latest
-  regauge report 20260131 --format csv -o trials.csv
-  regauge report --format html -o report.html
+  regauge report 20260131 -o trials.csv
+  regauge report -o report.html
+  regauge report --format csv | less
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
+Format = Literal["md", "html", "json", "csv", "parquet"]
+_SUFFIXES: dict[str, Format] = {
+    **{f".{name}": name for name in get_args(Format)},
+    ".markdown": "md",
+    ".htm": "html",
+    "": "md",
+}
 
 
 @click.command(
@@ -51,18 +55,19 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["md", "html", "json", "csv", "parquet"]),
-    default="md",
-    show_default=True,
+    type=click.Choice(get_args(Format)),
     help="md: for a comment; html: one page for a browser, every case and trial in it; json: the"
-    " whole record; csv, parquet: a table, one line per trial.",
+    " whole record; csv, parquet: a table, one line per trial. Default: the suffix of --output,"
+    " or md.",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write; standard output when not given (not for parquet).",
+    metavar="FILE",
+    type=OutputFile(),
+    default=STDOUT,
+    help="Where to write; by default to standard output, `-` (not for parquet).",
 )
 @click.option(
     "--against",
@@ -71,20 +76,21 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 )
 def command(
     run: str,
-    form: Literal["md", "html", "json", "csv", "parquet"],
-    output: Path | None,
+    form: Format | None,
+    output: str,
     against: str | None,
 ) -> None:
     """Write a run as Markdown, HTML, JSON, CSV or parquet; of a gate's run, its decision.
 
     RUN is a run's id, the beginning of just one id, `latest`, or a directory that --report made.
     """
+    form = form or _format_of(output)
     _refuse_misfits(form, output, against)
     project = Project.find()
     directory = find_run(project, run)
     if form == "html":
         other = find_run(project, against) if against else None
-        _write(_page(project, directory, other), output)
+        write_output(_page(project, directory, other), output)
         _wrote(output)
         return
     record = read_record(directory)
@@ -95,35 +101,44 @@ def command(
                 text = decision_markdown(
                     record.decision, suites=record.suites, suggestions=record.suggestions
                 )
-                _write(text, output)
+                write_output(text, output)
             else:
-                _write(run_markdown(record, rows), output)
+                write_output(run_markdown(record, rows), output)
         case "json":
             document = {**record.model_dump(mode="json"), "rows": rows}
-            _write(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
+            write_output(json.dumps(document, ensure_ascii=False, indent=1) + "\n", output)
         case "csv":
-            if output is not None:
-                with _writing(output):
-                    write_csv(rows, output)
+            if output != STDOUT:
+                with writing(output) as path:
+                    write_csv(rows, path)
             else:
                 with tempfile.TemporaryDirectory() as scratch:
                     path = Path(scratch) / "trials.csv"
                     write_csv(rows, path)
-                    _write(path.read_text(encoding="utf-8"), None)
+                    write_output(path.read_text(encoding="utf-8"), output)
         case "parquet":
-            if output is None:
-                raise UsageError("parquet is binary\n  fix: say where to write it with -o FILE")
-            with _writing(output):
-                write_parquet(rows, output)
+            with writing(output) as path:
+                write_parquet(rows, path)
     _wrote(output)
 
 
-def _refuse_misfits(form: str, output: Path | None, against: str | None) -> None:
-    if form == "html" and output is None and sys.stdout.isatty():
+def _format_of(output: str) -> Format:
+    suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    if suffix not in _SUFFIXES:
         raise UsageError(
-            "a page is for a browser, not for a terminal\n"
-            "  fix: regauge report --format html --output report.html"
+            f"{output}: no format has the suffix {suffix}\n"
+            f"  fix: add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
         )
+    return _SUFFIXES[suffix]
+
+
+def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
+    if form == "html" and output == STDOUT and sys.stdout.isatty():
+        raise UsageError(
+            "a page is for a browser, not for a terminal\n  fix: regauge report -o report.html"
+        )
+    if form == "parquet" and output == STDOUT:
+        raise UsageError("parquet is binary\n  fix: name a file with -o FILE")
     if against is not None and form != "html":
         raise UsageError("--against is for pages\n  fix: add --format html, or leave it out")
 
@@ -139,27 +154,6 @@ def _page(project: Project, run: Path, against: Path | None) -> str:
     return html_report(source)
 
 
-def _wrote(output: Path | None) -> None:
-    if output is not None:
+def _wrote(output: str) -> None:
+    if output != STDOUT:
         click.echo(f"wrote {output}", err=True)
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        # A terminal obeys control characters of an answer; a file or a program gets the bytes.
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
-    else:
-        with _writing(output):
-            output.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _writing(output: Path) -> Generator[None]:
-    """Says which file could not be written, and why."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"{output} cannot be written: {error.strerror or error}\n"
-            "  fix: name a file in an existing directory that you may write to"
-        ) from error

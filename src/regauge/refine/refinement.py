@@ -417,6 +417,7 @@ class Refinement:
             ]
             document = {"key": self.memory_key, "edits": edits}
             write_whole(run.directory / "accepted.json", json.dumps(document).encode())
+        run.note_end()
         remember(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
         return result
 

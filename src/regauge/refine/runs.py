@@ -12,13 +12,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.atomic import write_whole
-from regauge.errors import RegaugeError, UsageError, explain_os_error
+from regauge.errors import Fault, RegaugeError, UsageError, explain_os_error
 from regauge.refine.attempts import AGAINST, Memory, Tried
 from regauge.refine.trail import TrailError, TrailFile, read_trail
+from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
@@ -95,6 +96,32 @@ class Run:
                 f"{path}: schema_version {facts.get('schema_version')!r} is not {_SCHEMA_VERSION}"
             )
         return facts
+
+    def note_end(self) -> None:
+        """Write the digests of the files that a run writes at its end into `run.json`."""
+        self.note(end={**_digests(self.directory / name for name in _END_FILES)})
+
+    def read_end(self, path: Path) -> str:
+        """The text of a file that the run wrote at its end.
+
+        Raises:
+            UsageError: The run is not over.
+            TrailError: The file cannot be read, or is not what the run wrote.
+        """
+        digests = self.facts().get("end")
+        if not isinstance(digests, dict):
+            raise UsageError(
+                f"run {self.id} is not over\n  fix: regauge refine resume {self.id}, or see what it"
+                f" did: regauge refine show {self.id} --trail"
+            )
+        again = f"\n  fix: regauge refine resume {self.id} writes it again"
+        try:
+            content = read_regular(path)
+        except OSError as error:
+            raise TrailError(f"{Fault.unreadable(path, error)}{again}") from error
+        if cast("dict[str, Any]", digests).get(path.name) != hashlib.sha256(content).hexdigest():
+            raise TrailError(f"{path} is not what run {self.id} wrote{again}")
+        return content.decode()
 
     def note(self, **facts: JSON) -> None:
         """Write more facts into `run.json`."""
@@ -201,7 +228,7 @@ def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
     """Remember that a person does not want some of a run's changes, by their numbers from 0."""
     prompt = str(run.facts()["prompt"])
     path = run.directory / "accepted.json"
-    document: Any = read_json(path.read_text(encoding="utf-8"))
+    document: Any = read_json(run.read_end(path))
     entries = [Tried.from_json(document["edits"][number]) for number in changes]
     refused = [replace(entry, finding="rejected-by-person") for entry in entries]
     remember(project, prompt, document["key"], Memory(tuple(refused)))
@@ -298,6 +325,7 @@ def _locked(file: TextIO) -> bool:
     return True
 
 
+_END_FILES = ("result.json", "revision.md", "accepted.json")
 _FILES = ("before.prompt.yml", "revision.prompt.yml", "revision.diff", "prompts.lock")
 
 
@@ -340,5 +368,8 @@ def _sealed(events: tuple[Event, ...]) -> dict[str, str]:
 
 
 def _file_digests(run: Run) -> dict[str, str]:
-    paths = [run.directory / name for name in _FILES]
+    return _digests(run.directory / name for name in _FILES)
+
+
+def _digests(paths: Iterable[Path]) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in paths if p.is_file()}

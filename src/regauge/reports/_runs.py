@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.printable import printable
+from regauge.regular_file import read_regular
 from regauge.reports._schema import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import no_constant
 
@@ -26,6 +27,9 @@ _SECOND = len("20260131-235959")
 # A count of 64 bits; longer ones overflow where shares are computed from them.
 _DIGITS_MAX = 19
 _WHY_CHARS = 300
+_MIB = 1024 * 1024
+# A run of 100,000 cases writes about 200 MiB of rows; a record may be an artifact of a fork.
+_BYTES_MAX = {"run.json": 128 * _MIB, "trials.jsonl": 512 * _MIB}
 
 
 def list_runs(project: Project) -> list[Path]:
@@ -119,18 +123,15 @@ def _read(path: Path) -> bytes:
     """A file of a run, which may come from elsewhere: a link could lead to any file.
 
     Raises:
-        FaultyFileError: It is no regular file, or cannot be read.
+        FaultyFileError: It is no regular file, is too large, or cannot be read.
     """
-    if path.is_symlink() or not path.is_file():
-        kind = "a link" if path.is_symlink() else "not a file"
-        raise FaultyFileError(
-            [Fault(path=path, line=None, message=f"{kind}; a run has a file there")]
-        )
+    if path.is_symlink():
+        message = "a link; a run has a file there"
+        raise FaultyFileError([Fault(path=path, line=None, message=message)])
     try:
-        return path.read_bytes()
+        return read_regular(path, bytes_max=_BYTES_MAX[path.name])
     except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        raise FaultyFileError([Fault(path=path, line=None, message=message)]) from error
+        raise FaultyFileError([Fault.unreadable(path, error)]) from error
 
 
 def _parsed(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from regauge.errors import UsageError
+from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -147,7 +148,7 @@ def _is_pinned(package: dict[str, Any], root: Path) -> bool:
 
 def _logical_lines(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
     except (OSError, ValueError):
         return []
     lines = re.sub(r"\\\r?\n", " ", text).splitlines()
@@ -232,14 +233,14 @@ def _has_secret(url: str) -> bool:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular(path).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        return _table(json.loads(path.read_text(encoding="utf-8")))
+        return _table(json.loads(read_regular(path).decode("utf-8")))
     except (OSError, ValueError, RecursionError):
         return {}
 

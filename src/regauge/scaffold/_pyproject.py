@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import ConfigError, Fault
+from regauge.regular_file import read_regular
 from regauge.scaffold._piece import Planned
 
 if TYPE_CHECKING:
@@ -37,13 +39,15 @@ def merge_pyproject(root: Path) -> Planned:
         ConfigError: It is no TOML, so neither pytest nor regauge would read it.
     """
     path = root / "pyproject.toml"
-    if not path.is_file():
+    if not os.path.lexists(path):
         tables = [_REGAUGE] if _elsewhere(root) else [_PYTEST, _REGAUGE]
         reason = f"{_elsewhere(root)}: {_ADDOPTS}" if _elsewhere(root) else ""
         return Planned(path=path, action="write", text="\n".join(tables), reason=reason)
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_regular(path).decode("utf-8")
         tool = _tool(text)
+    except OSError as error:
+        raise ConfigError([Fault.unreadable(path, error)]) from error
     except ValueError as error:
         fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error

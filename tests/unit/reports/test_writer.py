@@ -240,4 +240,4 @@ def test_csv_on_a_terminal_holds_no_control_characters_and_a_page_is_not_poured_
     assert b"\\x1b[31m" in shown
     assert b"\x1b" not in shown
     assert page.returncode == 2
-    assert b"fix: regauge report --format html --output report.html" in page.stderr
+    assert b"fix: regauge report -o report.html" in page.stderr

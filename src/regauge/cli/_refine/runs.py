@@ -86,7 +86,7 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
         return
     _result(run)
     source = run.result if as_json else run.markdown
-    echo(source.read_text(encoding="utf-8").rstrip())
+    echo(run.read_end(source).rstrip())
 
 
 @click.command(name="diff")
@@ -96,6 +96,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
     """Show what a run changes of the prompt's file, as a patch."""
     run = find_refinement(Project.find(), name)
     result = _result(run)
+    read_whole(run)
     diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
     if as_json:
         _say_json(run, diff=diff)
@@ -234,13 +235,9 @@ def _result(run: Run) -> dict[str, Any]:
 
     Raises:
         UsageError: It is not over.
+        TrailError: The file is not what the run wrote.
     """
-    if not run.result.is_file():
-        raise UsageError(
-            f"run {run.id} is not over\n  fix: regauge refine resume {run.id}, or see what it did:"
-            f" {_show_command(run)} --trail"
-        )
-    found: dict[str, Any] = read_json(run.result.read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(run.read_end(run.result))
     return found
 
 
