@@ -7,6 +7,7 @@ Facts are attributes, so nobody has to parse a message.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shlex
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ __all__ = [
     "JudgeError",
     "LockError",
     "MachineError",
+    "MissingOutputError",
     "MissingRecordingError",
     "PromptError",
     "ProviderError",
@@ -269,6 +271,21 @@ class MissingRecordingError(UnmeasuredError):
         why = "the recorded answer is for an older request" if stale else "no recorded answer"
         which = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
         super().__init__(f"{why}: {which}\n  record it: pytest evals --record=missing -k {case!r}")
+
+
+class MissingOutputError(MissingRecordingError):
+    """A file of outputs, which a `recorded` target reads, has no line for a trial.
+
+    Attributes:
+        file: The file, below `fixtures`.
+    """
+
+    def __init__(self, *, prompt: str, case: str, trial: int, file: str) -> None:
+        super().__init__(prompt=prompt, case=case, trial=trial, stale=False)
+        self.file = file
+        line = json.dumps({"case": case, "trial": trial, "text": "..."}, ensure_ascii=False)
+        what = f"fixtures/{file} has no line for case {case!r}, trial {trial}"
+        self.args = (f"{what}\n  fix: add one: {line}",)
 
 
 class BudgetError(UnmeasuredError):

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
-from regauge.errors import MissingRecordingError, UsageError
+from regauge.errors import MissingOutputError, MissingRecordingError, UsageError
 from regauge.gate._policy import GatePolicy
 from regauge.gate._types import Count, GateCase, History, TrialFacts
 from regauge.stats import CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
@@ -26,6 +26,8 @@ __all__ = [
     "policy_from_json",
     "policy_to_json",
 ]
+
+_NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})
 
 
 def case_to_json(case: GateCase) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def facts_of_row(
     row: Mapping[str, Any], checks: Iterable[str], *, graded: Collection[str]
 ) -> TrialFacts | NotRecorded | None:
     """The same of a row of a run record."""
-    if row["cause"] is not None and row["cause"]["kind"] == MissingRecordingError.__name__:
+    if row["cause"] is not None and row["cause"]["kind"] in _NOT_RECORDED:
         return "not-recorded"
     if row["cause"] is not None or row["source"] is None:
         return None

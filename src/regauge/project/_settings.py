@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -26,15 +26,21 @@ from regauge.wording import did_you_mean
 __all__ = [
     "ENDPOINT_IDENTITY",
     "SETTING_NAMES",
+    "TARGET_KINDS",
     "TRIALS_MAX",
     "CalibrationSettings",
+    "CommandTarget",
     "EndpointSettings",
     "GateSettings",
     "GoalSettings",
+    "HttpTarget",
     "PriceSettings",
+    "PythonTarget",
     "RecordMode",
+    "RecordedTarget",
     "RefineSettings",
     "Settings",
+    "TargetSettings",
 ]
 
 # The settings of a provider that decide which model answers.
@@ -206,6 +212,179 @@ class EndpointSettings(_Table):
         return self
 
 
+def _inside(path: str) -> str:
+    parts = path.split("/")
+    if not path or path.startswith("/") or "\\" in path or ".." in parts or ":" in parts[0]:
+        raise ValueError(
+            f"not a path below the project's root: {path!r}\n"
+            "  fix: write it from the root on, with /, such as app/pipeline.py"
+        )
+    return path.rstrip("/")
+
+
+def _callable_name(text: str) -> str:
+    module, _, name = text.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise ValueError(
+            f"not the name of a callable: {text!r}\n"
+            "  fix: write module:function, such as app.pipeline:answer"
+        )
+    return text
+
+
+_InsidePath = Annotated[str, AfterValidator(_inside)]
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class _Target(_Table):
+    version: str | None = None
+    files: list[_InsidePath] | None = None
+    prompts: list[str] = []
+    concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] | None = None
+    timeout_s: float | None = Field(default=None, gt=0)
+    deadline_s: float = Field(default=120, gt=0)
+    max_attempts: int = Field(default=1, ge=1)
+    cost_usd: float | None = Field(default=None, ge=0)
+
+
+class PythonTarget(_Target):
+    """A Python function: `[tool.regauge.targets.<name>]` with `kind = "python"`.
+
+    Attributes:
+        callable: The function, sync or async, as `module:function`. It is called with the inputs
+            of a case by name, or with the case where its only parameter is `case`.
+        version: A text of your own; another one needs other recordings.
+        files: Files and directories below the root that its outputs depend on. Without them, all
+            modules below the root that importing the callable loads.
+        prompts: The names of prompt files that it loads.
+        concurrency: Calls at once; by default those of the run.
+        timeout_s: How long one call may take, in seconds; by default the project's.
+        deadline_s: How long all attempts of a call may take together, in seconds.
+        max_attempts: How often a call is tried that fails or takes too long.
+        cost_usd: The price of a call, in US dollars, where the output states none.
+    """
+
+    kind: Literal["python"] = "python"
+    callable: Annotated[str, AfterValidator(_callable_name)]
+
+
+class HttpTarget(_Target):
+    """An HTTP endpoint: `[tool.regauge.targets.<name>]` with `kind = "http"`.
+
+    Attributes:
+        url: Where it is; `{{name}}` inserts an input of the case.
+        method: The HTTP method.
+        headers_env: Request headers, each from the environment variable named here.
+        body: The JSON body; `{{name}}` inserts an input of the case. By default an object with
+            all inputs, and nothing with GET.
+        text: The JSON path of the text, such as `$.answer`; by default the whole response.
+        tool_calls: The JSON path of the list of tool calls.
+        context: The JSON path of the list of retrieved texts.
+        usage: The JSON path of the token counts.
+        messages: The JSON path of the list of messages.
+        cost: The JSON path of the cost, in US dollars.
+        status: The statuses of responses that are an output; by default 200 to 299.
+        base: The target that answers for the base branch in the gate.
+        version: A text of your own; another one needs other recordings.
+        files: Files and directories below the root that its outputs depend on.
+        prompts: The names of prompt files that it loads.
+        concurrency: Requests at once; by default those of the run.
+        timeout_s: How long one attempt may take, in seconds; by default the project's.
+        deadline_s: How long all attempts of a request may take together, in seconds.
+        max_attempts: How often a request is tried.
+        cost_usd: The price of a request, in US dollars, where the response states none.
+    """
+
+    kind: Literal["http"] = "http"
+    url: Annotated[str, AfterValidator(_usable_url)]
+    method: Literal["GET", "POST", "PUT", "PATCH"] = "POST"
+    headers_env: dict[str, _Variable] = {}
+    body: Any = None
+    text: str | None = None
+    tool_calls: str | None = None
+    context: str | None = None
+    usage: str | None = None
+    messages: str | None = None
+    cost: str | None = None
+    status: list[Annotated[int, Field(ge=200, le=599)]] | None = None
+    base: str | None = None
+    max_attempts: int = Field(default=6, ge=1)
+
+
+class CommandTarget(_Target):
+    """A program: `[tool.regauge.targets.<name>]` with `kind = "command"`.
+
+    Attributes:
+        argv: The program and its arguments. It runs in the root, without a shell, reads the
+            inputs of a case as JSON, and writes text or JSON.
+        env: The environment variables that it gets, besides PATH, HOME and LANG.
+        version: A text of your own; another one needs other recordings.
+        files: Files and directories below the root that its outputs depend on.
+        prompts: The names of prompt files that it loads.
+        concurrency: Programs at once; by default two for each processor.
+        timeout_s: How long it may run, in seconds; by default the project's.
+        deadline_s: How long all attempts may take together, in seconds.
+        max_attempts: How often it is started for a case where it fails or takes too long.
+        cost_usd: The price of a run, in US dollars, where the output states none.
+    """
+
+    kind: Literal["command"] = "command"
+    argv: Annotated[list[str], Field(min_length=1)]
+    env: list[_Variable] = []
+
+
+class RecordedTarget(_Target):
+    """Outputs in a file: `[tool.regauge.targets.<name>]` with `kind = "recorded"`.
+
+    Attributes:
+        path: A JSON Lines file below `fixtures`. Each line has `case`, `trial` (from 0, by default
+            0), `text` or `messages`, and may have `tool_calls`, `context`, `usage`, `cost_usd`.
+        version: A text of your own.
+        files: Files and directories below the root that the outputs depend on.
+        prompts: The names of prompt files that the outputs depend on.
+        concurrency: Has no effect.
+        timeout_s: Has no effect.
+        deadline_s: Has no effect.
+        max_attempts: Has no effect.
+        cost_usd: The price of an output, in US dollars, where its line states none.
+    """
+
+    kind: Literal["recorded"] = "recorded"
+    path: _InsidePath
+
+
+TargetSettings: TypeAlias = PythonTarget | HttpTarget | CommandTarget | RecordedTarget
+TARGET_KINDS: Final = ("python", "http", "command", "recorded")
+
+
+def _known_kind(tables: object) -> object:
+    """Refuse a missing or unknown kind in words of its own: the union has four."""
+    if isinstance(tables, dict):
+        for name, table in cast("dict[str, object]", tables).items():
+            kind = cast("dict[str, object]", table).get("kind") if isinstance(table, dict) else None
+            if isinstance(table, dict) and kind not in TARGET_KINDS:
+                hint = did_you_mean(str(kind), TARGET_KINDS) if kind else ""
+                raise ValueError(
+                    f"{name} has no kind of target: {kind!r}\n"
+                    f"  fix: {hint or 'kind = ' + ', '.join(TARGET_KINDS)}"
+                )
+    return tables
+
+
+def _no_kind(providers: dict[str, EndpointSettings]) -> dict[str, EndpointSettings]:
+    for name in providers:
+        if name in TARGET_KINDS:
+            raise ValueError(f"{name} is a kind of target\n  fix: give the provider another name")
+    return providers
+
+
+_Targets = Annotated[
+    dict[str, Annotated[TargetSettings, Field(discriminator="kind")]],
+    BeforeValidator(_known_kind),
+]
+_Providers = Annotated[dict[str, EndpointSettings], AfterValidator(_no_kind)]
+
+
 class CalibrationSettings(_Table):
     """When a judge that asks a model may gate: `[tool.regauge.calibration]`.
 
@@ -346,6 +525,7 @@ class Settings(_Table):
         redact: Regular expressions of further secrets that never reach a file.
         holdout: The share of cases that belongs to the holdout split, from 0 to 1.
         split_salt: Another text deals cases that name no split anew into train and holdout.
+        targets: What evals test besides prompts, by name.
         store: Where the history of runs is kept: the URL of a PostgreSQL database, or
             `sqlite:///FILE`; None means `.regauge/history.sqlite3`.
         gate: What the gate holds a change to.
@@ -364,7 +544,8 @@ class Settings(_Table):
     holdout: float = Field(default=0.3, ge=0, le=1)
     split_salt: str = ""
     store: Annotated[str, AfterValidator(_store)] | None = None
-    providers: dict[str, EndpointSettings] = {}
+    providers: _Providers = {}
+    targets: _Targets = {}
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
     refine: RefineSettings = Field(default_factory=RefineSettings)
@@ -392,10 +573,14 @@ SETTING_NAMES = sorted(
         for table in (
             Settings,
             CalibrationSettings,
+            CommandTarget,
             EndpointSettings,
             GateSettings,
             GoalSettings,
+            HttpTarget,
             PriceSettings,
+            PythonTarget,
+            RecordedTarget,
             RefineSettings,
         )
         for name in table.model_fields

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.prompts import Message
 
@@ -47,6 +48,7 @@ class CompletionRequest:
         trial: Which draw this is, from 0. Not part of the digest.
         origin: The prompt file, for error messages. Not part of the digest.
         answered_by: Answers instead of a provider of the project. Not part of the digest.
+        case: The golden case, for a target that is no prompt. Not part of the digest.
     """
 
     model: str
@@ -58,6 +60,7 @@ class CompletionRequest:
     trial: int = 0
     origin: str = ""
     answered_by: Provider | None = field(default=None, compare=False, repr=False)
+    case: GoldenCase | None = field(default=None, compare=False, repr=False)
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     @property
@@ -159,10 +162,12 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A provider's answer.
+    """The output of a model or of another target; a target need only give its text.
 
     Attributes:
         text: None where the model refused or only called tools.
+        messages: The conversation that led to it, in OpenAI's form; only of targets.
+        context: The texts that were retrieved for it; only of targets.
         model: As the provider reports it, which may name a snapshot.
         fingerprint: The provider's word for its configuration, or None.
         latency_s: How long the attempt that answered took, in seconds.
@@ -172,14 +177,16 @@ class Completion:
     """
 
     text: str | None
-    finish_reason: FinishReason
+    finish_reason: FinishReason = "stop"
     refusal: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
-    usage: Usage
-    model: str
+    messages: tuple[Mapping[str, JSON], ...] = ()
+    context: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
     fingerprint: str | None = None
-    provider: str
-    latency_s: float
+    provider: str = ""
+    latency_s: float = 0.0
     cost_usd: float | None = None
     attempts: int = 1
     logprobs: tuple[TokenLogprob, ...] = ()
@@ -202,6 +209,10 @@ class Completion:
                 {"id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in self.tool_calls
             ]
+        if self.messages:
+            document["messages"] = self.messages
+        if self.context:
+            document["context"] = self.context
         if self.fingerprint is not None:
             document["fingerprint"] = self.fingerprint
         if self.attempts != 1:
@@ -227,6 +238,8 @@ class Completion:
                 finish_reason=given["finish_reason"],
                 refusal=given.get("refusal"),
                 tool_calls=tuple([ToolCall(**call) for call in calls]) if calls else (),
+                messages=tuple(given.get("messages", ())),
+                context=tuple(given.get("context", ())),
                 usage=Usage(**usage),
                 model=given["model"],
                 fingerprint=given.get("fingerprint"),

@@ -150,6 +150,8 @@ class Recording:
             and mine.finish_reason == its.finish_reason
             and mine.refusal == its.refusal
             and mine.tool_calls == its.tool_calls
+            and mine.messages == its.messages
+            and mine.context == its.context
             and mine.usage == its.usage
             and mine.model == its.model
             and mine.fingerprint == its.fingerprint

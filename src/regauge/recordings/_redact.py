@@ -10,6 +10,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
+from regauge.project import CommandTarget, HttpTarget
 from regauge.providers import Completion
 from regauge.recordings._find_secrets import decoded_texts, find_secrets
 
@@ -133,6 +134,11 @@ def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:
         names.update(endpoint.headers_env.values())
         if endpoint.api_key_env is not None:
             names.add(endpoint.api_key_env)
+    for target in settings.targets.values():
+        if isinstance(target, HttpTarget):
+            names.update(target.headers_env.values())
+        elif isinstance(target, CommandTarget):
+            names.update(target.env)
     return Redactor(settings.redact, environ, names=names)
 
 

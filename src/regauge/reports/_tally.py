@@ -277,7 +277,7 @@ def _left_to_gate(row: Mapping[str, Any]) -> bool:
 
     A replayed gate plans more trials than are recorded; its decision names unmeasured cases.
     """
-    if row["cause"]["kind"] != "MissingRecordingError":
+    if row["cause"]["kind"] not in {"MissingOutputError", "MissingRecordingError"}:
         return False
     return row.get("arm") == "main" or row["case_outcome"] != "unmeasured"
 

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion
     from regauge.recordings import Claim
-    from regauge.runner._plan import PlannedCase
+    from regauge.runner._plan import Draw, PlannedCase
     from regauge.runner._question import Question
 
 __all__ = ["Answers", "IndependentTrials", "Published"]
 
 _STORE = "store.sqlite3"
+# The numbers of trials begin at 0 for evals, at 100 for baselines, and at 1000, 2000 and 3000 in
+# the gate and in refinements.
+_EVALS_TRIALS = 100
+_PURPOSE_TRIALS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +154,8 @@ class Answers:
 
     def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
         """Whether `find` would find an answer of the prompt."""
+        if planned.suite.target is not None and planned.suite.target.outputs is not None:
+            return self._output(planned, key.trial) is not None
         provider = planned.suite.model.provider
         if self._recorded(planned.suite.prompt.name, key, key.trial, provider) is not None:
             return True
@@ -161,6 +167,16 @@ class Answers:
         return file.cases_with_other_digest(
             planned.case.id, planned.digest, model=str(planned.suite.model)
         )
+
+    def find_draw(self, draw: Draw) -> SourcedCompletion | None:
+        """The answer of a draw, or None."""
+        suite = draw.planned.suite
+        if suite.target is not None and suite.target.outputs is not None:
+            output = self._output(draw.planned, draw.trial)
+            return (
+                None if output is None else SourcedCompletion(completion=output, source="recording")
+            )
+        return self.find(suite.prompt.name, draw.key, provider=suite.model.provider)
 
     def find(
         self, file: str, key: RecordingKey, *, provider: str, trial: int | None = None
@@ -311,6 +327,16 @@ class Answers:
                     store.close()
             self._stores.clear()
         return Published(written=written)
+
+    @staticmethod
+    def _output(planned: PlannedCase, trial: int) -> Completion | None:
+        """An output that a target recorded elsewhere; each purpose counts its trials from 0."""
+        target = planned.suite.target
+        assert target is not None
+        assert target.outputs is not None
+        if _EVALS_TRIALS <= trial < _PURPOSE_TRIALS:
+            return None  # those of a baseline: the gate has the outputs of the base themselves
+        return target.outputs.find(planned.case.id, trial % _PURPOSE_TRIALS)
 
     @property
     def _stored_may_serve(self) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from regauge.project import Project
-    from regauge.providers import Completion, CompletionRequest
+    from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
     from regauge.runner._budget import Budget
@@ -59,7 +59,7 @@ class Drawing:
         self._budget = budget
         self._usage = ExpectedUsage(answers)
         self._providers = Providers(
-            project.settings, environ, concurrency=options.concurrency, workers=workers
+            project, environ, concurrency=options.concurrency, workers=workers
         )
         self.paid: set[RecordingKey] = set()
         self._writes = Writes(answers.together)
@@ -136,9 +136,13 @@ class Drawing:
     async def _completion(self, question: Question) -> Completion:
         """Call the model, within the budget."""
         request = question.request
-        provider = request.answered_by or self._providers.of(request.provider)
+        provider: Provider
+        if question.target is not None:
+            provider = self._providers.of_target(question.target)
+        else:
+            provider = request.answered_by or self._providers.of(request.provider)
         usage = self._usage.of_question(question) if self._budget.limited else Usage()
-        expected_usd = self._expected_usd(request, usage)
+        expected_usd = self._expected_usd(question, usage)
         expected_tokens = usage.input_tokens + usage.output_tokens
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
             await asyncio.sleep(_ASK_AGAIN_S)
@@ -162,10 +166,19 @@ class Drawing:
                         task.cancel()
             raise
 
-    def _expected_usd(self, request: CompletionRequest, usage: Usage) -> float:
+    def _expected_usd(self, question: Question, usage: Usage) -> float:
         """What a call is expected to cost; a budget cannot be kept without a price."""
         if self._budget.limit_usd is None:
             return 0.0
+        request = question.request
+        if question.target is not None:
+            if question.target.settings.cost_usd is None:
+                raise BudgetError(
+                    f"a budget is set, and the price of a call of {question.model} is not\n"
+                    "  fix: set cost_usd of the target in pyproject.toml, or limit the calls with"
+                    " --budget-calls"
+                )
+            return question.target.settings.cost_usd
         cost_usd = cost_of(usage, price_for(self._settings, request))
         if cost_usd is None:
             raise BudgetError(

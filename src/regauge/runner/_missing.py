@@ -64,6 +64,8 @@ def missing_answers(
     by_suite: dict[tuple[str, str], list[Draw]] = {}
     for draw in draws:
         suite = draw.planned.suite
+        if suite.target is not None and suite.target.outputs is not None:
+            continue  # nothing records them; each trial names the line that is missing
         by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(draw)
     found: list[MissingAnswers] = []
     for (prompt, model), missing in by_suite.items():

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges import EXTERNAL
-from regauge.project import ENDPOINT_IDENTITY, EndpointSettings, PriceSettings
+from regauge.project import (
+    ENDPOINT_IDENTITY,
+    TARGET_KINDS,
+    EndpointSettings,
+    PriceSettings,
+)
 from regauge.providers import price_of
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.registry import (
@@ -19,13 +24,15 @@ from regauge.providers.registry import (
     load_provider,
     registered_providers,
 )
+from regauge.targets import TargetProvider
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.project import Settings
+    from regauge.project import Project, Settings
     from regauge.providers import CompletionRequest, Provider
+    from regauge.targets import Target
 
 __all__ = ["Providers", "endpoint_digest", "endpoint_of", "price_for"]
 
@@ -46,7 +53,7 @@ class Providers:
     """The providers of a run, opened when they are first asked.
 
     Args:
-        settings: Where endpoints are declared.
+        project: Where endpoints are declared.
         environ: Where keys are.
         concurrency: Requests in flight at once, per provider, over all processes of the run.
         workers: How many processes share the run.
@@ -54,13 +61,14 @@ class Providers:
 
     def __init__(
         self,
-        settings: Settings,
+        project: Project,
         environ: Mapping[str, str],
         *,
         concurrency: int | Literal["auto"],
         workers: int,
     ) -> None:
-        self._settings = settings
+        self._root = project.root
+        self._settings = project.settings
         self._environ = environ
         self._concurrency: int | Literal["auto"] = (
             concurrency if concurrency == "auto" else math.ceil(concurrency / workers)
@@ -70,6 +78,7 @@ class Providers:
         if self.width > connections_max:
             self._concurrency = connections_max
         self._open: dict[str, Provider] = {}
+        self._targets: dict[Target, TargetProvider] = {}
 
     @property
     def width(self) -> int:
@@ -87,9 +96,22 @@ class Providers:
             provider = self._open[name] = self._opened(name)
         return provider
 
+    def of_target(self, target: Target) -> Provider:
+        """What calls a target."""
+        provider = self._targets.get(target)
+        if provider is None:
+            provider = self._targets[target] = TargetProvider(
+                target,
+                home=self._root,
+                environ=self._environ,
+                concurrency=self._concurrency,
+                timeout_s=self._settings.timeout_s,
+            )
+        return provider
+
     async def aclose(self) -> None:
-        """Close the connections of all of them."""
-        for provider in self._open.values():
+        """Close the connections and end the processes of all of them."""
+        for provider in (*self._open.values(), *self._targets.values()):
             await provider.aclose()
 
     def _opened(self, name: str) -> Provider:
@@ -175,7 +197,9 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
 def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:
     """What the model of a request costs; None when no price is declared."""
-    if request.provider in EXTERNAL:
+    if request.provider in EXTERNAL or request.provider == "recorded":
         return _FREE
+    if request.provider in TARGET_KINDS:
+        return None
     endpoint = endpoint_of(settings, request.provider)
     return _FREE if endpoint is None else price_of(endpoint.prices, request.model)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.providers import CompletionRequest
     from regauge.runner._plan import Draw
+    from regauge.targets import Target
 
 __all__ = ["Question", "judges_file"]
 
@@ -38,6 +39,7 @@ class Question:
         key: What the answer is found by.
         trial: The trial of the prompt that it belongs to; a judge's calls have numbers of their
             own.
+        target: What answers instead of a model.
     """
 
     request: CompletionRequest
@@ -49,6 +51,7 @@ class Question:
     case: str
     trial: int = 0
     judge: str | None = None
+    target: Target | None = None
 
     @classmethod
     def of_draw(cls, draw: Draw) -> Self:
@@ -63,6 +66,7 @@ class Question:
             asker_digest=prompt.digest,
             case=draw.planned.case.id,
             trial=draw.trial,
+            target=draw.planned.suite.target,
         )
 
     @classmethod

@@ -253,12 +253,7 @@ class EvalSession:
         """
         planned = draw.planned
         judges = self.embeddings.served(planned.suite.judges)
-        suite = planned.suite
-        answer = (
-            self.answers.find(suite.prompt.name, draw.key, provider=suite.model.provider)
-            if judges
-            else None
-        )
+        answer = self.answers.find_draw(draw) if judges else None
         if answer is not None:
             for judge in judges:
                 run_stoppable(judge.prepare(answer.completion, planned.case))

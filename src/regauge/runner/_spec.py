@@ -34,6 +34,7 @@ class EvalSpec:
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
         model: `provider:model` to ask in place of the prompt's; an option of the run overrides it.
         version: A released version of the prompt to evaluate; None is the working file.
+        target: What is tested instead of a prompt: its name in the settings, or `module:function`.
     """
 
     prompt: str
@@ -43,6 +44,7 @@ class EvalSpec:
     pass_rate: float
     model: str | None
     version: str | None
+    target: str | None = None
 
 
 def golden(
@@ -54,6 +56,7 @@ def golden(
     pass_rate: float = 1.0,
     model: str | None = None,
     version: str | None = None,
+    target: str | None = None,
 ) -> Callable[[EvalFunction], EvalFunction]:
     """Make a test function an eval: one pytest item per golden case, judged by `judges`.
 
@@ -61,7 +64,7 @@ def golden(
     the judges still decide. What it asserts besides is its own and absolute.
 
     Args:
-        prompt: The prompt's name.
+        prompt: The prompt's name; with `target`, the name of the eval.
         judges: Judges, functions `(output, case) -> bool | float | Verdict`, or names of judges
             with their parameters, as in YAML: `{"max_words": 40}`. Each case may have `checks` of
             its own in the golden file.
@@ -70,6 +73,8 @@ def golden(
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
         model: `provider:model` to ask in place of the prompt's own.
         version: A released version to evaluate in place of the working file.
+        target: What is tested instead of a prompt: the name of a table
+            `[tool.regauge.targets.<name>]`, or a Python function as `module:function`.
 
     ```python
     @golden("alert-severity", judges=[field_equals("severity")])
@@ -85,6 +90,7 @@ def golden(
         pass_rate=pass_rate,
         model=model,
         version=version,
+        target=target,
     )
 
     def declare(function: EvalFunction) -> EvalFunction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,10 +22,11 @@ from regauge.judges import (
     judge_of_checks,
     standing_of,
 )
-from regauge.project import TRIALS_MAX
+from regauge.project import TRIALS_MAX, PythonTarget
 from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.runner._providers import endpoint_of
+from regauge.targets import WorkingFiles, find_modules, load_target, settings_of_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from regauge.providers import ModelId
     from regauge.runner._options import RunOptions
     from regauge.runner._spec import EvalSpec, JudgeLike
+    from regauge.targets import Target
 
 __all__ = ["Suite", "bind", "bind_prompt_file"]
 
@@ -53,6 +56,7 @@ class Suite:
         trials: Draws per case.
         pass_rate: The share of a case's trials that must pass.
         origin: The prompt file, as people write it.
+        target: What answers instead of a model; None where the prompt is put to a model.
         standings: By name, what the verdicts of judges that ask a model count for.
     """
 
@@ -64,6 +68,7 @@ class Suite:
     pass_rate: float
     origin: str
     standings: Mapping[str, Standing] = field(default_factory=dict[str, Standing])
+    target: Target | None = None
 
     @property
     def model_judges(self) -> tuple[ModelJudge, ...]:
@@ -83,11 +88,13 @@ class Suite:
         return self.standings.get(judge.name, _RULE)
 
     def request(self, case: GoldenCase, trial: int) -> CompletionRequest:
-        """What the model is asked for one trial of one case.
+        """What the model or the target is asked for one trial of one case.
 
         Raises:
             RenderError: The case lacks an input of the prompt, or has one too many.
         """
+        if self.target is not None:
+            return self.target.request(case, trial, origin=self.origin)
         return CompletionRequest(
             provider=self.model.provider,
             model=self.model.model,
@@ -106,7 +113,7 @@ def bind(
 
     Raises:
         UsageError: The declaration makes no sense: no judges, a share out of range, a provider
-            that nothing declares.
+            or a target that nothing declares.
         PromptError: The prompt cannot be loaded, or nothing says which model to ask.
         DatasetError: The golden dataset cannot be loaded.
     """
@@ -119,7 +126,11 @@ def bind(
     trials = cast("object", spec.trials)
     if trials is not None and not (isinstance(trials, int) and 1 <= trials <= TRIALS_MAX):
         raise UsageError(f"{where}: trials must be from 1 to {TRIALS_MAX}, not {spec.trials!r}")
-    prompt = load_prompt(spec.prompt, spec.version, root=project.root)
+    target = _target(spec, where, project=project, options=options)
+    if target is None:
+        prompt = load_prompt(spec.prompt, spec.version, root=project.root)
+    else:
+        prompt = target.subject(spec.prompt, path=project.pyproject)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     dataset = load_dataset(
         path,
@@ -142,10 +153,37 @@ def bind(
         dataset=dataset,
         judges=judges,
         standings=_standings(judges, project),
-        model=_model(prompt, spec.model, project=project, options=options),
+        model=target.model
+        if target is not None
+        else _model(prompt, spec.model, project=project, options=options),
         trials=spec.trials or options.trials,
         pass_rate=spec.pass_rate,
         origin=str(project.relative(prompt.path)),
+        target=target,
+    )
+
+
+def _target(spec: EvalSpec, where: str, *, project: Project, options: RunOptions) -> Target | None:
+    """What answers instead of a model; a module may be imported in a process to find its files."""
+    if spec.target is None:
+        return None
+    for name, given in (
+        ("--model", options.model),
+        ("model", spec.model),
+        ("version", spec.version),
+    ):
+        if given is not None:
+            raise UsageError(
+                f"{where}: {name} changes a prompt, and {spec.prompt} tests the target"
+                f" {spec.target!r}\n  fix: leave {name} out; -k 'not ...' deselects an eval"
+            )
+    name, settings = settings_of_target(spec.target, project.settings)
+    discover = None
+    if options.record != "none" and isinstance(settings, PythonTarget):
+        called = settings.callable
+        discover = lambda: find_modules(called, root=project.root, environ=os.environ)  # noqa: E731
+    return load_target(
+        name, settings, root=project.root, files=WorkingFiles(project.root), discover=discover
     )
 
 

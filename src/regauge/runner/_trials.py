@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import MissingRecordingError, RegaugeError, UnmeasuredError
+from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError, UnmeasuredError
 from regauge.judges import MemoisedJudge
+from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
 from regauge.runner._judging import judge_trial, judge_trial_now
 from regauge.runner._model_judging import ModelJudging
@@ -231,8 +232,7 @@ class Trials:
 
     def _found(self, draw: Draw) -> SourcedCompletion | None:
         draw.planned.plan()
-        suite = draw.planned.suite
-        return self._answers.find(suite.prompt.name, draw.key, provider=suite.model.provider)
+        return self._answers.find_draw(draw)
 
     def _find(self, question: Question) -> SourcedCompletion | None:
         return self._answers.find(
@@ -243,7 +243,8 @@ class Trials:
         )
 
     async def _drawn(self, draw: Draw) -> SourcedCompletion:
-        if self._drawing is None:
+        target = draw.planned.suite.target
+        if self._drawing is None or (target is not None and target.outputs is not None):
             raise self._missing(draw)
         try:
             answer = await self._drawing.ask(Question.of_draw(draw))
@@ -255,6 +256,14 @@ class Trials:
 
     def _missing(self, draw: Draw) -> MissingRecordingError:
         planned = draw.planned
+        settings = None if planned.suite.target is None else planned.suite.target.settings
+        if isinstance(settings, RecordedTarget):
+            return MissingOutputError(
+                prompt=planned.suite.prompt.name,
+                case=planned.case.id,
+                trial=draw.trial,
+                file=settings.path,
+            )
         return MissingRecordingError(
             prompt=planned.suite.prompt.name,
             case=planned.case.id,

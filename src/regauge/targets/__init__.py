@@ -1,0 +1,23 @@
+"""Targets: what golden cases are put to besides prompts.
+
+`_target.py` is a target with its identity; `_files.py` reads what the identity depends on. A target
+is called through `_provider.py`, like a model: a Python function in a process of its own
+(`_python.py`, which starts `_worker.py`). `_recorded.py` has outputs that exist already.
+`_output.py` makes a completion of any output.
+"""
+
+from regauge.targets._files import CommitFiles, Files, WorkingFiles
+from regauge.targets._provider import TargetProvider
+from regauge.targets._python import find_modules
+from regauge.targets._target import Target, load_target, settings_of_target
+
+__all__ = [
+    "CommitFiles",
+    "Files",
+    "Target",
+    "TargetProvider",
+    "WorkingFiles",
+    "find_modules",
+    "load_target",
+    "settings_of_target",
+]

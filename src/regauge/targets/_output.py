@@ -1,0 +1,202 @@
+"""The output of a target as a `Completion`, whatever form it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
+
+from regauge.errors import ProviderError
+from regauge.providers import Completion, FinishReason, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+__all__ = ["OUTPUT_FIELDS", "OUTPUT_MAX", "completion_of"]
+
+OUTPUT_MAX: Final = 10_000_000
+"""The most bytes of one output."""
+
+OUTPUT_FIELDS: Final = (
+    "text",
+    "messages",
+    "tool_calls",
+    "context",
+    "usage",
+    "cost_usd",
+)
+# What `Completion.to_json` writes besides.
+_FURTHER: Final = (
+    "finish_reason",
+    "refusal",
+    "fingerprint",
+    "model",
+    "provider",
+    "latency_s",
+    "attempts",
+    "logprobs",
+)
+
+
+def completion_of(
+    output: JSON,
+    *,
+    provider: str,
+    model: str,
+    latency_s: float = 0.0,
+    cost_usd: float | None = None,
+    attempts: int = 1,
+) -> Completion:
+    """The completion that an output is: a text, a document of its parts, or any other document.
+
+    A mapping with `text` or `messages` and no key but those of a completion states its parts. Any
+    other mapping is itself the output, as JSON.
+
+    Args:
+        output: What the target gave.
+        provider: The kind of the target.
+        model: The name of the target, where the output names no model.
+        latency_s: How long it took, in seconds.
+        cost_usd: The cost where the output states none.
+        attempts: How often it was tried.
+
+    Raises:
+        ProviderError: A part has another form than it must have.
+    """
+    if isinstance(output, str):
+        output = {"text": output}
+    elif not isinstance(output, Mapping):
+        raise _malformed(f"it is neither text nor an object: {_shown(output)}")
+    parts = cast("Mapping[str, Any]", output)
+    stated = ("text" in parts or "messages" in parts) and all(
+        key in OUTPUT_FIELDS or key in _FURTHER for key in parts
+    )
+    if not stated:
+        parts = {"text": json.dumps(output, ensure_ascii=False)}
+    messages = tuple(_mappings(parts, "messages"))
+    calls = parts.get("tool_calls")
+    if calls is None:
+        calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    cost = parts.get("cost_usd")
+    if cost is not None and (isinstance(cost, bool) or not isinstance(cost, (int, float))):
+        raise _malformed(f"`cost_usd` is no number: {_shown(cost)}")
+    tool_calls = _tool_calls(calls)
+    text = _text(parts, messages)
+    return Completion(
+        text=text,
+        finish_reason=_finish_reason(parts, text, tool_calls),
+        refusal=parts.get("refusal"),
+        tool_calls=tool_calls,
+        messages=messages,
+        context=tuple(_as_text(item) for item in _list(parts, "context")),
+        usage=_usage(parts.get("usage")),
+        model=str(parts.get("model") or model),
+        fingerprint=parts.get("fingerprint"),
+        provider=provider,
+        latency_s=round(latency_s, 4),
+        cost_usd=cost_usd if cost is None else float(cost),
+        attempts=attempts,
+    )
+
+
+def _finish_reason(
+    parts: Mapping[str, Any], text: str | None, calls: Sequence[ToolCall]
+) -> FinishReason:
+    given = parts.get("finish_reason")
+    if given is None:
+        return "tool_calls" if calls and text is None else "stop"
+    reasons: tuple[FinishReason, ...] = get_args(FinishReason)
+    known = next((reason for reason in reasons if reason == given), None)
+    if known is None:
+        raise _malformed(f"`finish_reason` is none of {', '.join(reasons)}: {_shown(given)}")
+    return known
+
+
+def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """The text; with messages alone, that of the last one of the assistant."""
+    text: object = parts.get("text")
+    if "text" not in parts:
+        own = [message for message in messages if message.get("role") == "assistant"]
+        text = own[-1].get("content") if own else None
+    if text is None:
+        if parts.get("tool_calls") or parts.get("refusal") or messages:
+            return None
+        raise _malformed("`text` is null, and there are no tool calls")
+    if not isinstance(text, str):
+        raise _malformed(f"`text` is not text: {_shown(text)}")
+    return text
+
+
+def _list(parts: Mapping[str, Any], name: str) -> Sequence[Any]:
+    value = parts.get(name)
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise _malformed(f"`{name}` is not a list: {_shown(value)}")
+    items: Sequence[Any] = value
+    return items
+
+
+def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    items = _list(parts, name)
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise _malformed(f"`{name}` holds something that is not an object: {_shown(item)}")
+    return items
+
+
+def _tool_calls(given: object) -> tuple[ToolCall, ...]:
+    """Calls as `{name, arguments}`, or as OpenAI writes them: `{id, function: {...}}`."""
+    calls: list[ToolCall] = []
+    for number, item in enumerate(_mappings({"tool_calls": given}, "tool_calls")):
+        function: Any = item.get("function", item)
+        table: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
+        name = table.get("name")
+        if not isinstance(name, str):
+            raise _malformed(f"a tool call has no name: {_shown(item)}")
+        arguments = table.get("arguments", {})
+        calls.append(
+            ToolCall(
+                id=str(item.get("id") or f"call_{number}"), name=name, arguments=_as_text(arguments)
+            )
+        )
+    return tuple(calls)
+
+
+def _usage(given: object) -> Usage:
+    """Token counts under our names or under those of OpenAI."""
+    if given is None:
+        return Usage()
+    if not isinstance(given, Mapping):
+        raise _malformed(f"`usage` is not an object: {_shown(given)}")
+    table = cast("Mapping[str, object]", given)
+
+    def count(*names: str) -> int:
+        value = next((table[name] for name in names if table.get(name) is not None), 0)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise _malformed(f"`usage` holds no number of tokens: {_shown(value)}")
+        return value
+
+    return Usage(
+        input_tokens=count("input_tokens", "prompt_tokens"),
+        output_tokens=count("output_tokens", "completion_tokens"),
+        cached_input_tokens=count("cached_input_tokens"),
+        reasoning_tokens=count("reasoning_tokens"),
+    )
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 80 else f"{text[:80]}..."  # noqa: PLR2004 - one line
+
+
+def _malformed(why: str) -> ProviderError:
+    return ProviderError(
+        f"the output is not what was declared: {why}\n"
+        f"  fix: return text, or an object with {', '.join(OUTPUT_FIELDS)}",
+        kind="malformed",
+    )

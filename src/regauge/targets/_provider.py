@@ -1,0 +1,139 @@
+"""Calls a target as models are called: so many at once, with attempts, a deadline and a pace."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from regauge.errors import ProviderError
+from regauge.project import CommandTarget, PythonTarget
+from regauge.providers import AdaptiveLimit, window_for
+from regauge.providers._failure import AttemptError
+from regauge.providers._retry import Ledger, retried
+from regauge.targets._output import completion_of
+from regauge.targets._python import PythonCaller
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.providers import Completion, CompletionRequest
+    from regauge.targets._target import Target
+
+__all__ = ["TargetProvider"]
+
+_AUTO_WIDTH: Final = 64
+# A second attempt may have another result than these had.
+_PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
+
+
+class Caller(Protocol):
+    """One kind of target."""
+
+    async def prepare(self) -> None:
+        """Get ready for calls; this time belongs to none of them."""
+        ...
+
+    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
+        """The output for a case.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """End what is open."""
+        ...
+
+
+class TargetProvider:
+    """Answers requests with the outputs of a target. For one event loop.
+
+    Args:
+        target: What is called.
+        home: The root of the project as it is now.
+        environ: The environment.
+        concurrency: Calls at once where the target does not say.
+        timeout_s: How long one may take where the target does not say, in seconds.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        home: Path,
+        environ: Mapping[str, str],
+        concurrency: int | Literal["auto"],
+        timeout_s: float,
+    ) -> None:
+        self._target = target
+        self._settings = target.settings
+        width = target.settings.concurrency or concurrency
+        if width == "auto" and isinstance(target.settings, CommandTarget):
+            width = 2 * (os.cpu_count() or 1)  # a program takes a processor
+        self._limit = AdaptiveLimit(window_for(width))
+        self._timeout_s = target.settings.timeout_s or timeout_s
+        self._caller = _caller(
+            target, home=home, environ=environ, width=_AUTO_WIDTH if width == "auto" else width
+        )
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """The output for the case of a request.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        case = request.case
+        assert case is not None
+        if self._target.unavailable:
+            raise ProviderError(self._target.unavailable, kind="unavailable")
+
+        async def attempt(ledger: Ledger) -> Completion:
+            async with self._limit.permit(again=ledger.attempts > 1) as permit:
+                await self._caller.prepare()
+                began = time.perf_counter()
+                try:
+                    output = await self._caller.call(
+                        case, timeout_s=min(self._timeout_s, ledger.left_s)
+                    )
+                except AttemptError as error:
+                    if error.kind == "rate-limit":
+                        permit.refused(error.quotas)
+                    raise
+                except ProviderError as error:
+                    raise AttemptError(
+                        str(error), kind=error.kind, transient=error.kind in _PASSING
+                    ) from error
+                finally:
+                    took_s = time.perf_counter() - began
+                    ledger.spent_s += took_s
+                permit.answered()
+                return completion_of(
+                    output,
+                    provider=request.provider,
+                    model=self._target.name,
+                    latency_s=took_s,
+                    cost_usd=self._settings.cost_usd,
+                    attempts=ledger.attempts,
+                )
+
+        return await retried(
+            attempt,
+            Ledger(max_attempts=self._settings.max_attempts, deadline_s=self._settings.deadline_s),
+        )
+
+    async def aclose(self) -> None:
+        """End what is open."""
+        await self._caller.aclose()
+
+
+def _caller(target: Target, *, home: Path, environ: Mapping[str, str], width: int) -> Caller:
+    match target.settings:
+        case PythonTarget(callable=name):
+            return PythonCaller(name, root=target.root, home=home, environ=environ, width=width)
+        case _:
+            raise AssertionError(f"a {target.settings.kind} target is not called")

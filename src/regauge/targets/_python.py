@@ -1,0 +1,367 @@
+"""Python functions, called in a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from regauge.errors import ProviderError
+from regauge.stop_signals import run_stoppable
+from regauge.targets._output import OUTPUT_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+
+__all__ = ["PythonCaller", "find_modules"]
+
+_SCRIPT: Final = Path(__file__).with_name("_worker.py")
+_LINE_MAX: Final = 2 * OUTPUT_MAX
+_STDERR_BYTES: Final = 4_000
+_STDERR_LINES: Final = 14
+_IMPORT_S: Final = 120.0
+
+
+class _EndedError(Exception):
+    """The process ended during a call.
+
+    Attributes:
+        alone: Whether no other call was in progress.
+    """
+
+    def __init__(self, message: str, *, alone: bool) -> None:
+        super().__init__(message)
+        self.alone = alone
+
+
+class _Process:
+    """One process, which imports a callable and calls it.
+
+    Args:
+        process: The process.
+        name: The callable.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
+        self._process = process
+        self._name = name
+        self._numbers = count()
+        self._pending: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._ready: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._stderr = b""
+        self._retired = False
+        self._readers = [
+            asyncio.ensure_future(self._read_lines()),
+            asyncio.ensure_future(self._read_stderr()),
+        ]
+
+    @classmethod
+    async def start(
+        cls, name: str, *, root: Path, path: list[str], environ: Mapping[str, str], width: int
+    ) -> _Process:
+        """Start it; the callable is imported meanwhile."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(_SCRIPT),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=root,
+            env=dict(environ),
+            start_new_session=True,
+            limit=_LINE_MAX,
+        )
+        started = cls(process, name)
+        started._send(
+            {
+                "callable": name,
+                "root": str(root),
+                "path": path,
+                "width": width,
+                "output_max": OUTPUT_MAX,
+            }
+        )
+        return started
+
+    async def files(self) -> list[str]:
+        """The modules below the root that the import loaded.
+
+        Raises:
+            ProviderError: The callable cannot be imported.
+        """
+        try:
+            async with asyncio.timeout(_IMPORT_S):
+                reply = await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise ProviderError(
+                f"{self._name} was not imported within {_IMPORT_S:g} s\n"
+                "  fix: move work out of the import of its module",
+                kind="import",
+            ) from None
+        if "error" in reply:
+            raise ProviderError(_with_fix(reply, self._name), kind=reply["kind"])
+        files: list[str] = reply["files"]
+        return files
+
+    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
+        """The output for a case.
+
+        Raises:
+            ProviderError: The function raised, took too long, or gave something else.
+            _EndedError: The process ended.
+        """
+        await self.files()
+        number = next(self._numbers)
+        reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        if self._process.returncode is not None:
+            raise _EndedError(self._last_words(), alone=False)
+        self._pending[number] = reply
+        try:
+            self._send({"id": number, "case": _document_of(case)})
+            async with asyncio.timeout(timeout_s):
+                found = await reply
+        except TimeoutError:
+            raise ProviderError(
+                f"{self._name} did not return within {timeout_s:g} s\n"
+                "  fix: raise timeout_s of the target, or make it faster",
+                kind="timeout",
+            ) from None
+        finally:
+            self._pending.pop(number, None)
+            if self._retired and not self._pending:
+                await self.close()
+        if "error" in found:
+            raise ProviderError(_with_fix(found, self._name), kind=found["kind"])
+        output: JSON = found["output"]
+        return output
+
+    async def retire(self) -> None:
+        """Take no more calls: a thread of the process is stuck. It ends with its last call."""
+        self._retired = True
+        if not self._pending:
+            await self.close()
+
+    async def close(self) -> None:
+        """End it and all processes that it started."""
+        self._end()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        await self._process.wait()
+
+    def _end(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _send(self, document: Mapping[str, JSON]) -> None:
+        assert self._process.stdin is not None
+        with suppress(ConnectionError, RuntimeError):  # it ended, which its output shows
+            self._process.stdin.write(json.dumps(document).encode() + b"\n")
+
+    async def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            while line := await self._process.stdout.readline():
+                reply = json.loads(line)
+                waiting = self._pending.get(reply["id"]) if "id" in reply else self._ready
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(reply)
+        except ValueError:  # a line that is too long, or none of ours
+            self._stderr += b"\nthe process wrote what cannot be read"
+        self._end()  # what it started could hold its standard error open
+        await asyncio.gather(self._readers[1], return_exceptions=True)
+        await self._process.wait()
+        alone = len(self._pending) == 1
+        if not self._ready.done():
+            self._ready.set_result({"error": self._last_words(), "kind": "crash"})
+        for waiting in self._pending.values():
+            if not waiting.done():
+                waiting.set_exception(_EndedError(self._last_words(), alone=alone))
+
+    async def _read_stderr(self) -> None:
+        assert self._process.stderr is not None
+        while part := await self._process.stderr.read(65_536):
+            self._stderr = (self._stderr + part)[-_STDERR_BYTES:]
+
+    def _last_words(self) -> str:
+        status = self._process.returncode
+        ended = (
+            f"was ended by {signal.Signals(-status).name}"
+            if status is not None and status < 0
+            else f"ended with exit status {status}"
+        )
+        lines = self._stderr.decode("utf-8", "replace").strip().splitlines()[-_STDERR_LINES:]
+        words = "\n".join(lines) or "it wrote nothing to standard error"
+        return f"the process of {self._name} {ended}:\n{words}"
+
+
+def _document_of(case: GoldenCase) -> dict[str, JSON]:
+    return {
+        "id": case.id,
+        "inputs": case.inputs,
+        "expected": case.expected,
+        "tags": case.tags,
+        "tier": case.tier,
+        "split": case.split,
+        "source": case.source,
+        "licence": case.licence,
+        "at": case.at,
+        "note": case.note,
+    }
+
+
+def _with_fix(reply: Mapping[str, Any], name: str) -> str:
+    words: str = reply["error"]
+    match reply["kind"]:
+        case "import":
+            return f"{words}\n  fix: correct `target` or `callable`, or the module"
+        case "outside":
+            return f"{words}\n  fix: test code of this project, or declare `files` and `version`"
+        case "signature":
+            return f"{name}: {words}\n  fix: let it take the inputs of the case by name"
+        case "exception":
+            return f"{name} raised an error:\n{words}"
+        case "malformed" | "too-large":
+            return (
+                f"{name}: {words}\n  fix: return text, a mapping of JSON values or a"
+                " regauge.Completion"
+            )
+        case _:
+            return words
+
+
+class PythonCaller:
+    """Calls a function; a process that ends takes only the call along that ended it.
+
+    Args:
+        name: The callable.
+        root: The directory whose code is called.
+        home: The project's root, whose entries of `sys.path` are those of `root`.
+        environ: The environment.
+        width: Calls at once.
+    """
+
+    def __init__(
+        self, name: str, *, root: Path, home: Path, environ: Mapping[str, str], width: int
+    ) -> None:
+        self._name = name
+        self._root = root
+        self._path = import_path(root, home)
+        self._environ = environ
+        self._width = width
+        self._process: asyncio.Task[_Process] | None = None
+        self._open: list[_Process] = []
+        self._alone = asyncio.Lock()
+
+    async def prepare(self) -> None:
+        """Start a process, and have it import the callable."""
+        with suppress(ProviderError):  # a call reports it
+            await (await self._current()).files()
+
+    async def files(self) -> list[str]:
+        """The modules below the root that the import loads.
+
+        Raises:
+            ProviderError: The callable cannot be imported.
+        """
+        return await (await self._current()).files()
+
+    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
+        """The output for a case.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        process = await self._current()
+        try:
+            return await process.call(case, timeout_s=timeout_s)
+        except _EndedError as ended:
+            self._process = None
+            if ended.alone:
+                raise _crash(ended) from None
+        except ProviderError as error:
+            if error.kind == "timeout":
+                self._process = None
+                await process.retire()
+            raise
+        # Which of several calls ended the process shows when each is made alone.
+        async with self._alone:
+            own = await self._start()
+            try:
+                return await own.call(case, timeout_s=timeout_s)
+            except _EndedError as ended:
+                raise _crash(ended) from None
+            finally:
+                await own.close()
+
+    async def aclose(self) -> None:
+        """End all processes."""
+        self._process = None
+        await asyncio.gather(*(process.close() for process in self._open))
+        self._open.clear()
+
+    async def _current(self) -> _Process:
+        if self._process is None:
+            self._process = asyncio.ensure_future(self._start())
+        return await asyncio.shield(self._process)
+
+    async def _start(self) -> _Process:
+        process = await _Process.start(
+            self._name,
+            root=self._root,
+            path=self._path,
+            environ=self._environ,
+            width=self._width,
+        )
+        self._open.append(process)
+        return process
+
+
+def _crash(ended: _EndedError) -> ProviderError:
+    return ProviderError(
+        f"{ended}\n  fix: find out why the function ends its process", kind="crash"
+    )
+
+
+def import_path(root: Path, home: Path) -> list[str]:
+    """`sys.path` for a directory with the project's code: its own entries first.
+
+    Args:
+        root: The directory whose code is imported.
+        home: The project's root.
+    """
+    path: list[str] = []
+    for entry in sys.path:
+        given = Path(entry or ".").resolve()
+        if root != home and given.is_relative_to(home):
+            other = root / given.relative_to(home)
+            given = other if other.exists() else given
+        path.append(str(given))
+    own = [str(each) for each in (root, root / "src") if each.is_dir()]
+    # A project that names its root in no entry has the root first, as `python -m` would.
+    return [*(entry for entry in own if entry not in path), *path]
+
+
+def find_modules(name: str, *, root: Path, environ: Mapping[str, str]) -> list[str]:
+    """The modules below the root that importing a callable loads; none where it cannot be.
+
+    It is imported in a process of its own.
+    """
+
+    async def find() -> list[str]:
+        caller = PythonCaller(name, root=root, home=root, environ=environ, width=1)
+        try:
+            return await caller.files()
+        except ProviderError:
+            return []  # the first call reports it
+        finally:
+            await caller.aclose()
+
+    return run_stoppable(find())

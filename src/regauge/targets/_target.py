@@ -1,0 +1,195 @@
+"""A target: a function, endpoint, command or file of outputs that golden cases are put to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from regauge.digests import digest_of
+from regauge.errors import Fault, PromptError, UsageError
+from regauge.project import PythonTarget, RecordedTarget
+from regauge.prompts import Prompt, parse_prompt
+from regauge.providers import CompletionRequest, ModelId
+from regauge.targets._files import digests_of, loaded_modules
+from regauge.targets._recorded import RecordedOutputs, read_outputs
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.project import Settings, TargetSettings
+    from regauge.targets._files import Files
+
+__all__ = ["Target", "load_target", "settings_of_target"]
+
+# What does not change the output: how often and how fast a target is called.
+_OPERATION: Final = {
+    "files",
+    "prompts",
+    "concurrency",
+    "timeout_s",
+    "deadline_s",
+    "max_attempts",
+    "cost_usd",
+    "base",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Target:
+    """What cases are put to, with the identity that its recordings are found by.
+
+    Attributes:
+        name: Of its table in the settings; or the callable.
+        settings: Its table.
+        root: The directory that it runs in.
+        identity: What decides its outputs: kind, configuration, version, the digests of files and
+            prompts. Outputs of another identity are not its own.
+        prompts: The prompts that it loads.
+        outputs: What a `recorded` target has; None for the others, which are called.
+        unavailable: Why it cannot be called; empty where it can.
+    """
+
+    name: str
+    settings: TargetSettings
+    root: Path
+    identity: Mapping[str, JSON]
+    prompts: tuple[Prompt, ...] = ()
+    outputs: RecordedOutputs | None = field(default=None, repr=False)
+    unavailable: str = ""
+
+    @property
+    def model(self) -> ModelId:
+        """Its kind and name, where reports name a model."""
+        return ModelId(provider=self.settings.kind, model=self.name)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of its identity."""
+        return digest_of(self.identity)
+
+    def request(self, case: GoldenCase, trial: int, *, origin: str) -> CompletionRequest:
+        """What it is asked for one trial of one case."""
+        parameters: dict[str, JSON] = {"target": self.digest, "inputs": digest_of(case.inputs)}
+        if self.outputs is not None:
+            parameters["outputs"] = self.outputs.digest_of_case(case.id)
+        return CompletionRequest(
+            provider=self.settings.kind,
+            model=self.name,
+            messages=(),
+            parameters=parameters,
+            trial=trial,
+            origin=origin,
+            case=case,
+        )
+
+    def subject(self, name: str, *, path: Path) -> Prompt:
+        """What is evaluated, in the form that baselines and reports know.
+
+        Args:
+            name: The name that the eval gives it.
+            path: The file that declares it.
+        """
+        state: dict[str, JSON] = {"target": self.digest}
+        if self.outputs is not None:
+            state["outputs"] = self.outputs.digest
+        source = json.dumps({**self.identity, **state}, indent=2, ensure_ascii=False)
+        return Prompt(name=name, path=path, messages=(), parameters=state, source=f"{source}\n")
+
+
+def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSettings]:
+    """The name and the settings of a target: a table, or a callable as `module:function`.
+
+    Raises:
+        UsageError: There is no such table.
+    """
+    declared = settings.targets.get(named)
+    if declared is not None:
+        return named, declared
+    if ":" in named:
+        try:
+            return named, PythonTarget(callable=named)
+        except ValueError as error:
+            raise UsageError(
+                f"{named!r} is no callable\n"
+                "  fix: write module:function, such as app.pipeline:answer"
+            ) from error
+    known = ", ".join(sorted(settings.targets)) or "none"
+    hint = did_you_mean(named, settings.targets)
+    fix = f"{hint} " if hint else ""
+    raise UsageError(
+        f"there is no target {named!r}; declared: {known}\n"
+        f"  fix: {fix}declare [tool.regauge.targets.{named}] in pyproject.toml, or name a function"
+        " as module:function"
+    )
+
+
+def load_target(
+    name: str,
+    settings: TargetSettings,
+    *,
+    root: Path,
+    files: Files,
+    discover: Callable[[], list[str]] | None = None,
+    missing_ok: bool = False,
+) -> Target:
+    """A target as its files are.
+
+    Args:
+        name: Of its table; or the callable.
+        settings: Its table.
+        root: The project's root.
+        files: Where its files are read.
+        discover: Finds the modules that its callable loads, in a process; None where none may be
+            started.
+        missing_ok: Whether files that it declares may be missing, as those of another commit.
+
+    Raises:
+        UsageError: A file that it declares does not exist.
+        PromptError: A prompt that it declares cannot be read.
+        DatasetError: Its file of outputs cannot be read.
+    """
+    configuration: dict[str, Any] = settings.model_dump(
+        mode="json", exclude=_OPERATION, exclude_none=True
+    )
+    outputs = None
+    if isinstance(settings, RecordedTarget):
+        configuration.pop("path")  # the outputs count, wherever they are
+        path = f"fixtures/{settings.path}"
+        outputs = read_outputs(
+            files.read([path])[path], shown=root / path, name=name, cost_usd=settings.cost_usd
+        )
+    if settings.files is not None:
+        digests = digests_of(files, settings.files)
+        missing = [path for path, digest in digests.items() if digest is None]
+        if missing and not missing_ok:
+            raise UsageError(
+                f"pyproject.toml: tool.regauge.targets.{name}.files: there is no {missing[0]}\n"
+                "  fix: correct the path; it counts from the root of the project"
+            )
+    elif isinstance(settings, PythonTarget):
+        digests = loaded_modules(settings.callable, files, discover=discover, root=root)
+    else:
+        digests = {}
+    prompts = tuple(_prompt(each, files, root) for each in settings.prompts)
+    identity: dict[str, JSON] = {**configuration, "files": digests}
+    if prompts:
+        identity["prompts"] = {prompt.name: prompt.digest for prompt in prompts}
+    return Target(
+        name=name, settings=settings, root=root, identity=identity, prompts=prompts, outputs=outputs
+    )
+
+
+def _prompt(name: str, files: Files, root: Path) -> Prompt:
+    paths = [f"prompts/{name}.prompt.yml", f"prompts/{name}.prompt.yaml"]
+    for path, data in files.read(paths).items():
+        if data is not None:
+            return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
+    fix = "correct `prompts` of the target in pyproject.toml"
+    raise PromptError([Fault(path=root / paths[0], line=None, message="no such file", fix=fix)])
