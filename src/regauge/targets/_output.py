@@ -127,30 +127,30 @@ def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> st
     return text
 
 
-def _list(parts: Mapping[str, Any], name: str) -> Sequence[Any]:
+def _list(parts: Mapping[str, object], name: str) -> Sequence[object]:
     value = parts.get(name)
     if value is None:
         return ()
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise _malformed(f"`{name}` is not a list: {_shown(value)}")
-    items: Sequence[Any] = value
-    return items
+    return cast("Sequence[object]", value)
 
 
 def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    items = _list(parts, name)
-    for item in items:
+    found: list[Mapping[str, Any]] = []
+    for item in _list(parts, name):
         if not isinstance(item, Mapping):
             raise _malformed(f"`{name}` holds something that is not an object: {_shown(item)}")
-    return items
+        found.append(cast("dict[str, Any]", item))
+    return found
 
 
 def _tool_calls(given: object) -> tuple[ToolCall, ...]:
     """Calls as `{name, arguments}`, or as OpenAI writes them: `{id, function: {...}}`."""
     calls: list[ToolCall] = []
     for number, item in enumerate(_mappings({"tool_calls": given}, "tool_calls")):
-        function: Any = item.get("function", item)
-        table: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
+        function: object = item.get("function", item)
+        table = cast("dict[str, Any]", function) if isinstance(function, Mapping) else {}
         name = table.get("name")
         if not isinstance(name, str):
             raise _malformed(f"a tool call has no name: {_shown(item)}")
