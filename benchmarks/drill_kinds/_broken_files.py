@@ -237,14 +237,12 @@ def main() -> None:
             for path in _matching(root, name):
                 FORMS[form](path)
         before = _state(root)
-        broken = {path: before[path] for path in before if Path(path).match(name)}
+        contents = {path: _content(root / path) for path in before if Path(path).match(name)}
         why = _broken_promise(command, code, root, name, form)
-        after = _state(root)
-        spoilt = before != after
-        if not why and form not in _READABLE:
-            changed = [path for path in broken if after.get(path) != broken[path]]
-            if changed:
-                why = f"changed {', '.join(changed)}"
+        spoilt = before != _state(root)
+        if not why and form not in _READABLE and not Path(name).match(_WRITTEN_AGAIN):
+            lost = [path for path in contents if not _holds(root / path, contents[path])]
+            why = f"destroyed {', '.join(lost)}" if lost else ""
         if why:
             wrong[" ".join(command)] = why
     print(json.dumps(wrong))
@@ -263,6 +261,25 @@ _READABLE = frozenset(
         "a link to nothing",
     }
 )
+
+
+# What a refinement writes at its end, `refine resume` writes again.
+_WRITTEN_AGAIN = ".regauge/refine/*/[!t]*"
+_CONTENT_MAX = 1024 * 1024
+
+
+def _content(path: Path) -> bytes:
+    """The first part of a file; empty where it is no file that can be read."""
+    try:
+        status = path.lstat()
+        return path.read_bytes()[:_CONTENT_MAX] if stat.S_ISREG(status.st_mode) else b""
+    except OSError:
+        return b""
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a file begins with what it held; appending to it is fine."""
+    return os.path.lexists(path) and _content(path).startswith(content)
 
 
 def _matching(root: Path, name: str) -> list[Path]:

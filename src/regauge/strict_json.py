@@ -63,6 +63,10 @@ def read_json(
         return json.loads(text, object_pairs_hook=object_pairs_hook)
     except RecursionError:
         raise TooDeepError from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError("an integer has too many digits") from None
+        raise
 
 
 def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:

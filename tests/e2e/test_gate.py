@@ -127,6 +127,20 @@ def test_the_markdown_of_a_decision_is_alone_on_standard_output(repo: GateRepo):
     assert "both write to standard output" in repo.regauge(*words[3:], "--json", code=2)
 
 
+def test_a_broken_log_of_decisions_is_one_sentence(repo: GateRepo):
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
+    repo.gate(code=1)
+    log = repo.root / ".regauge/gate/decisions.jsonl"
+    log.write_bytes(b"[" * 100_000 + b"\n\xff\n" + log.read_bytes())
+    repo.gate(code=1)
+    log.unlink()
+    log.mkdir()
+    printed = repo.gate(code=2)
+    assert "decisions.jsonl: a directory stands where this file should be" in printed
+    assert "INTERNALERROR" not in printed
+    log.rmdir()
+
+
 def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: GateRepo):
     """Told by pytest, item by item; the branch holds a merge, and nothing is checked out."""
     repo.release("minor", REWORDED)

@@ -381,6 +381,13 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
             assert f"{name} is not what run {run.name} wrote" in printed
             assert f"fix: regauge refine resume {run.name} writes it again" in printed
         (run / name).write_bytes(before)
+    trail = run / "trail.jsonl"
+    before = trail.read_bytes()
+    for broken in (b"\xff no trail", before.replace(b"\n", b"\r"), b"[" * 100_000):
+        trail.write_bytes(broken)
+        assert "trail.jsonl" in repo.regauge("refine", "resume", run.name, code=2)
+        assert trail.read_bytes() == broken
+    trail.write_bytes(before)
     proposed = run / "revision.prompt.yml"
     proposed.write_text(proposed.read_text().replace("nobody has to act", "run away"))
     repo.regauge("refine", "rollback", run.name)

@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.digests import digest_of
-from regauge.errors import GitError
+from regauge.errors import Fault, FaultyFileError, GitError, MachineError
 from regauge.gate._record import case_to_json, policy_to_json
 from regauge.git import run_git
 from regauge.recordings import utc_now
+from regauge.regular_file import read_regular
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,18 +114,23 @@ class DecisionLog:
         if known is not None and asdict(known) | {"at": ""} == asdict(decision) | {"at": ""}:
             return
         document = {**asdict(decision), "at": utc_now()}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(document) + "\n")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(document) + "\n")
+        except OSError as error:
+            raise MachineError.explaining(error, self._path) from error
 
     def _read(self) -> Iterator[LoggedDecision]:
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_regular(self._path).splitlines()
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise FaultyFileError([Fault.unreadable(self._path, error)]) from error
         for line in lines:
             try:
-                document: dict[str, Any] = json.loads(line)
+                document: dict[str, Any] = read_json(line)
                 yield replace(LoggedDecision(**document), more=tuple(document["more"]))
             except (ValueError, TypeError, KeyError):
                 continue

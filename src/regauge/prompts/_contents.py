@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.statements import guess_language, is_negated, normalise, parse
+from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -332,7 +333,7 @@ def _object(value: object) -> dict[str, Any]:
 
 def _value(text: str) -> dict[str, Any]:
     try:
-        return _object(json.loads(text))
+        return _object(read_json(text))
     except ValueError:
         return {}
 

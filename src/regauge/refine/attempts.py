@@ -11,6 +11,7 @@ from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.refine.changes import changed_places, changed_statements
 from regauge.refine.edits import kind_of, near_duplicates
+from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -311,7 +312,7 @@ class LookLedger:
 
     def _all(self) -> dict[str, list[str]]:
         try:
-            found: Any = read_json(self._path.read_text(encoding="utf-8"))
+            found: Any = read_json(read_regular(self._path))
         except (OSError, ValueError):
             return {}
         if not isinstance(found, dict):

@@ -158,7 +158,7 @@ def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for run in reversed(list_refinements(project)):
         with suppress(OSError, ValueError, TypeError, KeyError):
-            document: Any = read_json(run.result.read_text(encoding="utf-8"))
+            document: Any = read_json(read_regular(run.result))
             prompt = document["prompt"]
             found += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
     return found
@@ -191,7 +191,7 @@ def recall(project: Project, prompt: str, key: str) -> Memory:
         key: A digest of cases, judges and model; what was found with others is left out.
     """
     try:
-        document: Any = read_json(_memory_path(project, prompt).read_text(encoding="utf-8"))
+        document: Any = read_json(read_regular(_memory_path(project, prompt)))
         entries: list[Any] = document["tried"] if document["key"] == key else []
         return Memory(tuple(Tried.from_json(entry) for entry in entries))
     except (OSError, ValueError, KeyError, TypeError):

@@ -24,6 +24,7 @@ from regauge.refine.loop._state import (
     TrialsDone,
 )
 from regauge.refine.tally import CheckOutcome, Outcome
+from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class TrailFile:
 def read_trail(path: Path) -> tuple[Event, ...]:
     """The events of a trail; a last line that was cut off in the middle is left out."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_regular(path).split(b"\n")
     except OSError as error:
         raise TrailError(f"{path}: {error.strerror or error}") from error
     events: list[Event] = []
@@ -205,9 +206,13 @@ def read_trail(path: Path) -> tuple[Event, ...]:
 
 
 def cut_back(path: Path) -> None:
-    """Take off a last line that was cut off in the middle, so that more can be appended."""
+    """Take off a last line that was cut off in the middle, so that more can be appended.
+
+    Raises:
+        TrailError: The lines before it are no trail; the file stays as it is.
+    """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise TrailError(
             f"{path}: {error.strerror or error}\n"
@@ -215,6 +220,7 @@ def cut_back(path: Path) -> None:
         ) from error
     end = data.rfind(b"\n") + 1
     if end < len(data):
+        read_trail(path)
         with path.open("rb+") as file:
             file.truncate(end)
 

@@ -144,7 +144,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     project = Project.find()
     run = find_refinement(project, name)
     changes = _result(run)["changes"]
-    number = len(changes) if (run.directory / "accepted.json").is_file() else 0
+    number = len(changes) if (run.directory / "accepted.json").exists() else 0
     if not number or max(edits, default=0) > number:
         has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
         which = f"no edit {max(edits)}" if number else "nothing to reject"

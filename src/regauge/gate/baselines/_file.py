@@ -14,7 +14,7 @@ from regauge.errors import Fault, FaultyFileError
 from regauge.gate.baselines._document import BaselineDocument
 from regauge.gate.baselines._text import SCHEMA_VERSION, baseline_text
 from regauge.regular_file import read_regular
-from regauge.strict_json import TooDeepError, TwiceError, read_json, unique
+from regauge.strict_json import TwiceError, read_json, unique
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +149,7 @@ def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
     except TwiceError as error:
         named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
         raise _broken(shown, named[-1] if named else None, f"{error.key!r} stands twice") from error
-    except TooDeepError as error:
+    except ValueError as error:
         raise _broken(shown, None, f"not JSON: {error}") from error
 
 
