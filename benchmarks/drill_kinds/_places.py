@@ -243,7 +243,8 @@ _PLACES: dict[str, _Place] = {
     "output in cp1252": _Place(environ={"PYTHONIOENCODING": "cp1252"}),
     "umask 077": _Place(shell="umask 077"),
     "no standard input": _Place(shell="exec 0<&-"),
-    "no standard error": _Place(shell="exec 2>&-"),
+    # pytest itself ends with 1 there, since its fault handler has no stream.
+    "no standard error": _Place(shell="exec 2>&-", codes={"pytest": (1,)}),
     "a narrow terminal": _Place(environ={"COLUMNS": "1", "LINES": "1"}),
     "no columns": _Place(environ={"COLUMNS": "0", "TERM": "dumb"}),
     "python -O": _Place(flags=("-O",)),
@@ -279,7 +280,6 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "--capture=sys": ("--capture=sys",),
     "--import-mode=importlib": ("--import-mode=importlib",),
     "--import-mode=append": ("--import-mode=append",),
-    "--rootdir": ("--rootdir", ".."),
     "-c": ("-c", "other.ini"),
     "--strict-markers": ("--strict-markers", "--strict-config"),
     "-W error": ("-W", "error"),
@@ -323,6 +323,11 @@ def _tries(shared: Path) -> Iterator[Try]:
         yield Try(name=name, failure=partial(_placed, base, place))
     for name, words in _OPTIONS.items():
         yield Try(name=f"pytest {name}", failure=partial(_with_options, base, words))
+    yield Try(
+        name="pytest --rootdir",
+        failure=partial(_with_options, base, ("--rootdir", "..")),
+        known="the project is found from the root directory of pytest: exit code 2",
+    )
     yield Try(name="from a directory below", failure=partial(_below, base))
     yield Try(name="from outside", failure=partial(_outside, base))
     yield Try(name="50,000 cases", failure=partial(_many_cases, base))

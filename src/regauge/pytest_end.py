@@ -169,7 +169,7 @@ class PytestEnd:
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
             collected=self.collected,
-            planned=len(self.evals.plan.cases),
+            planned=self.turns.planned,
             session=answers.session,
             turns=self.turns.count,
             without_result=self.turns.without_result,

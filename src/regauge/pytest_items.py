@@ -84,6 +84,11 @@ class Turns:
         return result
 
     @property
+    def planned(self) -> int:
+        """The number of planned items; one that is collected twice counts once."""
+        return len(self._planned)
+
+    @property
     def count(self) -> int:
         """How many of the planned items had their turn."""
         return len(self._begun & self._planned.keys())

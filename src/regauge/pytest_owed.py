@@ -169,7 +169,8 @@ def _unmeasured_prompts(
         if path.is_relative_to(rubrics) or name in named or not path.is_file():
             continue
         if of_prompt:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            # As prompts are read: git on Windows may write other line ends.
+            text = path.read_bytes().decode("utf-8", errors="replace")
             if any(suite.prompt.source == text for suite in of_prompt):
                 continue
             versions = ", ".join(sorted({str(suite.prompt.version) for suite in of_prompt}))

@@ -291,6 +291,41 @@ def test_a_filter_that_matches_nothing_is_not_green(project: EvalProject):
     assert project.records() == []
 
 
+def test_hidden_copies_are_no_files_of_the_project(project: EvalProject):
+    project.run("--record=missing").assert_outcomes(passed=5)
+    for path in (
+        "prompts/._triage.prompt.yml",
+        "fixtures/golden/._triage.jsonl",
+        "fixtures/recordings/._triage.jsonl",
+        "fixtures/labels/._tone.jsonl",
+        "fixtures/labels/._tone.calibration.json",
+        "fixtures/baselines/._triage.json",
+    ):
+        project.write(path, "\x00\x05\x16\x07 of macOS")
+    result = project.run("--record=none")
+    result.assert_outcomes(passed=5)
+    assert result.ret == 0
+    for command in (["lint"], ["doctor", "--offline"], ["baseline", "show"], ["judges"]):
+        done = project.command(*command)
+        assert "._" not in done.stdout + done.stderr
+
+
+def test_line_ends_of_windows_change_no_result(project: EvalProject):
+    project.run("--record=missing").assert_outcomes(passed=5)
+    for path in (*project.root.glob("prompts/*"), *project.root.glob("fixtures/*/*")):
+        if path.is_file():
+            path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    result = project.run("--record=none")
+    result.assert_outcomes(passed=5)
+    assert result.ret == 0
+
+
+def test_cases_that_are_collected_twice_have_all_had_their_turn(project: EvalProject):
+    result = project.run("--keep-duplicates", "evals")
+    result.assert_outcomes(passed=10)
+    assert result.ret == 0
+
+
 def test_a_case_that_lacks_an_input_stays_unmeasured_and_the_others_run(project: EvalProject):
     project.golden([project.case(0), project.case(1, inputs={})])
     result = project.run()

@@ -129,6 +129,13 @@ def test_init_asks_before_it_writes(place: Place):
     assert place.files() == WRITTEN
 
 
+def test_a_directory_may_be_named_like_a_variable(tmp_path: Path):
+    place = Place(tmp_path / "$HOME [x] é")
+    place.root.mkdir()
+    place.regauge("init", "--yes", INSTALL)
+    assert "10 of 10 answers recorded" in place.regauge("record")
+
+
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
     shown = json.loads(place.regauge("init", "--dry-run", "--json", INSTALL))
     assert {row["path"]: row["action"] for row in shown["files"]} == dict.fromkeys(

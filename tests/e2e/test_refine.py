@@ -336,6 +336,29 @@ def test_neither_a_changed_prompt_is_overwritten_nor_what_head_says_committed(re
     assert repo.git("status", "--porcelain") == ""
 
 
+def _refuse_files_of_others(repo: GateRepo, run: Path) -> None:
+    for name, command in (
+        ("result.json", "diff"),
+        ("result.json", "apply"),
+        ("revision.md", "show"),
+        ("accepted.json", "reject"),
+    ):
+        before = (run / name).read_bytes()
+        for broken in (b"", b"\xff", b"[]", before[:-9]):
+            (run / name).write_bytes(broken)
+            printed = repo.regauge("refine", command, run.name, code=2)
+            assert f"{name} is not what run {run.name} wrote" in printed
+            assert f"fix: regauge refine resume {run.name} writes it again" in printed
+        (run / name).write_bytes(before)
+    trail = run / "trail.jsonl"
+    before = trail.read_bytes()
+    for broken in (b"\xff no trail", before.replace(b"\n", b"\r"), b"[" * 100_000):
+        trail.write_bytes(broken)
+        assert "trail.jsonl" in repo.regauge("refine", "resume", run.name, code=2)
+        assert trail.read_bytes() == broken
+    trail.write_bytes(before)
+
+
 def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     repo.regauge("refine", NAME)
     run = latest(repo)
@@ -368,26 +391,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     repo.commit("Apply")
     # What the prompt was then is what counts, whatever it is now.
     assert "decisions made once more" in repo.regauge("refine", "verify", run.name, "--recompute")
-    for name, command in (
-        ("result.json", "diff"),
-        ("result.json", "apply"),
-        ("revision.md", "show"),
-        ("accepted.json", "reject"),
-    ):
-        before = (run / name).read_bytes()
-        for broken in (b"", b"\xff", b"[]", before[:-9]):
-            (run / name).write_bytes(broken)
-            printed = repo.regauge("refine", command, run.name, code=2)
-            assert f"{name} is not what run {run.name} wrote" in printed
-            assert f"fix: regauge refine resume {run.name} writes it again" in printed
-        (run / name).write_bytes(before)
-    trail = run / "trail.jsonl"
-    before = trail.read_bytes()
-    for broken in (b"\xff no trail", before.replace(b"\n", b"\r"), b"[" * 100_000):
-        trail.write_bytes(broken)
-        assert "trail.jsonl" in repo.regauge("refine", "resume", run.name, code=2)
-        assert trail.read_bytes() == broken
-    trail.write_bytes(before)
+    _refuse_files_of_others(repo, run)
     proposed = run / "revision.prompt.yml"
     proposed.write_text(proposed.read_text().replace("nobody has to act", "run away"))
     repo.regauge("refine", "rollback", run.name)

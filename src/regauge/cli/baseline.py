@@ -201,7 +201,7 @@ def _say(line: str) -> None:
 
 def _baselines(project: Project, prompts: tuple[str, ...]) -> list[Baseline]:
     directory = project.fixtures_dir / "baselines"
-    names = prompts or tuple(sorted(path.stem for path in directory.glob("*.json")))
+    names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
     found: list[Baseline] = []
     for name in names:
         path = baseline_path(project, name)

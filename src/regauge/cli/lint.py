@@ -95,7 +95,7 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
 def _replaced(project: Project) -> list[Fault]:
     """Recorded completions that were replaced more often than others, which is no error."""
     found: list[Fault] = []
-    for path in sorted(project.recordings_dir.glob("*.jsonl")):
+    for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors
             found += [
                 Fault(path=path, line=None, message=str(one))

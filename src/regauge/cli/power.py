@@ -234,7 +234,7 @@ def _baselines(project: Project, prompts: tuple[str, ...], file: Path | None) ->
             f"  fix: regauge power {prompts[0]} --baseline {file}"
         )
     directory = project.fixtures_dir / "baselines"
-    names = prompts or tuple(sorted(path.stem for path in directory.glob("*.json")))
+    names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
     paths = [file] if file is not None else [baseline_path(project, name) for name in names]
     for path in paths:
         baseline = load_baseline(path, shown=project.relative(path))

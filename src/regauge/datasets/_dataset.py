@@ -130,11 +130,15 @@ def _first_faults(source: Source) -> list[Fault]:
 
 
 def dataset_files(fixtures_dir: Path) -> list[Path]:
-    """Every file of golden cases in a fixtures folder, in any known format, sorted."""
+    """The files of golden cases in a fixtures folder, in any format, sorted; not hidden ones."""
     golden = fixtures_dir / "golden"
     if not golden.is_dir():
         return []
-    return sorted(path for path in golden.iterdir() if path.suffix in _READERS)
+    return sorted(
+        path
+        for path in golden.iterdir()
+        if path.suffix in _READERS and not path.name.startswith(".")
+    )
 
 
 def find_dataset(name: str, *, fixtures_dir: Path) -> Path:

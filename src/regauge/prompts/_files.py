@@ -21,14 +21,16 @@ __all__ = ["find_prompt", "load_prompt", "parse_version", "prompt_files"]
 
 
 def prompt_files(prompts_dir: Path) -> list[Path]:
-    """Every prompt file below a directory, sorted; hidden directories are left out.
+    """Every prompt file below a directory, sorted; hidden files and directories are left out.
 
     A directory with the name of a prompt file is among them: to read it says what is wrong.
     """
     found: list[Path] = []
     for directory, names, files in os.walk(prompts_dir):
         names[:] = [name for name in names if not name.startswith(".")]
-        found += [Path(directory, name) for name in (*names, *files) if name.endswith(SUFFIXES)]
+        # macOS writes `._<name>` next to files on other file systems.
+        shown = [name for name in files if not name.startswith(".")]
+        found += [Path(directory, name) for name in (*names, *shown) if name.endswith(SUFFIXES)]
     return sorted(found)
 
 

@@ -64,7 +64,7 @@ def lint_warnings(project: Project) -> list[Fault]:
     for prompt in loaded:
         warnings += _repeated_sentences(prompt)
         warnings += _content_warnings(prompt)
-    for path in sorted(project.prompts_dir.rglob("*.y*ml")):
+    for path in sorted(project.prompts_dir.rglob("[!.]*.y*ml")):
         if path.suffix in {".yml", ".yaml"} and not path.name.endswith(SUFFIXES):
             fix = f"name it {path.stem}.prompt.yml, or keep it elsewhere"
             warnings.append(

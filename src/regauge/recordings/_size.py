@@ -29,7 +29,7 @@ def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list
         paths: The files, from the root of the project; by default all recordings.
     """
     if paths is None:
-        paths = sorted(project.recordings_dir.rglob("*.jsonl"))
+        paths = sorted(project.recordings_dir.rglob("[!.]*.jsonl"))
     faults = (_warn_of_size(project, project.root / path) for path in paths)
     return [fault for fault in faults if fault is not None]
 

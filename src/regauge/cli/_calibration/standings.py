@@ -128,7 +128,7 @@ def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[F
 def lint_labels(project: Project) -> list[Fault]:
     """What is wrong with files of labels and with calibration records, whoever uses them."""
     faults: list[Fault] = []
-    for path in sorted(project.labels_dir.glob("*.jsonl")):
+    for path in sorted(project.labels_dir.glob("[!.]*.jsonl")):
         try:
             load_labels(path.stem, project)
         except DatasetError as error:
@@ -142,4 +142,4 @@ def lint_labels(project: Project) -> list[Fault]:
 
 
 def _records(project: Project) -> list[Path]:
-    return sorted(project.labels_dir.glob(f"*{_SUFFIX}"))
+    return sorted(project.labels_dir.glob(f"[!.]*{_SUFFIX}"))

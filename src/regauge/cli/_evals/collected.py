@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from contextlib import redirect_stdout
@@ -49,6 +50,14 @@ class NotCollectedError(UsageError):
         for name, reason in reasons.items():
             files.setdefault(reason, []).append(name)
         super().__init__("\n".join(f"{', '.join(of)}:\n{why}" for why, of in files.items()))
+
+
+def _from_here(path: Path) -> str:
+    """A path as pytest takes it: in an absolute one it replaces `$HOME` and refuses `[x]`."""
+    try:
+        return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
+    except ValueError:  # on Windows, another drive
+        return str(path)
 
 
 class _Driver:
@@ -164,8 +173,8 @@ def with_evals(
     _ = project.settings  # an error in them is reported before plugins read the same file
     driver = _Driver(act, prompts, draw=draw)
     arguments = [
-        str(path),
-        f"--rootdir={project.root}",
+        _from_here(path),
+        f"--rootdir={_from_here(project.root)}",
         "-p",
         "no:cacheprovider",
         "-p",

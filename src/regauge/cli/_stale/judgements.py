@@ -101,7 +101,9 @@ def _stale(
 def _prompts(recordings: Path) -> set[str]:
     """The prompts whose judges have recordings."""
     return {
-        path.stem for name in ("judges", "verdicts") for path in (recordings / name).glob("*.jsonl")
+        path.stem
+        for name in ("judges", "verdicts")
+        for path in (recordings / name).glob("[!.]*.jsonl")
     }
 
 

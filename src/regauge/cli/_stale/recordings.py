@@ -47,7 +47,7 @@ def stale_files(
         RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered: what it
             would ask for is then unknown, and nothing of the file counts as stale.
     """
-    for path in sorted(project.recordings_dir.glob("*.jsonl")):
+    for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         if prompts and path.stem not in prompts:
             continue
         cases = cases_of_prompt(evals, project, path.stem)

@@ -239,7 +239,7 @@ def _breaches(
 
 def _text(head: Prompt) -> str:
     try:
-        return head.path.read_text(encoding="utf-8")
+        return head.path.read_bytes().decode("utf-8")
     except OSError:
         return ""
 

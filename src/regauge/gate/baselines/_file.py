@@ -74,7 +74,7 @@ def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
 def baseline_faults(project: Project) -> list[Fault]:
     """What is wrong with the baselines of a project, whoever uses them."""
     faults: list[Fault] = []
-    for path in sorted((project.fixtures_dir / "baselines").glob("*.json")):
+    for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
         try:
             load_baseline(path, shown=project.relative(path))
         except BaselineError as error:

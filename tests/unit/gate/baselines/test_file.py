@@ -217,6 +217,11 @@ def complaint(text: str) -> str:
     return str(caught.value)
 
 
+def test_a_number_of_too_many_digits_is_named():
+    with pytest.raises(BaselineError, match="not JSON: an integer has too many digits"):
+        parse_baseline(b'{"schema_version": ' + b"9" * 5000 + b"}", shown=Path("b.json"))
+
+
 def test_a_merge_conflict_is_called_what_it_is():
     text = baseline_text(small()).replace('      "version"', '<<<<<<< HEAD\n      "version"')
     assert complaint(text) == snapshot("""\
