@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header \
-	--python-version 3.11 --group dev pyproject.toml
+	--python-version 3.11 --extra all --group dev pyproject.toml
 
 .PHONY: evals test browser check format docs golden lock clean help
 
@@ -50,7 +50,7 @@ docs: $(STAMP) ## Write the generated parts of the docs and build them.
 golden: $(STAMP) ## Build the golden datasets from their sources.
 	$(BIN)/python fixtures/build/build.py
 
-lock: $(STAMP) ## Resolve the dependencies anew.
+lock: $(STAMP) ## Resolve the dependencies of all extras.
 	$(UV_COMPILE) --output-file requirements.lock
 
 clean: ## Remove what set-up and runs leave behind.

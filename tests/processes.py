@@ -46,7 +46,6 @@ _LOADED_LATE = (
     "pydantic",
     "rich.console",
     "rich.table",
-    "sqlalchemy.dialects.sqlite",
     "sqlite3",
     "stamina",
     "yaml",

@@ -80,7 +80,7 @@ def place(tmp_path: Path) -> Place:
     place = Place(tmp_path)
     place.write(
         "pyproject.toml",
-        "[tool.pytest.ini_options]\naddopts = ['-p', 'no:deepeval']\n"
+        "[tool.pytest.ini_options]\naddopts = ['-p', 'no:deepeval', '-p', 'no:asyncio']\n"
         "[tool.regauge]\nmodel = 'sim:clerk-1'\njudge_model = 'sim:clerk-1'\n",
     )
     place.write("prompts/shout.prompt.yml", PROMPT)
@@ -118,7 +118,7 @@ def test_a_sound_project_has_warnings_at_most(place: Place):
     assert "warn   uncalibrated judges: used: no calibration record" in out
     assert "ok     evals: cases: 1, prompts: 1" in out
     assert "simulated, needs no key; no LLM" in out
-    assert "\nerrors: 0, warnings: 2, ok: 5\n" in out
+    assert "\nerrors: 0, warnings: 2, ok: 6\n" in out
     assert "\x1b" not in out
     place.regauge("doctor", "--strict", code=1)
 

@@ -124,8 +124,6 @@ def test_what_goes_in_comes_out_once(place: StorePlace):
     assert [row["answer"] for row in again.rows(entry.id)] == [_NASTY, _NASTY]
     assert again.matching("20260131") == [entry.id]
     assert again.matching("2026%") == []
-    store.close()
-    again.close()
 
 
 def test_a_run_is_in_it_whole_or_not_at_all(place: StorePlace):
@@ -322,7 +320,7 @@ def test_without_the_driver_the_command_that_installs_it_is_named(
     with pytest.raises(StoreError) as refused:
         Store(place)
     assert str(refused.value) == snapshot("""\
-history in postgres://me@db/evals: the driver of PostgreSQL is not installed: psycopg
+history in postgres://me@db/evals: PostgreSQL needs psycopg, which is not installed
   fix: pip install 'regauge[postgres]'\
 """)
 

@@ -159,9 +159,9 @@ def _run(project: Project, name: str) -> tuple[RunRecord, list[dict[str, Any]]]:
             raise
     else:
         return read_record(directory), list(read_rows(directory))
-    with History.opened(project, os.environ) as history:
-        record, rows = history.run(name)
-        return record, list(rows)
+    history = History.open(project, os.environ)
+    record, rows = history.run(name)
+    return record, list(rows)
 
 
 def _about(run: RunRecord) -> str:

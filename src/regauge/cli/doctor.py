@@ -17,9 +17,11 @@ from regauge.cli._doctor.finding import Finding, findings_of
 from regauge.cli._doctor.models import model_findings
 from regauge.cli._terminal.text import echo
 from regauge.errors import ConfigError, GitError
+from regauge.extras import EXTRAS, find_missing
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import warn_of_sizes
+from regauge.scaffold import advise_on_pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,14 +54,14 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) -> None:
-    """Check settings, git, prompts, evals, recordings, judges, cases, keys and endpoints.
+    """Check extras, settings, git, prompts, evals, recordings, judges, cases, keys and endpoints.
 
     Errors: settings, prompts or evals that do not load, recordings nobody asks for, goals that
     speak of no check or case, cases held out that the prompt gives away, an endpoint that cannot be
     reached, a model it no longer has.
-    Warnings: a key that is not set, a model shut down within 90 days, judges without calibration,
-    prompts, judges and cases that no eval uses, cases given twice, recordings
-    files that are large for GitHub.
+    Warnings: settings of pytest that leave plugins of deepeval on, a key that is not set, a model
+    shut down within 90 days, judges without calibration, prompts, judges and cases that no eval
+    uses, cases given twice, recordings files that are large for GitHub.
 
     The only request is for the list of models of each endpoint that evals use. No eval is run.
     """
@@ -92,6 +94,8 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Findi
         yield from findings_of(error.faults, project, check="settings")
         return
     yield Finding(check="settings", level="ok", message=f"{project.root} loads")
+    yield _extras()
+    yield from _pytest_settings(project)
     yield from _git(project)
     prompts = list(_prompts(project))
     yield from prompts
@@ -111,6 +115,28 @@ def _versions() -> str:
         except PackageNotFoundError:
             found.append(f"{tool} (not installed)")
     return ", ".join(found)
+
+
+def _extras() -> Finding:
+    """The extras that are installed, and what the others miss."""
+    states = {extra: find_missing(extra) for extra in EXTRAS}
+    words = [
+        f"{extra} (not installed: {', '.join(missing)})" if missing else extra
+        for extra, missing in states.items()
+    ]
+    return Finding(check="extras", level="ok", message=", ".join(words))
+
+
+def _pytest_settings(project: Project) -> Iterator[Finding]:
+    """A warning where plugins that come with deepeval slow every run, or warn in it."""
+    fix = advise_on_pytest(project.root)
+    if fix:
+        yield Finding(
+            check="pytest",
+            level="warning",
+            message="plugins that come with deepeval load in every run of pytest",
+            fix=fix,
+        )
 
 
 def _git(project: Project) -> Iterator[Finding]:

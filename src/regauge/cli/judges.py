@@ -58,6 +58,8 @@ def _print(found: Sequence[JudgeDescription]) -> None:
     for judge in found:
         echo(f"{judge.name}{judge.form}", bold=True)
         echo(f"    {judge.summary}")
+        if judge.install:
+            echo(f"    install: {judge.install}")
         for parameter in judge.parameters:
             known = parameter.default not in {"", "None"}
             default = f" (default {parameter.default})" if known else ""

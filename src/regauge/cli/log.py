@@ -88,8 +88,8 @@ def command(prompt: str, *, as_json: bool) -> None:
 def _points(name: str) -> dict[str, Point]:
     """What is known of each version by its digest; of the line with most runs where it has it."""
     try:
-        with History.opened(Project.find(), os.environ) as history:
-            lines = lines_of(history.suites(name))
+        history = History.open(Project.find(), os.environ)
+        lines = lines_of(history.suites(name))
     except RegaugeError as error:
         click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
         return {}

@@ -146,8 +146,8 @@ def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
 def _page(project: Project, run: Path, against: Path | None) -> str:
     """The page of a run, with the past of its prompts where the history can be read."""
     try:
-        with History.opened(project, os.environ) as history:
-            source = load_source(run, project=project, against=against, measured=history.suites)
+        history = History.open(project, os.environ)
+        source = load_source(run, project=project, against=against, measured=history.suites)
     except StoreError as error:
         click.echo(f"the page shows no earlier runs: {error}", err=True)
         source = load_source(run, project=project, against=against)

@@ -64,21 +64,21 @@ def command(number: int, *, sync: bool, as_json: bool) -> None:
 
 def _of_history(project: Project, *, number: int, sync: bool) -> tuple[list[RunRecord], str]:
     """The newest runs of the history, and where it is."""
-    with History.opened(project, os.environ) as history:
-        report = history.caught_up
-        if sync:
-            if not history.place.own:
-                report = history.sync()
-            click.echo(said_of_sync(report, history.place.shown), err=True)
-        for run, problem in report.unreadable:
-            click.echo(printable(f"{run}  unreadable: {problem}"), err=True)
-        records: list[RunRecord] = []
-        for record in history.records(limit=number):
-            if isinstance(record, StoreError):
-                click.echo(printable(str(record)), err=True)
-            else:
-                records.append(record)
-        return records, ".regauge/runs" if history.place.own else history.place.shown
+    history = History.open(project, os.environ)
+    report = history.caught_up
+    if sync:
+        if not history.place.own:
+            report = history.sync()
+        click.echo(said_of_sync(report, history.place.shown), err=True)
+    for run, problem in report.unreadable:
+        click.echo(printable(f"{run}  unreadable: {problem}"), err=True)
+    records: list[RunRecord] = []
+    for record in history.records(limit=number):
+        if isinstance(record, StoreError):
+            click.echo(printable(str(record)), err=True)
+        else:
+            records.append(record)
+    return records, ".regauge/runs" if history.place.own else history.place.shown
 
 
 def _of_machine(project: Project, *, number: int) -> Iterator[RunRecord]:

@@ -65,11 +65,11 @@ def command(prompt: str, *, every_run: bool, model: str | None, number: int, as_
     """
     project = Project.find()
     name = prompt_name(find_prompt(prompt))
-    with History.opened(project, os.environ) as history:
-        for run, problem in history.caught_up.unreadable:
-            click.echo(f"{run}  unreadable: {problem}", err=True)
-        suites = history.suites(name)
-        place = history.place.shown
+    history = History.open(project, os.environ)
+    for run, problem in history.caught_up.unreadable:
+        click.echo(f"{run}  unreadable: {problem}", err=True)
+    suites = history.suites(name)
+    place = history.place.shown
     found = lines_of(suites, every_run=every_run)
     lines = [line for line in found if model is None or line.model == model]
     if as_json:

@@ -13,6 +13,7 @@ from typing import cast
 from regauge.datasets._jsonl import parse_json
 from regauge.datasets._parquet_size import BYTES_MAX, ROWS_MAX, count_rows_and_bytes
 from regauge.datasets._record import Record, Source, decode_lines, is_known
+from regauge.extras import find_missing, install_command
 from regauge.regular_file import read_regular
 
 __all__ = ["read_csv", "read_parquet"]
@@ -106,6 +107,11 @@ def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
 
 def read_parquet(source: Source) -> list[Record]:
     """The records of a parquet file; an empty cell (null) is an absent key."""
+    if find_missing("parquet"):
+        source.fault(
+            None, "parquet needs pyarrow, which is not installed", install_command("pyarrow")
+        )
+        return []
     import pandas as pd
 
     data = io.BytesIO(read_regular(source.path))

@@ -1,21 +1,22 @@
-"""What the failures of a database mean to whoever runs evals."""
+"""The failures of a database as errors with a fix."""
 
 from __future__ import annotations
 
+import importlib
 import re
+import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import StoreError, explain_os_error, find_no_descriptor
+from regauge.extras import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from regauge.history._place import StorePlace
 
-__all__ = ["damaged", "explained"]
+__all__ = ["URL_FIX", "damaged", "driver_of", "explained"]
 
 _PERMISSION: Final = "give write permission for the file and its directory"
 # Words of the database, and what to do; nothing where its content is not what it should be.
@@ -35,38 +36,42 @@ _OF_A_SERVER: Final = (
     ("timeout|lock", "look for what holds its tables, then: regauge runs --sync"),
 )
 _SERVER: Final = "check that the server runs and can be reached, then: regauge runs --sync"
-_URL: Final = "postgresql://USER@HOST/DATABASE; write special characters of a password as %XX"
+URL_FIX: Final = "postgresql://USER@HOST/DATABASE; write special characters of a password as %XX"
 
 
 @contextmanager
 def explained(place: StorePlace) -> Generator[None]:
-    """Turn what SQLAlchemy raises into words.
+    """Turn what the driver raises into words.
 
     Raises:
-        StoreError: Whatever it raised.
+        StoreError: For any error of the driver, or of the system.
     """
     try:
         yield
-    except ArgumentError as error:
-        raise StoreError(place.shown, "its URL cannot be read", _URL) from error
-    except SQLAlchemyError as error:
-        # The driver's own words: those of SQLAlchemy quote the statement with all its values.
-        said = str(getattr(error, "orig", None) or error)
-        what, fix = _first_line(said), _fix(place, said)
-        if "unable to open" in said and (no_descriptor := find_no_descriptor()) is not None:
-            what, fix = explain_os_error(no_descriptor)
-        raise StoreError(place.shown, what, fix) from error
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise StoreError(
             place.shown,
-            f"the driver of PostgreSQL is not installed: {error.name}",
-            "pip install 'regauge[postgres]'",
+            "PostgreSQL needs psycopg, which is not installed",
+            install_command("psycopg"),
         ) from error
     except OSError as error:
         what, fix = explain_os_error(error)
         raise StoreError(place.shown, what, fix or _PERMISSION) from error
-    except ValueError as error:
-        raise StoreError(place.shown, f"its URL cannot be read: {error}", _URL) from error
+    except driver_of(place).Error as error:
+        words = str(error)
+        what, fix = _first_line(words), _fix(place, words)
+        if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
+            what, fix = explain_os_error(no_descriptor)
+        raise StoreError(place.shown, what, fix) from error
+
+
+def driver_of(place: StorePlace) -> Any:
+    """The driver, a module of PEP 249.
+
+    Raises:
+        ImportError: That of PostgreSQL is not installed.
+    """
+    return sqlite3 if place.file is not None else importlib.import_module("psycopg")
 
 
 def damaged(place: StorePlace) -> str:

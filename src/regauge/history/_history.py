@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from regauge.history._place import StorePlace
 from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from regauge.history._store import Store
@@ -54,21 +53,17 @@ class History:
         self.caught_up = SyncReport()
 
     @classmethod
-    @contextmanager
-    def opened(cls, project: Project, environ: Mapping[str, str]) -> Generator[History]:
-        """The history for the length of a block.
+    def open(cls, project: Project, environ: Mapping[str, str]) -> History:
+        """Open the history of a project, up to date where it is the project's own file.
 
         Raises:
             UsageError: The store's URL makes no sense.
             StoreError: The store cannot be used.
         """
         history = cls(project, environ)
-        try:
-            if history.place.own and not history.empty:
-                history.caught_up = history.sync()
-            yield history
-        finally:
-            history.close()
+        if history.place.own and not history.empty:
+            history.caught_up = history.sync()
+        return history
 
     @property
     def empty(self) -> bool:
@@ -172,15 +167,8 @@ class History:
             "read it with the regauge that wrote it",
         )
 
-    def close(self) -> None:
-        """Let go of the database."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
-
     def _opened(self) -> Store:
         if self._store is None:
-            # SQLAlchemy takes longer to load than all the rest of the command line.
             from regauge.history._store import Store
 
             if self.place.own:
@@ -192,8 +180,8 @@ class History:
 def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) -> str | None:
     """Write a run that has just ended to the store that a team shares.
 
-    The project's own file is left alone: it is brought up to date when somebody reads it, so a
-    run does not wait for it.
+    The project's own file is left alone: it is brought up to date when it is read, so a run does
+    not wait for it.
 
     Returns:
         What to warn of, when it could not be written; the run itself is safe.
@@ -202,10 +190,7 @@ def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) ->
         history = History(project, environ)
         if history.place.own:
             return None
-        try:
-            history.add(run)
-        finally:
-            history.close()
+        history.add(run)
     except RegaugeError as error:
         return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"
     return None

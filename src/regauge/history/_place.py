@@ -29,9 +29,9 @@ class StorePlace:
     """Where the history is kept.
 
     Attributes:
-        url: As SQLAlchemy reads it; it may hold a password and is shown to nobody.
-        shown: The same for people.
-        file: The database file; None of a server.
+        url: Of a server, as libpq reads it; it may hold a password. Empty for a file.
+        shown: The place without passwords, for messages.
+        file: The database file; None for a server.
         own: Whether it is the project's own file, which is made from the runs beside it.
     """
 
@@ -51,9 +51,7 @@ class StorePlace:
         url = named or project.settings.store
         if not url:
             file = project.state_dir / _FILE
-            return cls(
-                url=f"{_SQLITE}{file}", shown=str(project.relative(file)), file=file, own=True
-            )
+            return cls(url="", shown=str(project.relative(file)), file=file, own=True)
         if not is_store(url):
             raise UsageError(
                 f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}\n"
@@ -61,8 +59,6 @@ class StorePlace:
             )
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
-            return cls(
-                url=f"{_SQLITE}{file}", shown=str(project.relative(file)), file=file, own=False
-            )
-        server = _POSTGRESQL.sub("postgresql+psycopg://", url, count=1)
+            return cls(url="", shown=str(project.relative(file)), file=file, own=False)
+        server = _POSTGRESQL.sub("postgresql://", url, count=1)
         return cls(url=server, shown=shown_store(url), file=None, own=False)

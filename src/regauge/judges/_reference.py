@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.extras import install_command
 from regauge.judges._rule_factory import RuleFactory
 from regauge.judges._rule_parameters import form_of
 
@@ -40,6 +41,7 @@ class JudgeDescription:
         text: The rest of the description.
         criterion: The kind of quality it is about; empty where that depends on its parts.
         codes: The stable words of its failures.
+        install: The command that installs the extra it needs; empty for a judge of the core.
         example: A session of Python that shows it.
     """
 
@@ -51,6 +53,7 @@ class JudgeDescription:
     parameters: tuple[ParameterDescription, ...]
     criterion: str
     codes: tuple[str, ...]
+    install: str
     example: str
 
 
@@ -78,6 +81,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
         parameters=tuple(_parameters(signature, texts)) if signature else (),
         criterion=factory.template.criterion if factory and factory.template else "",
         codes=factory.codes if factory else (),
+        install=install_command(factory.needs) if factory and factory.needs else "",
         example=f">>> {example}".strip() if example else "",
     )
 
@@ -187,6 +191,8 @@ def _entry(judge: JudgeDescription) -> str:
     ]
     if rows:
         lines.append("\n| parameter | default | |\n|---|---|---|\n" + "\n".join(rows))
+    if judge.install:
+        lines.append(f"\nInstall it with `{judge.install}`.")
     if judge.criterion:
         lines.append(f"\nCounts under {judge.criterion}.")
     if judge.codes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Literal, ParamSpec, cast, get_args, g
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
+from regauge.extras import require
 from regauge.judges._answer import READING, Answer, Expected, normalise_value
 from regauge.judges._function import as_rule
 from regauge.judges._rule import AdviceTemplate, Rule
@@ -42,6 +43,7 @@ class RuleFactory(Generic[P]):
         build: The function that takes the parameters and returns the check.
         version: Raised whenever the rule may judge an answer differently than before.
         template: The criterion and the instructions for a prompt; None where the author gave none.
+        needs: The module of an extra that the rule needs; empty for none.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class RuleFactory(Generic[P]):
         group: str,
         opposite: str,
         template: AdviceTemplate | None,
+        needs: str = "",
     ) -> None:
         self.kind = build.__name__.rstrip("_")
         self.codes = tuple(codes)
@@ -61,6 +64,7 @@ class RuleFactory(Generic[P]):
         self.version = version
         self.opposite = opposite
         self.template = template
+        self.needs = needs
         functools.update_wrapper(self, build)
 
     @functools.cached_property
@@ -72,8 +76,10 @@ class RuleFactory(Generic[P]):
         """Make a rule.
 
         Raises:
-            UsageError: A parameter makes no sense.
+            UsageError: A parameter makes no sense, or the extra of the rule is not installed.
         """
+        if self.needs:
+            require(self.needs, use=self.kind)
         try:
             bound = self.signature.bind(
                 *(normalise_value(value) for value in args),
@@ -252,6 +258,7 @@ def rule(
     about: Criterion | None = None,
     wanted: str = "",
     denied: str = "",
+    needs: str = "",
 ) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
@@ -263,6 +270,7 @@ def rule(
         wanted: The instruction for a prompt so that the rule passes, in the form of
             `AdviceTemplate`.
         denied: The instruction so that its negation passes.
+        needs: The module of an extra that the rule needs.
     """
     template = None if about is None else AdviceTemplate(about, wanted, denied)
 
@@ -275,6 +283,7 @@ def rule(
             group=group,
             opposite=opposite,
             template=template,
+            needs=needs,
         )
 
     return wrap

@@ -72,6 +72,7 @@ _EDGE_MARKS = frozenset(".,?!'\"")
     about="format",
     wanted="Write {it} in the language with the code {language:code}.",
     denied="Do not write {it} in the language with the code {language:code}.",
+    needs="langdetect",
 )
 def detected_language(language: str, *, field: str | None = None) -> Check:
     """The language that langdetect finds most likely, however short the text is.

@@ -10,6 +10,7 @@ import httpx2
 import openai
 
 from regauge.bounded_http import bounded
+from regauge.extras import install_command
 from regauge.errors import ProviderError
 from regauge.providers._endpoint import OPENAI_URL
 from regauge.providers._network import cannot_open
@@ -109,6 +110,6 @@ def _anthropic(provider: str) -> Any:
     except ModuleNotFoundError as error:
         raise ProviderError(
             f"provider {provider!r} needs the package {error.name!r}, which is not installed\n"
-            "  fix: pip install 'regauge[anthropic]'",
+            f"  fix: {install_command('anthropic')}",
             kind="bad-request",
         ) from error

@@ -6,6 +6,8 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from regauge.extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -53,7 +55,12 @@ def write_csv(rows: Iterable[dict[str, Any]], path: Path) -> None:
 
 
 def write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> None:
-    """Write the table as parquet."""
+    """Write the table as parquet.
+
+    Raises:
+        UsageError: The extra `parquet` is not installed.
+    """
+    require("pyarrow", use="a parquet file")
     trials_table(rows).to_parquet(path, index=False)
 
 

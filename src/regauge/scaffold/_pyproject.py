@@ -13,7 +13,7 @@ from regauge.scaffold._piece import Planned
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["merge_pyproject"]
+__all__ = ["advise_on_pytest", "merge_pyproject"]
 
 _REGAUGE = """\
 [tool.regauge]
@@ -22,14 +22,26 @@ model = "sim:clerk-1"
 """
 _PYTEST = """\
 [tool.pytest.ini_options]
-# deepeval comes with regauge, and its plugin takes seconds to load.
+# deepeval comes with regauge and brings plugins: its own takes seconds to load, and pytest-asyncio
+# warns unless its setting is there.
 addopts = ["-p", "no:deepeval", "--import-mode=importlib"]
+asyncio_default_fixture_loop_scope = "function"
 """
 # pytest reads the first of these that is meant for it, and no other.
 _OTHERS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _SECTIONS = (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
-_ADDOPTS = 'add "-p", "no:deepeval" to addopts of pytest: its plugin takes seconds to load'
-_FIX = "mend it first; nothing was written"
+# A word that settings of pytest contain once a plugin is dealt with, and the advice.
+_ADVICE = (
+    (
+        "deepeval",
+        'add "-p", "no:deepeval" to addopts of pytest: its plugin takes seconds to load',
+    ),
+    (
+        "asyncio",
+        'set asyncio_default_fixture_loop_scope = "function": without it, pytest-asyncio warns',
+    ),
+)
+_FIX = "correct it first; nothing was written"
 
 
 def merge_pyproject(root: Path) -> Planned:
@@ -41,7 +53,8 @@ def merge_pyproject(root: Path) -> Planned:
     path = root / "pyproject.toml"
     if not os.path.lexists(path):
         tables = [_REGAUGE] if _elsewhere(root) else [_PYTEST, _REGAUGE]
-        reason = f"{_elsewhere(root)}: {_ADDOPTS}" if _elsewhere(root) else ""
+        advice = advise_on_pytest(root)
+        reason = f"{_elsewhere(root)}: {advice}" if advice else ""
         return Planned(path=path, action="write", text="\n".join(tables), reason=reason)
     try:
         text = read_regular(path).decode("utf-8")
@@ -52,11 +65,12 @@ def merge_pyproject(root: Path) -> Planned:
         fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
         raise ConfigError([fault]) from error
     missing: list[str] = []
-    notes: list[str] = []
+    advice = ""
     if "pytest" not in tool and not _elsewhere(root):
         missing.append(_PYTEST)
-    elif "no:deepeval" not in text:
-        notes.append(_ADDOPTS)
+    else:
+        advice = advise_on_pytest(root)
+    notes = [advice] if advice else []
     if "regauge" not in tool:
         missing.append(_REGAUGE)
     if not missing:
@@ -69,6 +83,17 @@ def merge_pyproject(root: Path) -> Planned:
         reason = f"{names} cannot be added at its end: `tool` is written as one value"
         return Planned(path=path, action="keep", reason=reason)
     return Planned(path=path, action="add", text=merged, reason="; ".join([names, *notes]))
+
+
+def advise_on_pytest(root: Path) -> str:
+    """The settings of pytest that keep plugins of deepeval quiet and are absent; empty for none.
+
+    Args:
+        root: Of the project.
+    """
+    path = root / (_elsewhere(root) or "pyproject.toml")
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return "; ".join(advice for word, advice in _ADVICE if word not in text)
 
 
 def _tool(text: str) -> dict[str, Any]:

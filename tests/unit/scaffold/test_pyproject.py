@@ -45,7 +45,7 @@ def test_a_pyproject_that_nobody_can_read_is_refused_before_anything_is_written(
 ):
     (tmp_path / "pyproject.toml").write_bytes(data)
     with pytest.raises(
-        ConfigError, match=r"pyproject.toml: not TOML: [\s\S]*\n  fix: mend it first"
+        ConfigError, match=r"pyproject.toml: not TOML: [\s\S]*\n  fix: correct it first"
     ):
         plan_working_set(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]

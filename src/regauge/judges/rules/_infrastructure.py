@@ -54,6 +54,7 @@ def _hcl(text: str) -> Mapping[str, Any] | str:
         " block {blocks:code}."
     ),
     denied="Do not {fill} Terraform code alone.",
+    needs="hcl2",
 )
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole answer is Terraform (HCL2) that parses, by python-hcl2, with one block at least.
@@ -381,6 +382,7 @@ def _misspelt(statement: Any) -> bool:
         "table{tables:s} {tables:code}."
     ),
     denied="Do not {fill} SQL alone.",
+    needs="sqlglot",
 )
 def sql_parses(
     *,

@@ -794,6 +794,7 @@ def _language(code: str) -> str:
     about="format",
     wanted="Write {it} in the language with the code {code:code}.",
     denied="Do not write {it} in the language with the code {code:code}.",
+    needs="langdetect",
 )
 def is_language(
     code: str,
