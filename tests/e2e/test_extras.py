@@ -51,7 +51,7 @@ def test_the_core_alone_does_what_a_new_project_needs(core: Core):
     assert "0 errors, 0 warnings" in core.regauge("lint")
     extras = "ok     extras: anthropic (not installed: anthropic), infra (not installed: hcl2, sqlglot), "
     assert extras in core.regauge("doctor")
-    assert "10 cases" in core.regauge("runs")
+    assert "20 cases" in core.regauge("runs")
 
 
 def test_a_judge_without_its_extra_is_refused_at_collection(core: Core):
@@ -74,9 +74,7 @@ def test_a_check_of_a_case_without_its_extra_is_refused_with_its_line(core: Core
         "checks": ["sql_parses"],
     }
     core.write("fixtures/golden/more.jsonl", json.dumps(case) + "\n")
-    core.write(
-        "evals/test_more.py", EVAL.format(judge="contains('g')", more=", dataset='more.jsonl'")
-    )
+    core.write("evals/test_more.py", EVAL.format(judge="contains('g')", more=", dataset='more'"))
     out = core.evals("--collect-only", code=2)
     assert "more.jsonl:1: checks of sql: sql_parses needs sqlglot, which is not installed" in out
     assert "fix: pip install 'regauge[infra]'" in out
@@ -84,9 +82,7 @@ def test_a_check_of_a_case_without_its_extra_is_refused_with_its_line(core: Core
 
 def test_parquet_without_its_extra_is_refused_as_input_and_as_output(core: Core):
     core.write("fixtures/golden/more.parquet", "PAR1")
-    core.write(
-        "evals/test_more.py", EVAL.format(judge="contains('g')", more=", dataset='more.parquet'")
-    )
+    core.write("evals/test_more.py", EVAL.format(judge="contains('g')", more=", dataset='more'"))
     out = core.evals("--collect-only", code=2)
     assert "more.parquet: parquet needs pyarrow, which is not installed" in out
     assert "fix: pip install 'regauge[parquet]'" in out
