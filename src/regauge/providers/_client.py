@@ -10,8 +10,8 @@ import httpx2
 import openai
 
 from regauge.bounded_http import bounded
-from regauge.extras import install_command
 from regauge.errors import ProviderError
+from regauge.extras import install_command
 from regauge.providers._endpoint import OPENAI_URL
 from regauge.providers._network import cannot_open
 
