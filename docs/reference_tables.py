@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 __all__ = ["commands", "errors", "fields", "judge_names", "names", "options"]
-
-
-_NO_RULES: Final = frozenset({"rubric", "command_judge", "http_judge"})
-"""Names of the registry that have no entry on the page of judges."""
 
 
 def judge_names() -> str:
@@ -49,7 +45,7 @@ def judge_names() -> str:
         for name, entry in names.items():
             uses = [
                 f"{{ref}}`{use} <judge-{use}>`"
-                if use in kinds and use not in _NO_RULES
+                if use in kinds
                 else f"`{use}`"
                 if hasattr(judges, use)
                 else f'`deepeval("{use}")`'

@@ -102,6 +102,9 @@ if TYPE_CHECKING:
         reference_page as reference_page,
     )
     from regauge.judges._registry import (
+        changed_rule as changed_rule,
+    )
+    from regauge.judges._registry import (
         judge_from_spec as judge_from_spec,
     )
     from regauge.judges._registry import (
@@ -205,7 +208,7 @@ else:
             "_external": "command_judge http_judge",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
             "_reference": "JudgeDescription describe reference_page",
-            "_registry": "judge_from_spec judge_kinds",
+            "_registry": "changed_rule judge_from_spec judge_kinds",
             "_rule": "Check Rule on_answer on_text",
             "_rule_factory": "RuleFactory rule",
             "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.judges._answer import Expected
-from regauge.judges._rule import Rule, negated
-from regauge.judges._rule_factory import RuleFactory
+from regauge.judges._answer import READING, Expected
+from regauge.judges._rule import Rule, negated, negated_digest
+from regauge.judges._rule_factory import RuleFactory, rule_digest
 from regauge.judges._rule_parameters import form_of
 from regauge.judges.rules._combine import not_
 from regauge.wording import did_you_mean
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.judges._asking import UnboundJudge
     from regauge.judges._types import Judge
 
-__all__ = ["ENTRY_POINTS", "judge_from_spec", "judge_kinds", "rule_versions"]
+__all__ = ["ENTRY_POINTS", "changed_rule", "judge_from_spec", "judge_kinds", "rule_versions"]
 
 _CALLING = (
     "as_judge",
@@ -85,6 +85,24 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
 def rule_versions() -> Mapping[str, int]:
     """The versions of those of regauge's rules that are no longer at their first, by name."""
     return {kind: made.version for kind, made in _own().items() if made.version > 1}
+
+
+def changed_rule(judge: object, digest: str) -> str:
+    """The rule of regauge that once gave a judge this digest, with both versions; else empty.
+
+    Only what regauge changed differs then: the rule is declared as before.
+    """
+    if not isinstance(judge, Rule):
+        return ""
+    negation = judge.kind.startswith("not_") and len(judge.parts) == 1
+    judge = judge.parts[0] if negation else judge
+    made = _own().get(judge.kind)
+    for version in range(1, made.version + 1 if made else 0):
+        for reading in range(1, READING + 1):
+            before = rule_digest(judge.kind, judge.params, version=version, reading=reading)
+            if made and digest == (negated_digest(before) if negation else before):
+                return f"{judge.kind} (version {version}.{reading}, now {made.version}.{READING})"
+    return ""
 
 
 def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:

@@ -26,6 +26,7 @@ __all__ = [
     "Check",
     "Rule",
     "negated",
+    "negated_digest",
     "on_answer",
     "on_text",
 ]
@@ -209,6 +210,11 @@ def all_parts(judge: Rule) -> Iterator[Rule]:
         yield from all_parts(part)
 
 
+def negated_digest(digest: str) -> str:
+    """The digest of the negation of a rule with this digest."""
+    return digest_of({"kind": "not", "version": 1, "params": {"judge": digest}})
+
+
 def negated(judge: Rule) -> Rule:
     """The rule that passes when another fails, and fails when it passes.
 
@@ -245,13 +251,12 @@ def negated(judge: Rule) -> Rule:
                     actual=verdict.actual,
                 )
 
-    digest = digest_of({"kind": "not", "version": 1, "params": {"judge": judge.digest}})
     described = f"Must not hold: {judge.description}" if judge.description else ""
     return Rule(
         kind=code,
         params={"judge": judge.reference},
         name=f"not {judge.name}",
-        digest=digest,
+        digest=negated_digest(judge.digest),
         examine=check,
         description=described,
         parts=(judge,),

@@ -33,6 +33,18 @@ __all__ = ["RuleFactory", "resolve_in", "rule"]
 P = ParamSpec("P")
 
 
+def rule_digest(kind: str, params: Mapping[str, JSON], *, version: int, reading: int) -> str:
+    """The digest of a rule.
+
+    Args:
+        kind: Its kind.
+        params: Its parameters.
+        version: Of the rule.
+        reading: Of how all rules read outputs.
+    """
+    return digest_of({"kind": kind, "version": version, "reading": reading, "params": dict(params)})
+
+
 class RuleFactory(Generic[P]):
     """Makes rules of one kind; call it with the rule's parameters.
 
@@ -100,14 +112,7 @@ class RuleFactory(Generic[P]):
             key: plain(value, of=self.kind) for key, value in bound.arguments.items()
         }
         try:
-            digest = digest_of(
-                {
-                    "kind": self.kind,
-                    "version": self.version,
-                    "reading": READING,
-                    "params": params,
-                }
-            )
+            digest = rule_digest(self.kind, params, version=self.version, reading=READING)
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
         parts = tuple(rules_in(tuple(bound.arguments.values())))

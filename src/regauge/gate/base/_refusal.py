@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from regauge.gate._types import NONE_DRAWN, tier_held
 from regauge.gate.base._edited import code_of_evals, files_of_judges
 from regauge.gate.baselines import CRITICAL_TRIALS
+from regauge.judges import changed_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +101,9 @@ def refusals_of(
                 prompt_changed=prompt_changed,
             )
         )
-    judges = tuple(part for part in differences if part.part == "judge")
+    judges = tuple(
+        part for part in differences if part.part == "judge" and not _changed_rule(part, suite)
+    )
     if judges and _may_judge_otherwise(at, suite):
         found.append(
             Refusal(
@@ -155,6 +158,12 @@ def _told(part: KeyDifference, suite: Suite) -> str:
     if part.wanted is not None or judge is None:
         return str(part)
     return f"judge {part.name!r} was blocking and is advisory now: {suite.standing(judge).reason}"
+
+
+def _changed_rule(part: KeyDifference, suite: Suite) -> str:
+    """The rule that regauge changed, where that alone makes a judge differ; else empty."""
+    judge = next((one for one in suite.judges if one.name == part.name), None)
+    return changed_rule(judge, part.stored) if part.part == "judge" and part.stored else ""
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
@@ -228,13 +237,20 @@ def notes_of(
         return [f"{name} is new: {at.ref} has no version of it to compare with"]
     if prompt.name != name:
         notes.append(f"{name} was called {prompt.name} in {at.ref}")
-    if differences:
-        parts = "; ".join(str(part) for part in differences)
+    changed = {part: _changed_rule(part, suite) for part in differences}
+    if rules := sorted({rule for rule in changed.values() if rule}):
+        notes.append(
+            f"regauge changed these rules since main's baseline of {name}: {', '.join(rules)}."
+            f" Base and candidate are compared by the new ones; after the merge: {update}"
+        )
+    others = [part for part, rule in changed.items() if not rule]
+    if others:
+        parts = "; ".join(map(str, others))
         notes.append(
             f"main's baseline of {name} is not used, it was made otherwise ({parts});"
             f" after the merge: {update}"
         )
-    elif drawn_beside:
+    elif drawn_beside and not changed:
         notes.append(
             f"main has no baseline of this version of {name}, so main is drawn too, and judged as"
             f" this change says; after the merge: {update}"

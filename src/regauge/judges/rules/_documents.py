@@ -282,7 +282,7 @@ def python_parses(*, functions: Sequence[str] = (), field: str | None = None) ->
     return on_text(field, check)
 
 
-_XML_OPENING = re.compile(r"<([A-Za-z_][\w.:-]*)(?=[\s/>])")
+_XML_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*)(?=[\s/>])[^<>]*?(?P<empty>/?)>")
 # How many characters are read for elements that turn out to be none.
 _WASTED_CHARS_MAX = 2_000_000
 
@@ -378,16 +378,10 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
 def _fragments(text: str) -> Iterator[tuple[str, set[str]]]:
     """The well-formed XML elements of a text, outermost ones, with their paths."""
     at, wasted = 0, 0
-    while wasted < _WASTED_CHARS_MAX:
-        opening = _XML_OPENING.search(text, at)
-        if opening is None:
-            return
-        at = opening.end()
-        end = _element_end(text, opening)
-        if end is None:
-            wasted += len(text) - opening.start()
+    for start, end in sorted(_elements(text)):
+        if start < at or wasted > _WASTED_CHARS_MAX:
             continue
-        fragment = text[opening.start() : end]
+        fragment = text[start:end]
         paths = _xml(fragment)
         if isinstance(paths, str):
             wasted += len(fragment)
@@ -396,18 +390,15 @@ def _fragments(text: str) -> Iterator[tuple[str, set[str]]]:
         yield fragment, paths
 
 
-def _element_end(text: str, opening: re.Match[str]) -> int | None:
-    """Where the element ends that opens here; None when it never does."""
-    name = re.escape(opening[1])
-    depth = 0
-    for tag in re.compile(rf"<(/?){name}(?=[\s/>])[^<>]*?(/?)>").finditer(text, opening.start()):
-        if tag[1]:
-            depth -= 1
-        elif not tag[2]:
-            depth += 1
-        if depth <= 0:
-            return tag.end()
-    return None
+def _elements(text: str) -> Iterator[tuple[int, int]]:
+    """Where the elements of a text begin and end, by tags of the same name alone."""
+    open_: dict[str, list[int]] = {}
+    for tag in _XML_TAG.finditer(text):
+        starts = open_.setdefault(tag["name"], [])
+        if not tag["close"]:
+            starts.append(tag.start())
+        if (tag["close"] or tag["empty"]) and starts:
+            yield starts.pop(), tag.end()
 
 
 @rule(

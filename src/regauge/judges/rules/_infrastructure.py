@@ -28,21 +28,29 @@ __all__ = [
 _HCL_CHARS_MAX = 20_000
 
 
-def _hcl(text: str) -> Mapping[str, Any] | str:
-    """The blocks of a Terraform file, or why it is none."""
+def _hcl_blocks(text: str) -> list[str] | str:
+    """The names of the blocks at the top of a Terraform file, or why it is none."""
     import hcl2
 
     if len(text) > _HCL_CHARS_MAX:
         return f"longer than {_HCL_CHARS_MAX} characters"
     library: Any = hcl2
     try:
-        return cast(
-            "Mapping[str, Any]", library.loads(text if text.endswith("\n") else text + "\n")
-        )
+        [body] = library.parses_to_tree(text).children
     except RecursionError:
         return "nested too deeply"
     except Exception as error:  # noqa: BLE001 - a grammar's call-backs raise what they like
         return str(error).partition("\n")[0][:200] or type(error).__name__
+    names = {
+        ".".join(
+            "".join(label.scan_values(lambda token: token.type != "DBLQUOTE"))
+            for label in part.children
+            if getattr(label, "data", "") in {"identifier", "string"}
+        )
+        for part in body.children
+        if part.data == "block"
+    }
+    return sorted(names)
 
 
 @rule(
@@ -70,10 +78,9 @@ def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) ->
     """
 
     def check(text: str) -> Verdict:
-        document = _hcl(text)
-        if isinstance(document, str):
-            return failed(f"not HCL: {document}", code="hcl_invalid")
-        found = sorted(set(_block_names(document)))
+        found = _hcl_blocks(text)
+        if isinstance(found, str):
+            return failed(f"not HCL: {found}", code="hcl_invalid")
         if not found:
             return failed("not Terraform: no block", code="hcl_invalid")
         missing = [
@@ -96,26 +103,6 @@ def _mapping(value: object) -> dict[str, Any]:
 def _items(value: object) -> list[Any]:
     """A value as a list; an empty one when it is none."""
     return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
-
-
-def _block_names(document: Mapping[str, Any]) -> Iterator[str]:
-    for kind, blocks in document.items():
-        for block in _items(blocks):
-            if _is_block(_mapping(block)):
-                yield from _labelled(kind, _mapping(block))
-
-
-def _is_block(value: Mapping[str, Any]) -> bool:
-    """Tell a block, with its labels, from an attribute and from comments."""
-    return "__is_block__" in value or any(_is_block(_mapping(part)) for part in value.values())
-
-
-def _labelled(name: str, block: dict[str, Any]) -> Iterator[str]:
-    labels = [key for key in block if key.startswith('"')]
-    if not labels:
-        yield name
-    for label in labels:
-        yield from _labelled(f"{name}.{label.strip(chr(34))}", _mapping(block[label]))
 
 
 _TEMPLATES = {
@@ -422,17 +409,17 @@ def sql_parses(
         parsed = _parsed(text, dialect)
         if isinstance(parsed, str):
             return failed(f"not SQL: {parsed}", code="sql_invalid")
-        for statement in parsed:
+        for statement in parsed if kinds else ():
             foreign_kinds = [kind for kind in _kinds(statement) if kind not in kinds]
-            if kinds and foreign_kinds:
+            if foreign_kinds:
                 return failed(
                     f"{foreign_kinds[0]!r} is not among {listed(sorted(kinds))}",
                     code="statement_not_allowed",
                 )
-        used = sorted({table for statement in parsed for table in _tables(statement)})
-        foreign = [] if allowed is None else [name for name in used if name not in allowed]
-        if foreign:
-            return failed(f"uses {listed(foreign)}", code="table_not_allowed", actual=used)
+        if allowed is not None:
+            used = sorted({table for statement in parsed for table in _tables(statement)})
+            if foreign := [name for name in used if name not in allowed]:
+                return failed(f"uses {listed(foreign)}", code="table_not_allowed", actual=used)
         return passed(f"{plural(len(parsed), 'statement')} of SQL")
 
     return on_text(field, check)

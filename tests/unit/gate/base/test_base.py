@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.digests import digest_of
 from regauge.errors import GitError, UsageError
 from regauge.gate._types import TrialFacts
 from regauge.gate.base import check_locks, compare_with_base, coverage_of, find_base
@@ -23,7 +24,7 @@ from regauge.gate.baselines import (
     key_of,
     save_baseline,
 )
-from regauge.judges import Standing, contains, max_words
+from regauge.judges import Standing, contains, contains_all, max_words
 from regauge.project import Project
 from regauge.runner import EvalSession, RunOptions, golden, spec_of
 
@@ -393,6 +394,31 @@ def test_a_baseline_older_than_the_judges_of_main_is_not_the_fault_of_a_branch(r
     assert base.refusals == ()
     assert base.history is None
     assert base.notes[0].startswith("main's baseline of greet is not used, it was made otherwise")
+
+
+@pytest.mark.parametrize("negated", [False, True])
+def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch(repo: Repo, *, negated: bool):
+    """A newer regauge comes with a changed lock file, as a changed judge might."""
+    rule = contains_all("Hello", "Ann")
+    made = ~rule if negated else rule
+    old = digest_of({"kind": "contains_all", "version": 1, "reading": 1, "params": rule.params})
+    if negated:
+        old = digest_of({"kind": "not", "version": 1, "params": {"judge": old}})
+    repo.git("checkout", "--quiet", "main")
+    repo.baseline(repo.suite(judges=(made,)))
+    path = baseline_path(repo.project, "greet")
+    path.write_text(path.read_text().replace(made.digest, old))
+    repo.commit("baseline of an older regauge")
+    repo.git("checkout", "--quiet", "-B", "topic")
+    repo.prompt("Greet", "Kindly greet")
+    repo.write("requirements.lock", "regauge==2.0.0\n")
+    base = repo.base(suite=repo.suite(judges=(made,)))
+    assert base.refusals == ()
+    (note,) = base.notes
+    assert note.startswith(
+        "regauge changed these rules since main's baseline of greet: contains_all"
+    )
+    assert note.endswith("after the merge: regauge baseline update greet")
 
 
 def test_another_model_is_refused_unless_models_are_compared_on_purpose(repo: Repo):
