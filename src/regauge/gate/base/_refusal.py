@@ -162,8 +162,10 @@ def _told(part: KeyDifference, suite: Suite) -> str:
 
 def _changed_rule(part: KeyDifference, suite: Suite) -> str:
     """The rule that regauge changed, where that alone makes a judge differ; else empty."""
+    if part.part != "judge" or not part.stored or not part.wanted:
+        return ""
     judge = next((one for one in suite.judges if one.name == part.name), None)
-    return changed_rule(judge, part.stored) if part.part == "judge" and part.stored else ""
+    return changed_rule(judge, part.stored)
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:

@@ -35,6 +35,7 @@ _INLINE_CHARS_MAX = 2_000
 _CHARS_MAX = 100_000
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[^\n]*\n)*?---[ \t]*(?:\n|\Z)")
 _BULLET_SIGN = re.compile(r"^[^\S\n]*[•‣◦▪●∙·]\s", re.MULTILINE)
+_CLOSED = re.compile(r"\](?!\()")
 _PLACEHOLDER = re.compile(r"(?<![\w\])])\[(?!\^|[xX]\])(?=[^\[\]\n]*[^\W\d_])[^\[\]\n]*\](?!\()")
 
 
@@ -112,7 +113,7 @@ def _count_highlights(text: str) -> int:
 
 def _count_placeholders(text: str) -> int:
     count = 0
-    if "]" not in text:  # the parser of links takes long for brackets that stay open
+    if not _CLOSED.search(text):  # the parser of links takes long for brackets that stay open
         return count
     for tokens in _inline(text, "["):
         depth, plain = 0, ""
