@@ -455,7 +455,7 @@ def ask_less(broken: Broken) -> None:
         (call_through_another_provider, 1, "broken of 24 cases"),
         (ask_less, 1, "broken of 24 cases"),
         (replay_by_conftest, 1, "recordings of alert-severity are better than fresh trials"),
-        (start_a_prompt_over, 0, "; review also: alert-severity removed\n"),
+        (start_a_prompt_over, 0, "; review also: alert-severity removed, severity new"),
         (give_up_cases, 0, " cases removed\n"),
         (wrap_judge, 2, f"code of judge field_equals(severity) ({EVAL}) changed"),
         (move_to_yaml, 2, "tier of "),
@@ -992,3 +992,302 @@ def test_a_wrapper_with_the_digest_of_what_it_wraps_is_refused(repo: GateRepo):
     wrapped = base.replace('field_equals("severity")', 'Right(field_equals("severity"))')
     repo.write(EVAL, f"from lenient import Right\n{wrapped}")
     assert "code of judge field_equals(severity) (" in gate(code=2)
+
+
+STRICT = '[tool.regauge.gate]\non_broken = "block"\non_anchor_loss = "block"\n'
+
+
+def old_branch(repo: GateRepo, change: Callable[[GateRepo], None]) -> Callable[..., str]:
+    """Branch off before the base's bar rises; the function gates against the base of today."""
+    repo.branch("raised")
+    change(repo)
+    repo.commit("Raise the bar")
+    repo.branch("old", of="main")
+    break_prompt(repo)
+    return lambda *words, code: repo.regauge("gate", "raised", *words, code=code)
+
+
+def make_critical(repo: GateRepo) -> None:
+    repo.write(GOLDEN, lines_of({**case, "tier": "critical"} for case in golden(repo)))
+
+
+def expect_more(repo: GateRepo) -> None:
+    first, *others = golden(repo)
+    repo.write(GOLDEN, lines_of([{**first, "expected": {"severity": "none"}}, *others]))
+
+
+def judge_more(repo: GateRepo) -> None:
+    text = repo.read(EVAL).replace("judges=[", "judges=[max_chars(9000), ")
+    repo.write(EVAL, text.replace("import field_equals", "import field_equals, max_chars"))
+
+
+@pytest.mark.parametrize(
+    ("change", "bar"),
+    [
+        (
+            lambda repo: repo.settings(repo.base_url, STRICT),
+            'on_broken in [tool.regauge.gate]: "block" -> "net"',
+        ),
+        (make_critical, "tier of KubeAPIDown: critical -> required"),
+        (expect_more, "expected of "),
+        (judge_more, "judges of test_alert_severity: max_chars(9000) -> not set"),
+    ],
+    ids=["policy", "tier", "expectation", "judge"],
+)
+def test_a_change_of_an_older_commit_is_held_to_the_bar_of_today(
+    repo: GateRepo, change: Callable[[GateRepo], None], bar: str
+):
+    gate = old_branch(repo, change)
+    output = gate(code=2)
+    assert "the bar of this change is lower than that of raised" in output
+    assert bar in output
+    assert "fix: git merge raised, which is newer than this change; then " in output
+    gate("--accept-judge-change", WHY, code=1)
+    if "on_broken" in bar:
+        assert repo.decision()["policy"]["on_broken"] == "block"
+    repo.branch("docs-only", of="main")
+    repo.write("README.md", "Words.\n")
+    repo.commit("Write words")
+    repo.regauge("gate", "raised", code=0)
+
+
+def test_a_lower_price_is_a_lower_bar(repo: GateRepo):
+    """A limit in dollars is worked out from prices."""
+    table = "[tool.regauge.providers.local.prices.clerk-1]\n"
+    repo.branch("priced")
+    repo.settings(repo.base_url, f"{table}input_per_million = 2.0\noutput_per_million = 8.0\n")
+    repo.commit("State prices")
+    repo.branch("cheap", of="priced")
+    repo.edit("pyproject.toml", "output_per_million = 8.0", "output_per_million = 0.1")
+    repo.release("minor", REWORDED)
+    output = repo.regauge("gate", "priced", code=2)
+    assert "price of clerk-1 in [tool.regauge.providers.local]: " in output
+    repo.edit("pyproject.toml", "output_per_million = 0.1", "output_per_million = 9")
+    repo.commit("Correct the price")
+    repo.regauge("gate", "priced", code=0)
+
+
+def test_newer_cases_of_the_base_stand_in_the_headline(repo: GateRepo):
+    def add(repo: GateRepo) -> None:
+        first = golden(repo)[0]
+        repo.write(GOLDEN, lines_of([*golden(repo), {**first, "id": "added"}]))
+
+    old_branch(repo, add)
+    repo.git("checkout", "-q", "-B", "reworded", "main")
+    repo.release("minor", REWORDED)
+    output = repo.regauge("gate", "raised", code=0)
+    assert "; review also: 1 newer case of raised not compared" in output
+
+
+WORDS = """\
+from pathlib import Path
+
+from regauge import golden
+
+def known(output, expected):
+    words = Path(__file__).with_name("words.txt").read_text().split()
+    return any(word in output for word in [*words, expected["severity"]])
+
+@golden("alert-severity", judges=[known])
+def test_alert_severity(result):
+    result.check()
+"""
+CHECKER = """\
+def check(verdict):
+    return verdict
+"""
+CHECKED = HONEST.replace("from regauge", "from checker import check\nfrom regauge").replace(
+    "return await self.inner.judge(completion, case)",
+    "return check(await self.inner.judge(completion, case))",
+)
+
+
+def test_a_module_that_a_judge_object_imports_is_part_of_it(repo: GateRepo):
+    gate = with_evals(repo, OBJECT, baseline=True, helper_py=CHECKED, checker_py=CHECKER)
+    break_prompt(repo)
+    lenient = CHECKER.replace("verdict\n", "replace(verdict, outcome='pass')\n")
+    repo.write("checker.py", f"from dataclasses import replace\n\n{lenient}")
+    assert "code of judge field_equals(severity) (checker.py) changed" in gate(code=2)
+
+
+def test_a_file_that_a_judge_names_is_part_of_it(repo: GateRepo):
+    repo.write("evals/words.txt", "none\n")
+    gate = with_evals(repo, WORDS, baseline=True)
+    break_prompt(repo)
+    repo.write("evals/words.txt", "critical\nwarning\ninfo\n")
+    assert "code of judge known (evals/words.txt) changed" in gate(code=2)
+
+
+def test_a_function_that_judges_is_part_of_the_bar_without_a_baseline(repo: GateRepo):
+    gate = with_evals(repo, FUNCTION, baseline=False, helper_py=HELPER)
+    break_prompt(repo)
+    repo.edit("helper.py", 'DEFAULT = "none"', 'DEFAULT = "info"')
+    assert "code of judge right (helper.py) changed" in gate(code=2)
+
+
+def restore_prompt_while_it_runs(broken: Broken) -> None:
+    base = broken.repo.git("show", f"main:{PROMPT}")
+    broken.repo.write("base.yml", base)
+    broken.repo.write(
+        "conftest.py",
+        "from pathlib import Path\nroot = Path(__file__).parent\n"
+        f"(root / {PROMPT!r}).write_text((root / 'base.yml').read_text())\n",
+    )
+
+
+def copy_prompt(broken: Broken) -> None:
+    """The prompt of the base stays, and a copy with the cases that it passes is added."""
+    repo = broken.repo
+    repo.write("prompts/severity.prompt.yml", repo.read(PROMPT))
+    easy = [case for case in golden(repo) if case["id"] in broken.passed]
+    repo.write("fixtures/golden/severity.jsonl", lines_of(easy))
+    repo.write("evals/test_severity.py", repo.read(EVAL).replace('"alert-severity"', '"severity"'))
+    for path in (PROMPT, "prompts/prompts.lock"):
+        repo.write(path, repo.git("show", f"main:{path}"))
+    repo.regauge("bump", "severity")
+
+
+def replace_base(broken: Broken) -> None:
+    repo = broken.repo
+    repo.git("replace", "-f", "main", "HEAD")
+
+
+def decide_in_conftest(broken: Broken) -> None:
+    broken.repo.write(
+        "evals/conftest.py",
+        "import regauge.gate.engine._gate as gate\ngate.decided_by = lambda reasons: 'accept'\n",
+    )
+
+
+def load_by_entry_point(broken: Broken) -> None:
+    repo = broken.repo
+    repo.write("own-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+    repo.write("own-1.dist-info/entry_points.txt", "[regauge.providers]\nlocal = own:Own\n")
+    repo.write("own.py", "from regauge.gate.engine import _gate\n_gate.decided_by = 1\n")
+
+
+def collect_other_files(broken: Broken) -> None:
+    repo = broken.repo
+    settings = "[tool.pytest.ini_options]\n"
+    repo.edit("pyproject.toml", settings, f"{settings}python_files = ['check_*.py']\n")
+    easy = repo.read(EVAL).replace(', field_equals("severity")', "")
+    repo.write("evals/check_easy.py", easy.replace("field_equals, ", ""))
+
+
+def collect_other_functions(broken: Broken) -> None:
+    settings = "[tool.pytest.ini_options]\n"
+    broken.repo.edit("pyproject.toml", settings, f"{settings}python_functions = ['easy_*']\n")
+
+
+def expect_one_of_two(broken: Broken) -> None:
+    def either(case: dict[str, Any]) -> dict[str, Any]:
+        right = case["expected"]["severity"]
+        return {**case, "expected": {"severity": [broken.outputs.get(case["id"], right), right]}}
+
+    broken.repo.write(GOLDEN, broken.rewrite(either))
+
+
+def expect_ignored_files(broken: Broken) -> None:
+    repo = broken.repo
+    repo.write(".gitignore", repo.read(".gitignore") + "fixtures/texts/\n")
+    for case in golden(repo):
+        text = broken.outputs.get(case["id"], case["expected"]["severity"])
+        repo.write(f"fixtures/texts/{case['id']}.txt", text)
+
+    def named(case: dict[str, Any]) -> dict[str, Any]:
+        return {**case, "expected": {"severity": {"file": f"texts/{case['id']}.txt"}}}
+
+    repo.write(GOLDEN, broken.rewrite(named))
+
+
+def judge_by_date(broken: Broken) -> None:
+    text = broken.repo.read(EVAL).replace(
+        'judges=[json_parses(kind="object"), field_equals("severity")]', "judges=JUDGES"
+    )
+    judges = (
+        'STRICT = [field_equals("severity")] if time.time() < 0 else []\n'
+        'JUDGES = [json_parses(kind="object"), *STRICT]\n\n@golden'
+    )
+    broken.repo.write(EVAL, "import time\n" + text.replace("@golden", judges, 1))
+
+
+def judge_by_environment(broken: Broken) -> None:
+    repo = broken.repo
+    field = 'field_equals(os.environ.get("FIELD", "severity"))'
+    repo.write(EVAL, "import os\n" + repo.read(EVAL).replace('field_equals("severity")', field))
+    repo.write("conftest.py", "import os\nos.environ['FIELD'] = 'reason'\n")
+
+
+def generate_cases(broken: Broken) -> None:
+    broken.repo.write(
+        "conftest.py",
+        "from pathlib import Path\n"
+        f"path = Path(__file__).parent / {GOLDEN!r}\n"
+        "path.write_text(path.read_text().replace('required', 'tracked'))\n",
+    )
+
+
+def use_an_alias_of_the_model(broken: Broken) -> None:
+    repo = broken.repo
+    repo.settings(repo.base_url, f'[tool.regauge.providers.alias]\nbase_url = "{repo.base_url}"\n')
+    repo.edit(PROMPT, "model: local:clerk-1", "model: alias:clerk-1")
+
+
+def rename_prompt_and_cases(broken: Broken) -> None:
+    repo = broken.repo
+    repo.git("mv", PROMPT, "prompts/severity.prompt.yml")
+    repo.write("fixtures/golden/severity.jsonl", broken.rewrite(track))
+    repo.git("rm", "-q", GOLDEN)
+    repo.edit(EVAL, '"alert-severity"', '"severity"')
+    repo.git("mv", BASELINE, "fixtures/baselines/severity.json")
+
+
+def drop_expectations(broken: Broken) -> None:
+    def without(case: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in case.items() if name != "expected"}
+
+    broken.repo.write(GOLDEN, broken.rewrite(without))
+
+
+def set_cases_apart(broken: Broken) -> None:
+    """The golden directory becomes a link to one that git does not track."""
+    repo = broken.repo
+    repo.write("../apart/alert-severity.jsonl", broken.rewrite(track))
+    repo.git("rm", "-q", GOLDEN)
+    (repo.root / "fixtures/golden").symlink_to("../../apart")
+
+
+@pytest.mark.parametrize(
+    ("hide", "code", "words"),
+    [
+        (restore_prompt_while_it_runs, 0, f"review also: uncommitted {PROMPT}"),
+        (copy_prompt, 0, "review also: severity new"),
+        (replace_base, 1, "broken of 24 cases"),
+        (decide_in_conftest, 0, "review also: code of the gate edited (evals/conftest.py)"),
+        (load_by_entry_point, 1, "broken of 24 cases"),
+        (collect_other_files, 2, "judge 'field_equals(severity)' is gone"),
+        (collect_other_functions, 3, "pytest does not collect the eval test_alert_severity"),
+        (expect_one_of_two, 2, "expected of "),
+        (expect_ignored_files, 2, "expected of "),
+        (judge_by_date, 2, "judge 'field_equals(severity)' is gone"),
+        (judge_by_environment, 2, "judge 'field_equals(severity)' is gone"),
+        (generate_cases, 2, "tier of "),
+        (use_an_alias_of_the_model, 2, "and this change uses alias:clerk-1"),
+        (rename_prompt_and_cases, 2, "tier of "),
+        (drop_expectations, 2, "expected of "),
+        (set_cases_apart, 2, "is outside the git repository"),
+    ],
+)
+def test_other_ways_to_hide_what_broke_are_refused_or_stand_in_the_headline(
+    broken_prompt: Broken, hide: Callable[[Broken], None], code: int, words: str
+):
+    broken_prompt.repo.branch(hide.__name__, of="broken-prompt")
+    hide(broken_prompt)
+    broken_prompt.repo.git("add", "-A")
+    broken_prompt.repo.git("commit", "-q", "--allow-empty", "-m", "Hide what broke")
+    try:
+        assert words in broken_prompt.repo.gate(code=code)
+    finally:
+        broken_prompt.repo.git("checkout", "-q", "--force", "HEAD")
+        for name in broken_prompt.repo.git("replace").split():
+            broken_prompt.repo.git("replace", "-d", name)

@@ -100,5 +100,5 @@ def anchor_report(
         of_base=of_base,
         base_lost=base_lost,
         lost=lost,
-        blocks=lost and one.base.at.settings.gate.on_anchor_loss == "block",
+        blocks=lost and one.base.at.newest.settings.gate.on_anchor_loss == "block",
     )

@@ -25,9 +25,8 @@ from regauge.gate.base import (
     edited_code,
     edited_notes,
     find_base,
-    moved_evals,
     moved_files,
-    moved_judges,
+    moved_judging,
     moved_settings,
     refusal_of_bars,
     refusal_of_trials,
@@ -46,12 +45,13 @@ if TYPE_CHECKING:
     from regauge.gate._run import GateProgress
     from regauge.gate.base import BaseCommit, MovedBar, Refusal, RuleBreach
     from regauge.gate.baselines import Baseline
+    from regauge.project import Project
     from regauge.runner import EvalSession, PlannedCase
 
 __all__ = ["Comparison", "compare", "decide"]
 
 _LOG = "gate/decisions.jsonl"
-_CODE_MAX = 3
+_NAMES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,23 +136,12 @@ def compare(
         )
     ]
     prompt_changed = any(case.state == "changed" for one in suites for case in one.base.cases)
-    noted = bool(accept_judge_change) or at.settings.gate.on_judge_change == "note"
+    noted = bool(accept_judge_change) or at.newest.settings.gate.on_judge_change == "note"
     refusals = [refusal for one in suites for refusal in one.base.refusals]
     refused = [one for one in refusals if one.prompt_changed or not noted]
     if (trials := refusal_of_trials(at)) is not None:
         refused.append(trials)
-    judged = [
-        (one.suite, one.base.history is not None)
-        for one in suites
-        if one.base.prompt_changed and not one.base.refusals
-    ]
-    bars = [
-        *moved_settings(at.settings, session.project.settings),
-        *(bar for one in suites for bar in one.base.bars),
-        *moved_files(at, prompt_changed=prompt_changed),
-        *moved_evals(at, judged),
-        *moved_judges(at, judged),
-    ]
+    bars = list(_bars(at, suites, session.project, prompt_changed=prompt_changed))
     if bars and not accept_judge_change and (prompt_changed or not noted):
         refused.append(refusal_of_bars(bars, at))
     coverage = coverage_of(at, [one.suite for one in suites], owed=owed, narrowed=narrowed)
@@ -330,6 +319,29 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
             )
 
 
+def _bars(
+    at: BaseCommit, suites: Sequence[SuiteBase], project: Project, *, prompt_changed: bool
+) -> Iterator[MovedBar]:
+    """What a change lowers of the bar: of today's where it changes a prompt, else of its base's."""
+    changed = [one for one in suites if one.base.prompt_changed]
+    bar = at.newest if changed else at
+    yield from moved_settings(bar.settings, project.settings)
+    for one in suites:
+        yield from one.base.bars
+    yield from moved_files(bar, project.labels_dir)
+    if prompt_changed:
+        # The gate reads baselines of today already; an older one is no lower bar.
+        yield from moved_files(at, project.fixtures_dir / "baselines")
+    yield from moved_judging(
+        bar,
+        [
+            (one.suite, one.base.history is not None and bar is at)
+            for one in changed
+            if not one.base.refusals
+        ],
+    )
+
+
 def _caveats(
     at: BaseCommit,
     suites: Sequence[SuiteBase],
@@ -337,22 +349,39 @@ def _caveats(
     *,
     prompt_changed: bool,
 ) -> Iterator[str]:
+    """What a reader of an accepted change should look at."""
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
     if gone := at.deleted_prompts():
         yield f"{', '.join(gone)} removed"
+    if added := [one.name for one in suites if one.base.suite is None]:
+        yield f"{', '.join(added)} new"
     if removed := sum(case.state == "removed" for one in suites for case in one.base.cases):
         yield f"{plural(removed, 'case')} removed"
-    if not prompt_changed:
-        return
-    if edited := sum(len(one.base.edited) for one in suites if one.base.prompt_changed):
+    if at.uncommitted:
+        yield f"uncommitted {_few(sorted(at.uncommitted))}"
+    if prompt_changed:
+        yield from _caveats_of_prompts(at, suites)
+
+
+def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
+    changed = [one for one in suites if one.base.prompt_changed]
+    if edited := sum(len(one.base.edited) for one in changed):
         yield f"{plural(edited, 'case')} edited"
+    if newer := sum(len(one.base.newer) for one in changed):
+        yield f"{plural(newer, 'newer case')} of {at.ref} not compared"
+    if judged := [one.name for one in changed if one.base.other_judges]:
+        yield f"judges differ from the baseline of {', '.join(judged)}"
     # Judges read completions without what is redacted.
     if at.project.settings.redact != at.settings.redact:
         yield "redact in [tool.regauge] edited"
     if code := edited_code(at, [one.suite for one in suites]):
-        names = ", ".join(code[:_CODE_MAX]) + (", ..." if code[_CODE_MAX:] else "")
-        yield f"code of the gate edited ({names})"
+        yield f"code of the gate edited ({_few(code)})"
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of many names."""
+    return ", ".join(names[:_NAMES_MAX]) + (", ..." if names[_NAMES_MAX:] else "")
 
 
 def _removed(one: Compared) -> bool:

@@ -27,7 +27,13 @@ _INHERITED: Final = (
     "GIT_PREFIX",
     "GIT_WORK_TREE",
 )
-_FIXED: Final = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+_FIXED: Final = {
+    "LC_ALL": "C",
+    # What `git replace` puts over a commit is no part of its history.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 _SETTINGS: Final = {
     "color.ui": "false",
     "core.quotePath": "false",

@@ -120,7 +120,7 @@ class PytestGate:
                 narrowed=self._request.narrowed or narrowed,
             )
             # The base's, or a change would set its own.
-            base = policy_of(comparison.at.settings.gate)
+            base = policy_of(comparison.at.newest.settings.gate)
             policy = self._request.options.applied(base)
             if self._request.dry_run:
                 if comparison.refusals:

@@ -231,7 +231,9 @@ def _lines(document: DecisionDocument) -> Iterator[Line]:
     yield Line(printable(f"gate: {headline(document)}"), tone)
     for refusal in document.refusals:
         yield Line(printable(f"  {refusal.message}"), tone)
-        yield from (Line(printable(f"    {detail}"), tone) for detail in refusal.details)
+        yield from (Line(printable(f"    {one}"), tone) for one in refusal.details[:_NAMES_MAX])
+        if more := len(refusal.details[_NAMES_MAX:]):
+            yield Line(f"    and {more} more", tone)
         yield Line(printable(f"    fix: {refusal.fix}"))
     for reason in reasons_beside(document):
         yield Line(printable(f"  {reason}"), tone)

@@ -107,7 +107,9 @@ def _parts(
     yield ""
     for refusal in document.refusals:
         yield f"- {shown_text(refusal.message)}"
-        yield from (f"  - {shown_text(detail)}" for detail in refusal.details)
+        yield from (f"  - {shown_text(one)}" for one in refusal.details[: limits.cases])
+        if more := len(refusal.details[limits.cases :]):
+            yield f"  - … and {more} more"
     reasons = [f"- {shown_text(reason)}" for reason in reasons_beside(document)]
     reasons += [
         f"- Fix of {shown_text(one.path)}: {shown_text(one.fix)}"

@@ -10,7 +10,7 @@ acknowledges, and `_coverage.py` what main or the change has and the run does no
 from __future__ import annotations
 
 from regauge.gate.base._anchor import BaseAnchor
-from regauge.gate.base._bar import MovedBar, moved_evals, moved_files, moved_judges, moved_settings
+from regauge.gate.base._bar import MovedBar, moved_files, moved_judging, moved_settings
 from regauge.gate.base._base import Base, check_locks, compare_with_base
 from regauge.gate.base._commit import BaseCommit, base_branch, find_base
 from regauge.gate.base._coverage import Coverage, coverage_of
@@ -33,9 +33,8 @@ __all__ = [
     "edited_code",
     "edited_notes",
     "find_base",
-    "moved_evals",
     "moved_files",
-    "moved_judges",
+    "moved_judging",
     "moved_settings",
     "refusal_of_bars",
     "refusal_of_trials",

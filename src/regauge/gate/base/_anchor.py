@@ -64,7 +64,7 @@ def anchor_of_base(
         history: The base's own.
     """
     released = [entry.version for entry in lock.of(prompt.name)]
-    version = anchor_version(at.settings.gate.anchor, released, current=prompt.version)
+    version = anchor_version(at.newest.settings.gate.anchor, released, current=prompt.version)
     if version is None:
         return None
     anchor = stored_anchor(known, str(version), key_of(main))

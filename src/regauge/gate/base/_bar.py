@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import json
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from regauge.datasets import Tier
+from regauge.gate.base._judge_code import files_named_in, files_of_code, is_function_judge
 from regauge.project import ENDPOINT_IDENTITY
 from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from regauge.datasets import Dataset
     from regauge.gate.base._commit import BaseCommit
@@ -27,11 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "MovedBar",
     "moved_checks",
-    "moved_evals",
     "moved_evaluators",
     "moved_expectations",
     "moved_files",
-    "moved_judges",
+    "moved_judging",
     "moved_settings",
     "moved_tiers",
 ]
@@ -111,6 +108,11 @@ def _moved_endpoints(its: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterato
         for name in ENDPOINT_IDENTITY:
             if now[name] != endpoint[name]:
                 yield _setting(f"{name} in {table}", endpoint[name], now[name])
+        # A lower price evades a limit in dollars.
+        for model, price in endpoint["prices"].items():
+            today = now["prices"].get(model)
+            if today is None or any((today[kind] or 0) < (price[kind] or 0) for kind in price):
+                yield _setting(f"price of {model} in {table}", price, today)
 
 
 def _setting(part: str, before: object, now: object) -> MovedBar:
@@ -209,21 +211,39 @@ def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar
             )
 
 
-def moved_evals(at: BaseCommit, suites: Iterable[tuple[Suite, bool]]) -> Iterator[MovedBar]:
+def moved_judging(at: BaseCommit, suites: Sequence[tuple[Suite, bool]]) -> Iterator[MovedBar]:
+    """Judges that evals of the base lost, and judges of the project whose code changed.
+
+    Args:
+        suites: Those whose prompt changed, and whether a baseline of this base knows their judges.
+    """
+    if not suites:
+        return
+    evals = at.repository.inside(at.project.root / "evals")
+    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
+    texts = at.repository.read_all((at.commit, path) for path in paths)
+    before = {path: [*declared_evals(text or b"")] for path, text in zip(paths, texts, strict=True)}
+    if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in at.changed):
+        yield from _lost_evals(at, before, suites)
+    for suite, is_known in suites:
+        name = at.prompt_name(suite.prompt)
+        of_prompt = {
+            path for path, found in before.items() if any(name in one.texts[:1] for one in found)
+        }
+        if of_prompt or is_known:
+            yield from _changed_judges(at, suite, of_prompt, is_known=is_known)
+
+
+def _lost_evals(
+    at: BaseCommit,
+    before: Mapping[str, Sequence[DeclaredEval]],
+    suites: Sequence[tuple[Suite, bool]],
+) -> Iterator[MovedBar]:
     """Evals of the base whose judges no eval of the change has, by the source of `@golden`.
 
     A baseline knows the judges of an eval by their digests. The source counts where there are
     fewer of these than evals.
-
-    Args:
-        suites: Those whose prompt changed, and whether a baseline knows their judges.
     """
-    evals = at.repository.inside(at.project.root / "evals")
-    if not any(name.startswith(f"{evals}/") and name.endswith(".py") for name in at.changed):
-        return
-    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
-    texts = at.repository.read_all((at.commit, path) for path in paths)
-    before = [one for text in texts for one in declared_evals(text or b"")]
     files = sorted((at.project.root / "evals").rglob("*.py"))
     now = [one for path in files if path.is_file() for one in declared_evals(path.read_bytes())]
     known: dict[tuple[str, str], list[bool]] = {}
@@ -231,7 +251,7 @@ def moved_evals(at: BaseCommit, suites: Iterable[tuple[Suite, bool]]) -> Iterato
         names = at.prompt_name(suite.prompt), suite.prompt.name
         known.setdefault(names, []).append(is_known)
     for (base_name, name), knows in known.items():
-        of_base = [one for one in before if base_name in one.texts[:1]]
+        of_base = [one for found in before.values() for one in found if base_name in one.texts[:1]]
         if sum(knows) < len(of_base):
             yield from _lost_judges(of_base, [one for one in now if name in one.texts[:1]])
 
@@ -249,73 +269,38 @@ def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) ->
         )
 
 
-def moved_judges(at: BaseCommit, suites: Iterable[tuple[Suite, bool]]) -> Iterator[MovedBar]:
-    """Judges of existing evals that are objects of the project, and whose code changed.
+def _changed_judges(
+    at: BaseCommit, suite: Suite, of_prompt: set[str], *, is_known: bool
+) -> Iterator[MovedBar]:
+    """The judges whose code or data changed, where their digest need not follow it.
 
-    Such an object states its own digest, which need not follow its code. Compared are the files of
-    its class and of the evals of its prompt, apart from the evals themselves.
+    The digest of a function that a baseline knows follows the code that the function uses. A judge
+    object states its own. Compared are the files of its class, the project's modules that they
+    import, the evals of its prompt apart from the evals themselves, and files that any of this
+    code names.
 
     Args:
-        suites: Those whose prompt changed, and whether a baseline knows their judges.
+        of_prompt: Files with evals of the prompt on the base.
+        is_known: Whether a baseline of this base knows the judges.
     """
-    evals = at.repository.inside(at.project.root / "evals")
-    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
-    texts = at.repository.read_all((at.commit, path) for path in paths)
-    declared = {
-        path: [*declared_evals(text or b"")] for path, text in zip(paths, texts, strict=True)
-    }
-    for suite, is_known in suites:
-        name = at.prompt_name(suite.prompt)
-        of_prompt = {
-            path for path, found in declared.items() if any(name in one.texts[:1] for one in found)
-        }
-        if not of_prompt and not is_known:
+    for judge in suite.judges:
+        files = files_of_code(at, judge)
+        if not files:
             continue
-        for judge in suite.judges:
-            own = _files_of_project(judge, at)
-            changed = sorted(
-                path for path in own | of_prompt if path in at.changed and _is_other_code(at, path)
-            )
-            if own and changed:
-                yield MovedBar(part=f"code of judge {judge.name} ({', '.join(changed)})")
-
-
-def _files_of_project(judge: object, at: BaseCommit) -> frozenset[str]:
-    """The files of the project that define the class of a judge, or of a judge inside it."""
-    found: set[str] = set()
-    seen: set[int] = set()
-    left: list[object] = [judge]
-    while left:
-        value = left.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, list | tuple | set | frozenset):
-            left += cast("Iterable[object]", value)
-        elif callable(method := getattr(value, "judge", None)) and hasattr(value, "digest"):
-            function = method.__func__ if isinstance(method, MethodType) else method
-            modules = (sys.modules.get(one.__module__) for one in type(value).__mro__)
-            found |= {str(vars(module).get("__file__")) for module in modules if module}
-            if isinstance(function, FunctionType):
-                found.add(function.__code__.co_filename)
-            if dataclasses.is_dataclass(value):
-                left += [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-            else:
-                left += getattr(value, "__dict__", {}).values()
-    top, outside = at.repository.top, (Path(sys.prefix), Path(__file__).parents[2])
-    files = (Path(name) for name in found)
-    return frozenset(
-        at.repository.inside(path)
-        for path in files
-        if path.is_relative_to(top) and not any(path.is_relative_to(one) for one in outside)
-    )
+        named = files_named_in(at, files)
+        digested = is_known and is_function_judge(judge)
+        code = files | of_prompt if not digested else frozenset[str]()
+        changed = sorted(name for name in at.changed & (code | named) if _is_other_code(at, name))
+        if changed:
+            yield MovedBar(part=f"code of judge {judge.name} ({', '.join(changed)})")
 
 
 def _is_other_code(at: BaseCommit, name: str) -> bool:
-    """Whether the code of a file, apart from its evals, differs from the base's."""
+    """Whether a file differs from the base's; of Python its code, apart from evals."""
     path = at.repository.top / name
     head = path.read_bytes() if path.is_file() else b""
-    return _code(at.repository.read(at.commit, at.renamed.get(name, name))) != _code(head)
+    base = at.repository.read(at.commit, at.renamed.get(name, name))
+    return _code(base) != _code(head) if name.endswith(".py") else base != head
 
 
 def _code(source: bytes | None) -> str | None:
@@ -328,25 +313,18 @@ def _code(source: bytes | None) -> str | None:
     return "\n".join(ast.dump(node) for node in kept)
 
 
-def moved_files(at: BaseCommit, *, prompt_changed: bool) -> Iterator[MovedBar]:
-    """Files that decide and differ from the base: labels, calibrations, and baselines.
+def moved_files(at: BaseCommit, directory: Path) -> Iterator[MovedBar]:
+    """Files of labels, calibrations or baselines that differ from the base.
 
-    Labels that were only added move nothing, nor do files that the base does not have. A baseline
-    moves the bar next to a changed prompt alone: without one, nothing is compared with it.
+    Labels that were only added move nothing, nor do files that the base does not have.
     """
-    project = at.project
-    for directory, counts in (
-        (project.labels_dir, True),
-        (project.fixtures_dir / "baselines", prompt_changed),
-    ):
-        inside = at.repository.inside(directory)
-        for name in sorted(at.changed):
-            path = at.repository.top / name
-            if not counts or not name.startswith(f"{inside}/") or path.suffix not in _DATA:
-                continue
+    inside = at.repository.inside(directory)
+    for name in sorted(at.changed):
+        path = at.repository.top / name
+        if name.startswith(f"{inside}/") and path.suffix in _DATA:
             base = at.repository.read(at.commit, name)
             if base is not None and not _only_added(path, base):
-                yield MovedBar(part=project.relative(path).as_posix())
+                yield MovedBar(part=at.project.relative(path).as_posix())
 
 
 def _only_added(path: Path, base: bytes) -> bool:

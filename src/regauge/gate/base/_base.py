@@ -71,6 +71,8 @@ class Base:
         breaches: Version rules that the change breaks, each of which rejects it.
         bars: Parts of the bar that the change lowers for this suite.
         edited: Cases of the base with other inputs or expectations now.
+        other_judges: The judges that differ from the baseline's, where that is no refusal.
+        newer: Cases that the base got since the change left it.
         faults: Acknowledgements in the changelog that are about no case, each of which rejects.
         notes: What a reader should know, each one sentence.
     """
@@ -85,6 +87,8 @@ class Base:
     breaches: tuple[RuleBreach, ...] = ()
     bars: tuple[MovedBar, ...] = ()
     edited: tuple[str, ...] = ()
+    other_judges: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -96,10 +100,12 @@ class Base:
     @property
     def prompt_changed(self) -> bool:
         """Whether the prompt or its model differs from the base's."""
-        main, now = self.suite, self.candidate
-        if main is None:
-            return False
-        return (now.prompt.digest, now.model) != (main.prompt.digest, main.model)
+        return self.suite is not None and _differs(self.candidate, self.suite)
+
+
+def _differs(suite: Suite, main: Suite) -> bool:
+    """Whether the prompt or its model is another one."""
+    return (suite.prompt.digest, suite.model) != (main.prompt.digest, main.model)
 
 
 def compare_with_base(
@@ -174,7 +180,15 @@ def compare_with_base(
         )
     judges = tuple(key_of(suite).judges)
     history = found.history if not refusals else None
-    cases = gate_cases(suite, states, before=before, said=said, judges=judges, history=history)
+    # Next to a changed prompt the bar of today counts, whatever the change began with.
+    today = before
+    at_today = at.newest if main is not None and _differs(suite, main) else at
+    if at_today is not at:
+        of_today = readable(lambda: at_today.prompt(head), at_today, unreadable)
+        today = readable(lambda: _dataset_before(suite, at_today, of_today), at_today, unreadable)
+    cases = gate_cases(
+        suite, states, before=before, today=today, said=said, judges=judges, history=history
+    )
     edited = tuple(
         case.id
         for case in suite.dataset
@@ -200,6 +214,14 @@ def compare_with_base(
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, at, unreadable),
         edited=edited,
+        other_judges=()
+        if refusals
+        else tuple(str(part) for part in found.judges or found.differences if part.part == "judge"),
+        newer=tuple(
+            case.id
+            for case in today or ()
+            if at_today is not at and case.id not in suite.dataset and case.id not in gone
+        ),
         faults=said.faults,
         notes=(
             *unreadable,
@@ -207,11 +229,11 @@ def compare_with_base(
             *critical_notes(suite, history, states),
         ),
     )
-    bars = [*moved_tiers(suite.dataset, before), *moved_checks(suite.dataset, before)]
+    bars = [*moved_tiers(suite.dataset, today), *moved_checks(suite.dataset, today)]
     if suite.dataset.path == suite.prompt.path:
         bars += moved_evaluators(suite.prompt, prompt)
     if base.prompt_changed:
-        bars += moved_expectations(suite.dataset, before)
+        bars += moved_expectations(suite.dataset, today)
     return replace(base, bars=tuple(bars))
 
 
@@ -382,6 +404,7 @@ def gate_cases(
     states: dict[str, CaseState],
     *,
     before: Dataset | None,
+    today: Dataset | None,
     said: Acknowledged,
     judges: tuple[str, ...],
     history: StoredHistory | None,
@@ -389,7 +412,8 @@ def gate_cases(
     """The cases of today in their order, then those that are gone.
 
     Args:
-        before: The base version's golden cases, where they are others than today's.
+        before: The base version's golden cases, where they differ from the change's.
+        today: Those that set the tiers.
         said: What the changelog acknowledges.
         judges: The names of the judges that decide.
         history: What is known of main.
@@ -404,7 +428,7 @@ def gate_cases(
             if history is not None and states[case.id] != "new"
             else None,
             state=states[case.id],
-            tier=proven_tier(case, history, tier=_tier_on_base(case, before)),
+            tier=proven_tier(case, history, tier=_tier_on_base(case, today)),
             accepted=said.accepted.get(case.id, ""),
             broke_before=said.broke_before.get(case.id, 0),
         )

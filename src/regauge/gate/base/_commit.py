@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -53,6 +53,24 @@ class BaseCommit:
     changed: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     dirty: bool = False
+
+    @cached_property
+    def uncommitted(self) -> frozenset[str]:
+        """Paths that differ from HEAD, apart from recordings and baselines, which runs write."""
+        if not self.dirty:
+            return frozenset()
+        fixtures = self.repository.inside(self.project.fixtures_dir)
+        written = (f"{fixtures}/recordings/", f"{fixtures}/baselines/")
+        paths, _ = self.repository.changed("HEAD")
+        return frozenset(path for path in paths if not path.startswith(written))
+
+    @cached_property
+    def newest(self) -> BaseCommit:
+        """The same base where `ref` is now; its bar counts for a change of an older commit, too."""
+        if self.tip == self.commit:
+            return self
+        changed, renamed = self.repository.changed(self.tip)
+        return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
 
     def path_of(self, path: Path) -> str:
         """The path that a file of today had in the base version, be it there or not.

@@ -122,11 +122,13 @@ def refusals_of(
 
 def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
     """Why a change that lowers the bar it is measured by is not compared."""
+    behind = at.tip != at.commit
     return Refusal(
         part="bar",
-        message="the change lowers the bar it is measured by, so nothing is compared",
+        message=f"the bar of this change is lower than that of {at.ref}, so nothing is compared",
         details=tuple(map(str, bars)),
-        fix=f"merge this part on its own, or accept it: {_accepting(at)}",
+        fix=(f"git merge {at.ref}, which is newer than this change; then " if behind else "")
+        + f"merge this part on its own, or accept it: {_accepting(at)}",
     )
 
 
