@@ -236,7 +236,7 @@ def test_a_removed_case_is_counted_among_those_that_were_not_run(gated: EvalProj
     assert done.returncode == 1, done.stdout + done.stderr
     assert json.loads(first)["id"] in done.stdout
     assert "1 of 3 cases is gone without a word in the changelog" in done.stdout
-    assert "2 cases not run: the change is rejected without a trial" in done.stdout
+    assert "2 cases not run: the decision needs no trial" in done.stdout
     assert gated.records()[-1]["decision"]["not_run"] == 2
 
 

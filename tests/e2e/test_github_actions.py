@@ -97,7 +97,7 @@ def test_a_gates_decision_is_in_the_summary_and_on_the_lines_that_changed(workfl
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected against `main` (`")
     assert "| prompt | version | cases |" in text
-    assert "2 cases not run: the change is rejected without a trial" in text
+    assert "2 cases not run: the decision needs no trial" in text
 
     again = workflow.command("gate", "--from", "latest", "--on-broken", "net")
     assert marks(again.stdout) == [mark]
