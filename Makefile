@@ -16,7 +16,9 @@ evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 	$(BIN)/python -m pytest evals --record=none
 	cd examples/real-answers && ../../$(BIN)/python -m pytest evals --record=none
 
+# Hundreds of processes of the tests load the package; each would compile it where Python writes no bytecode.
 test: $(STAMP) ## Set up and run the tests.
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest tests -n auto --dist worksteal --hypothesis-profile=ci
 
 browser: ## Install the browser that tests of pages use, on Debian as root.

@@ -4,6 +4,9 @@ Most of what a short command takes is to load Python modules. So one process per
 loads them, and what it forks becomes the command: with its own directory, environment, arguments
 and streams, and an end like any other's. Run as a script, this file is the process that forks.
 
+A command with `-n` has xdist's workers made in the same way: forks of what it was before pytest
+ran in it.
+
 What a command does before it has loaded anything is no matter for this: how it answers signals,
 what it imports, and what the docs show is tested with processes that start from nothing.
 """
@@ -28,11 +31,11 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 __all__ = ["run"]
 
@@ -40,6 +43,7 @@ __all__ = ["run"]
 _LOADED_LATE = (
     "asyncio",
     "click",
+    "execnet",
     "jinja2",
     "openai.resources.chat",
     "pandas",
@@ -50,6 +54,7 @@ _LOADED_LATE = (
     "stamina",
     "yaml",
 )
+_WORKERS = 2
 _NUMBER = struct.Struct("!i")
 
 
@@ -125,8 +130,7 @@ class _Forking:
     def run(self, request: dict[str, Any], streams: list[int], timeout_s: float) -> int | None:
         """The exit code of what was asked for, None if it did not end in time."""
         with self._one_at_a_time:
-            socket.send_fds(self._socket, [b"!"], streams)
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            _send(self._socket, request, streams)
             pid = self._number()
             ended = select.select([self._socket], [], [], timeout_s)[0]
             if not ended:
@@ -170,16 +174,26 @@ def _load() -> None:
 def _say_nothing(_hook: object, _name: str) -> None: ...
 
 
+def _send(connection: socket.socket, request: dict[str, Any], streams: list[int]) -> None:
+    socket.send_fds(connection, [b"!"], streams)
+    connection.sendall(json.dumps(request).encode() + b"\n")
+
+
+def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """What to become; where nobody can ask any more, the process ends."""
+    flag, streams, _, _ = socket.recv_fds(connection, 1, 3)
+    if not flag:
+        os._exit(0)
+    words = b""
+    while not words.endswith(b"\n"):
+        words += connection.recv(65536)
+    return json.loads(words), streams
+
+
 def _next(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for each request, wait for each child; returns in the child only."""
     while True:
-        flag, streams, _, _ = socket.recv_fds(connection, 1, 3)
-        if not flag:
-            sys.exit()
-        words = b""
-        while not words.endswith(b"\n"):
-            words += connection.recv(65536)
-        request = json.loads(words)
+        request, streams = _received(connection)
         pid = os.fork()
         if not pid:
             return request, streams
@@ -202,12 +216,68 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     sys.path[0:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.argv = [request["module"], *request["arguments"]]
+    if request["module"] == "-c":
+        del sys.argv[1:]
+        exec(*request["arguments"], {"__name__": "__main__"})
+        codes.append(0)
+        return
+    if any(word.startswith("-n") for word in request["arguments"]):
+        worker = _fork_workers()
+        if worker is not None:
+            _become(*worker, codes)
+            return
     try:
         runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
     except SystemExit as end:
         if isinstance(end.code, int):
             codes.append(end.code)
         raise
+
+
+def _fork_workers() -> tuple[dict[str, Any], list[int]] | None:
+    """Make the processes that xdist's workers shall be; returns in each what it is to become."""
+    waiting: dict[int, socket.socket] = {}
+    for _ in range(_WORKERS):
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if not pid:
+            for connection in (ours, *waiting.values()):
+                connection.close()
+            with theirs:
+                return _received(theirs)
+        theirs.close()
+        waiting[pid] = ours
+    _use_for_workers(waiting)
+    return None
+
+
+def _use_for_workers(waiting: dict[int, socket.socket]) -> None:
+    """Have execnet take a process that waits for each gateway, while there is one."""
+    from execnet import gateway_base, gateway_io
+
+    from_nothing = gateway_io.Popen2IOMaster
+
+    class Forked(gateway_base.Popen2IO):
+        def __init__(self, code: str, execmodel: Any) -> None:
+            (given, stdin), (stdout, said) = os.pipe(), os.pipe()
+            request = {"module": "-c", "arguments": [code], "cwd": str(Path.cwd())}
+            self._pid, connection = waiting.popitem()
+            with connection:
+                _send(connection, request | {"env": {**os.environ}}, [given, said, 2])
+            os.close(given)
+            os.close(said)
+            super().__init__(os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb"), execmodel)
+
+        def wait(self) -> int | None:
+            return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+        def kill(self) -> None:
+            os.kill(self._pid, signal.SIGKILL)
+
+    def gateway(args: list[str], execmodel: Any) -> Any:
+        return Forked(args[-1], execmodel) if waiting else from_nothing(args, execmodel)
+
+    gateway_io.Popen2IOMaster = gateway  # type: ignore[assignment, misc]
 
 
 def _stop(codes: list[int]) -> None:

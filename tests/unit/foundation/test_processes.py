@@ -44,6 +44,43 @@ def test_a_forked_process_sees_and_says_what_any_other_does(tmp_path: Path, end:
     assert forked.stderr.splitlines()[-1] == other.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("last", ["pass", "os._exit(3)"], ids=["all end", "one dies"])
+def test_workers_of_a_forked_run_see_what_any_others_do(tmp_path: Path, last: str):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "pytest.ini").touch()
+    (tmp_path / "conftest.py").write_text(
+        "import os\nos.environ.setdefault('CONTROLLER', str(os.getpid()))\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "import json, os, sys\nfrom pathlib import Path\nimport pytest\n"
+        "names = 'PYTHONPATH', 'WORD', 'PYTEST_XDIST_WORKER_COUNT'\n"
+        "@pytest.mark.parametrize('number', range(4))\n"
+        "def test_it(number, worker_id):\n"
+        "    seen = [os.getcwd(), sys.path, sys.argv, *map(os.environ.get, names)]\n"
+        "    seen.append(str(os.getppid()) == os.environ['CONTROLLER'])\n"
+        "    (Path(os.environ['TO']) / str(number)).write_text(json.dumps(seen))\n"
+        f"    if number == 3:\n        {last}\n"
+    )
+    seen, outcomes = [], []
+    for way in ("forked", "other"):
+        target = tmp_path / way
+        target.mkdir()
+        words = ("-q", "-n2", "-p", "xdist", "-p", "no:cacheprovider", "test_it.py")
+        env = {**os.environ, "PYTHONPATH": str(tmp_path / "more"), "WORD": "ä", "TO": str(target)}
+        env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        if way == "forked":
+            done = processes.run("pytest", *words, cwd=tmp_path, env=env)
+        else:
+            command = [sys.executable, "-m", "pytest", *words]
+            done = subprocess.run(
+                command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            )
+        outcomes.append((done.returncode, done.stdout.splitlines()[-1].partition(" in ")[0]))
+        seen.append([(target / str(number)).read_text() for number in range(4)])
+    assert seen[0] == seen[1]
+    assert outcomes[0] == outcomes[1]
+
+
 def test_a_process_that_does_not_end_is_ended_and_the_next_one_runs(tmp_path: Path):
     (tmp_path / "waits.py").write_text("import time; time.sleep(60)")
     with pytest.raises(subprocess.TimeoutExpired):
