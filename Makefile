@@ -12,13 +12,15 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-h
 
 .PHONY: evals test browser check format docs golden lock clean help
 
+# Bytecode is kept for the tests: hundreds of their processes load the package.
+KEEP := env -u PYTHONDONTWRITEBYTECODE
+
 evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
-	$(BIN)/python -m pytest evals --record=none
+	$(KEEP) $(BIN)/python -m pytest evals --record=none
 	cd examples/real-answers && ../../$(BIN)/python -m pytest evals --record=none
 
-# Hundreds of processes of the tests load the package; each would compile it where Python writes no bytecode.
 test: $(STAMP) ## Set up and run the tests.
-	$(BIN)/python -m compileall -q src
+	$(KEEP) $(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest tests -n auto --dist worksteal --hypothesis-profile=ci
 
 browser: ## Install the browser that tests of pages use, on Debian as root.

@@ -19,7 +19,9 @@ class Place:
 
     def process(self, *command: str, given: str = "", **environment: str):
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("CI", "PYTEST", "COV"))}
-        env = clean | {"NO_COLOR": "1"} | environment
+        # Other plugins of this repository's tests take seconds to load, in every process.
+        plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "regauge.pytest_plugin"}
+        env = clean | {"NO_COLOR": "1"} | plugins | environment
         return processes.run(*command, cwd=self.root, env=env, given=given)
 
     def regauge(self, *arguments: str, code: int = 0, given: str = "") -> str:

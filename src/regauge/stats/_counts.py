@@ -25,9 +25,10 @@ def count_array(values: ArrayLike, *, name: str) -> IntArray:
             it is.
     """
     given = np.asarray(values)
-    if given.dtype.kind not in "biuf" or not np.array_equal(given, np.trunc(given)):
+    kind = given.dtype.kind
+    if kind not in "biuf" or (kind == "f" and not np.array_equal(given, np.trunc(given))):
         raise ValueError(f"{name} must be whole numbers, not {values!r}")
-    if not np.all(np.abs(given) < _TOO_MANY):
+    if given.size and (given.max() >= _TOO_MANY or given.min() <= -_TOO_MANY):
         raise ValueError(f"{name} must be below {_TOO_MANY:,}")
     whole = given.astype(np.int64)
     if whole.size and int(whole.min()) < 0:
