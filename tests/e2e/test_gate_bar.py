@@ -476,8 +476,7 @@ def ask_less(broken: Broken) -> None:
         (select_next_to_evals, 1, "are there and are not run"),
         (drop_in_conftest, 1, "are there and are not run"),
         (pin_version, 3, "measure version 1.0.0, and none measures this file"),
-        (replace_inputs, 0, "edited cases fail on the base, which passed before the edit"),
-        (replace_inputs, 0, " cases edited\n"),
+        (replace_inputs, 0, "fail on the base, which passed before the edit ...  cases edited\n"),
         (lenient_helper, 2, "code of judge field_equals(severity) (leniency.py) changed"),
     ],
 )
@@ -487,7 +486,8 @@ def test_broken_cases_are_not_hidden_by_the_change_that_breaks_them(
     broken_prompt.repo.branch(hide.__name__, of="broken-prompt")
     hide(broken_prompt)
     broken_prompt.repo.commit("Hide what broke")
-    assert words in broken_prompt.repo.gate(code=code)
+    output = broken_prompt.repo.gate(code=code)
+    assert all(part in output for part in words.split(" ... "))
 
 
 @pytest.mark.parametrize("hide", [move_to_yaml, move_endpoint, warn_only, delete_baseline])
