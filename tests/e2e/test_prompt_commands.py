@@ -298,9 +298,15 @@ def test_lint_holds_the_lock_against_a_branch(released):
 
 
 def test_lint_fails_for_warnings_only_when_asked(released):
-    released.change("name: Greeter", "x-name: 1\nnmae: Greeter")
+    released.change("  temperature: 0", "  tempratur: 0")
+    released.run("bump", "greet", "minor")
     assert "1 prompt: 0 errors, 1 warning" in released.run("lint")
-    assert "did you mean 'name'?" in released.run("lint", "--strict", code=1)
+    assert "did you mean 'temperature'?" in released.run("lint", "--strict", code=1)
+
+
+def test_a_misspelt_key_stops_lint_and_names_the_one_that_was_meant(released):
+    released.change("name: Greeter", "x-name: 1\nnmae: Greeter")
+    assert "did you mean 'name'?" in released.run("lint", code=1)
 
 
 def test_lint_of_nothing_is_no_success(tmp_path):

@@ -15,8 +15,7 @@ from regauge.prompts import (
     load_prompt,
     load_version,
     lock_of,
-    parse_prompt,
-    text_at,
+    prompt_at,
 )
 
 if TYPE_CHECKING:
@@ -59,14 +58,17 @@ def command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         document = _document(shown)
         if inputs:
-            document["rendered"] = [{"role": m.role, "content": m.content} for m in messages]
+            document["rendered"] = [message.to_json() for message in messages]
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     _print_head(shown)
     for number, message in enumerate(messages):
         line = shown.lines.get(f"messages[{number}]")
         echo(f"\n{message.role}" + (f" (line {line})" if line else ""), bold=True)
-        echo(message.content.rstrip("\n"))
+        if message.content:
+            echo(message.content.rstrip("\n"))
+        for call in message.tool_calls:
+            echo(f"calls {call.name}({call.arguments}) as {call.id}")
 
 
 def _load(prompt: str) -> Prompt:
@@ -77,7 +79,7 @@ def _load(prompt: str) -> Prompt:
         version = Semver.parse(wanted)
     except ValueError:
         path = find_prompt(name)
-        return parse_prompt(text_at(path, wanted), path=path)
+        return prompt_at(path, wanted)
     return load_version(find_prompt(name), version)
 
 
@@ -152,7 +154,8 @@ def _document(prompt: Prompt) -> dict[str, JSON]:
         "rubric": prompt.rubric.to_json() if prompt.rubric is not None else None,
         "inputs": inputs,
         "variables": sorted(prompt.variables),
-        "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
+        "tools": list(prompt.tools),
+        "messages": [message.to_json() for message in prompt.messages],
         "digest": prompt.digest,
         "contract_digest": prompt.contract_digest,
         "warnings": [str(warning) for warning in prompt.warnings],

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from regauge.prompts._contents import content_errors, without_errors
     from regauge.prompts._files import find_prompt, load_prompt, prompt_files
     from regauge.prompts._git import Repository
-    from regauge.prompts._history import VersionRecord, load_version, text_at, version_records
+    from regauge.prompts._history import (
+        VersionRecord,
+        load_version,
+        prompt_at,
+        text_at,
+        version_records,
+    )
     from regauge.prompts._lint import lint_prompts, lint_warnings
     from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
     from regauge.prompts._parse import parse_prompt, prompt_name
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
         Message,
         PromptVersion,
         Role,
+        ToolCall,
     )
 else:
     __getattr__ = names_of(
@@ -45,7 +52,7 @@ else:
             "_contents": "content_errors without_errors",
             "_files": "find_prompt load_prompt prompt_files",
             "_git": "Repository",
-            "_history": "VersionRecord load_version text_at version_records",
+            "_history": "VersionRecord load_version prompt_at text_at version_records",
             "_lint": "lint_prompts lint_warnings",
             "_lock": "LOCK_NAME LockEntry PromptLock lock_of",
             "_parse": "parse_prompt prompt_name",
@@ -56,7 +63,7 @@ else:
             "_sections": "Section SectionError begins_section section_below",
             "_semver": "Part Semver",
             "_template": "input_text",
-            "_types": "ChangelogEntry Evaluator InputSpec Message PromptVersion Role",
+            "_types": "ChangelogEntry Evaluator InputSpec Message PromptVersion Role ToolCall",
         },
     )
 
@@ -80,6 +87,7 @@ __all__ = [
     "Section",
     "SectionError",
     "Semver",
+    "ToolCall",
     "VersionRecord",
     "begins_section",
     "bump",
@@ -92,6 +100,7 @@ __all__ = [
     "load_version",
     "lock_of",
     "parse_prompt",
+    "prompt_at",
     "prompt_files",
     "prompt_name",
     "read_prompt_text",

@@ -69,7 +69,7 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
         entries = reader.mapping(item, "an entry of changelog", _CHANGELOG_FIX)
         if entries is None:
             continue
-        reader.unknown(entries, _CHANGELOG_KEYS, "an entry of changelog", fatal=True)
+        reader.unknown(entries, _CHANGELOG_KEYS, "an entry of changelog")
         missing = [key for key in ("version", "text") if key not in entries]
         if missing:
             reader.fault(item, f"an entry of changelog has no {missing[0]!r}", _CHANGELOG_FIX)
@@ -112,7 +112,7 @@ def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledg
         entries = reader.mapping(item, what, _ACKNOWLEDGED_FIX)
         if entries is None:
             continue
-        reader.unknown(entries, ("case", "reason"), what, fatal=True)
+        reader.unknown(entries, ("case", "reason"), what)
         texts = {
             name: (reader.text(entries[name][1], f"{name} of {what}") or "").strip()
             for name in ("case", "reason")
@@ -196,7 +196,7 @@ def _input_spec(
     if body is None or isinstance(body, str):
         return InputSpec(name=name, description=body or "")
     what = f"input {name!r}"
-    reader.unknown(body, _INPUT_KEYS, what, fatal=True)
+    reader.unknown(body, _INPUT_KEYS, what)
     description: str | None = ""
     if "description" in body:
         description = reader.text(body["description"][1], f"the description of {what}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError, PromptError
@@ -14,12 +15,21 @@ from regauge.prompts._semver import Semver
 from regauge.prompts._yaml import read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from regauge.prompts._lock import LockEntry
     from regauge.prompts._prompt import Prompt
 
-__all__ = ["State", "VersionRecord", "load_version", "states", "text_at", "version_records"]
+__all__ = [
+    "State",
+    "VersionRecord",
+    "load_version",
+    "prompt_at",
+    "states",
+    "text_at",
+    "version_records",
+]
 
 _VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)""", re.MULTILINE)
 
@@ -30,11 +40,13 @@ class State:
 
     Attributes:
         stated: The version that the text states; None where it states none that can be read.
+        beside: Reads a file next to the prompt in that commit.
     """
 
     commit: Commit
     text: str
     stated: Semver | None
+    beside: Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +86,7 @@ def load_version(path: Path, version: Semver) -> Prompt:
     found = states(path, repository)
     stating = [state for state in found if state.stated == version]
     for state in stating:
-        prompt = _parsed(state.text, path)
+        prompt = _parsed(state.text, path, state.beside)
         if prompt is not None and _is(prompt, entry):
             return prompt
     if entry is not None and stating:
@@ -112,6 +124,25 @@ def text_at(path: Path, ref: str) -> str:
     return data.decode("utf-8", "replace")
 
 
+def prompt_at(path: Path, ref: str) -> Prompt:
+    """A prompt at a branch, tag or commit.
+
+    Raises:
+        GitError: There is no such commit, or the prompt is not in it.
+        PromptError: Its text there cannot be read.
+    """
+    repository = Repository.at(path.parent)
+    commit = repository.commit(ref)
+    beside = _beside(repository, commit, repository.inside(path))
+    return parse_prompt(text_at(path, ref), path=path, committed=beside)
+
+
+def _beside(repository: Repository, commit: str, name: str) -> Callable[[str], bytes | None]:
+    """Reads a file next to a prompt as a commit has it."""
+    folder = PurePosixPath(name).parent
+    return lambda inner: repository.read(commit, (folder / inner).as_posix())
+
+
 def states(path: Path, repository: Repository) -> list[State]:
     """What the commits say, newest first; commits that left the text alone are left out."""
     commits = repository.history(repository.inside(path))
@@ -120,7 +151,9 @@ def states(path: Path, repository: Repository) -> list[State]:
     for commit, data in zip(commits, texts, strict=True):
         if data is not None:
             text = data.decode("utf-8", "replace")
-            found.append(State(commit=commit, text=text, stated=_stated(text, path)))
+            beside = _beside(repository, commit.hash, commit.path)
+            stated = _stated(text, path)
+            found.append(State(commit=commit, text=text, stated=stated, beside=beside))
     return found
 
 
@@ -148,7 +181,7 @@ def _record(
     # The first commit with the released content dates a release; of what was never released, the
     # newest state counts.
     ordered = reversed(stating) if entry is not None else iter(stating)
-    candidates = ((state.commit, _parsed(state.text, path)) for state in ordered)
+    candidates = ((state.commit, _parsed(state.text, path, state.beside)) for state in ordered)
     matching = ((c, p) for c, p in candidates if p is not None and _is(p, entry))
     commit, prompt = next(matching, (None, None))
     if prompt is None and working is not None and working.version == version:
@@ -185,7 +218,7 @@ def _stated(text: str, path: Path) -> Semver | None:
     """The version a text states; only a text of unusual form needs to be parsed for it."""
     match = _VERSION_LINE.search(text)
     if match is None:
-        prompt = _parsed(text, path) if "version" in text else None
+        prompt = _parsed(text, path, lambda _: b"[]") if "version" in text else None
         return prompt.version if prompt is not None else None
     try:
         return Semver.parse(match[1])
@@ -193,9 +226,11 @@ def _stated(text: str, path: Path) -> Semver | None:
         return None
 
 
-def _parsed(text: str, path: Path) -> Prompt | None:
+def _parsed(
+    text: str, path: Path, committed: Callable[[str], bytes | None] | None = None
+) -> Prompt | None:
     try:
-        return parse_prompt(text, path=path)
+        return parse_prompt(text, path=path, committed=committed)
     except PromptError:
         return None
 

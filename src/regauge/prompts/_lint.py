@@ -64,7 +64,8 @@ def lint_warnings(project: Project) -> list[Fault]:
     for prompt in loaded:
         warnings += _repeated_sentences(prompt)
         warnings += _content_warnings(prompt)
-    for path in sorted(project.prompts_dir.rglob("[!.]*.y*ml")):
+    tools = {prompt.path.parent / file for prompt in loaded for file in prompt.tool_files}
+    for path in sorted(set(project.prompts_dir.rglob("[!.]*.y*ml")) - tools):
         if path.suffix in {".yml", ".yaml"} and not path.name.endswith(SUFFIXES):
             fix = f"name it {path.stem}.prompt.yml, or keep it elsewhere"
             warnings.append(
@@ -95,6 +96,13 @@ def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
             fix = f"use {{{{{spec.name}}}}} in a message, or remove the input"
             yield Fault(path=prompt.path, line=line, message=message, fix=fix)
     yield from replaceable_faults(prompt)
+    for tool in prompt.tools:
+        function = cast("dict[str, Any]", tool["function"])
+        problem = _schema_error(function.get("parameters", {}))
+        if problem:
+            line = prompt.lines.get(f"tools.{function['name']}")
+            message = f"the parameters of tool {function['name']!r} are no JSON schema: {problem}"
+            yield Fault(path=prompt.path, line=line, message=message)
     problem = _schema_problem(prompt)
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))
@@ -104,11 +112,12 @@ def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
 
 def _schema_problem(prompt: Prompt) -> str:
     wrapped = (prompt.response_format or {}).get("json_schema")
-    if not isinstance(wrapped, dict):
-        return ""
+    return _schema_error(wrapped["schema"]) if isinstance(wrapped, dict) else ""
+
+
+def _schema_error(schema: Any) -> str:
     # Imported by name because the library has no types.
     jsonschema: Any = importlib.import_module("jsonschema")
-    schema = cast("dict[str, Any]", wrapped)["schema"]
     latest: Any = jsonschema.Draft202012Validator
     try:
         jsonschema.validators.validator_for(schema, default=latest).check_schema(schema)

@@ -46,7 +46,8 @@ def read_parameters(
             continue
         if name not in _KNOWN:
             fix = did_you_mean(written, _KNOWN) or "check the provider's spelling"
-            reader.warn(line_of(key), f"modelParameters.{written} is no parameter we know", fix)
+            what = f"modelParameters.{written} is not a known parameter; it is sent as is"
+            reader.warn(line_of(key), what, fix)
             name = written
         elif value is None:
             continue

@@ -21,14 +21,18 @@ from regauge.prompts._reader import Entries, Reader
 from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._response import read_response_format
 from regauge.prompts._rubric import read_rubric
-from regauge.prompts._template import compile_template, first_lines, odd_braces
+from regauge.prompts._template import NAME, compile_template, first_lines, odd_braces
+from regauge.prompts._tools import read_message_extras, read_tool_choice, read_tools
 from regauge.prompts._types import Message, Role
 from regauge.prompts._yaml import compose, line_of, scalar_tag
+from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from regauge.digests import JSON
     from regauge.prompts._types import InputSpec
 
 __all__ = ["SUFFIXES", "TOP_KEYS", "parse_prompt", "prompt_name"]
@@ -43,6 +47,9 @@ TOP_KEYS = (
     "modelParameters",
     "responseFormat",
     "jsonSchema",
+    "tools",
+    "toolChoice",
+    "parallelToolCalls",
     "inputs",
     "rubric",
     "replaceable",
@@ -51,6 +58,9 @@ TOP_KEYS = (
     "evaluators",
     "changelog",
 )
+_TOOL_KEYS = ("tools", "toolChoice", "parallelToolCalls")
+_TOOLS_BYTES_MAX = 1024 * 1024
+_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
 _ROLES: tuple[Role, ...] = get_args(Role)
 # A text full of braces is in another template language; a few warnings say so.
 _ODD_MAX = 20
@@ -70,21 +80,26 @@ def prompt_name(path: Path) -> str:
     return path.name
 
 
-def parse_prompt(text: str, *, path: Path) -> Prompt:
+def parse_prompt(
+    text: str, *, path: Path, committed: Callable[[str], bytes | None] | None = None
+) -> Prompt:
     """Read the text of a prompt file.
 
     Args:
         path: Where the text is from: it names the prompt and appears in errors.
+        committed: Reads a file next to the prompt as a commit has it. A text of a commit is not
+            refused for a key that is unknown today. None for the working tree.
 
     Raises:
         PromptError: All faults of the text, each with its line.
     """
     root = compose(text, path)
-    reader = Reader(path)
+    reader = Reader(path, lenient=committed is not None)
     entries = reader.entries(root, "the file")
     _refuse_other_formats(reader, entries)
     lines = {name: line_of(key) for name, (key, _) in entries.items()}
     fields = _read_fields(reader, entries, lines, prompt_name(path))
+    _read_tools(reader, entries, lines, fields, _reader_beside(path, committed))
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
     used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]
@@ -92,7 +107,7 @@ def parse_prompt(text: str, *, path: Path) -> Prompt:
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
     _refuse_undeclared(reader, fields.get("inputs"), lines)
-    _warn_of_unknown_keys(reader, entries)
+    _refuse_unknown_keys(reader, entries)
     if reader.faults:
         raise PromptError(sorted(reader.faults, key=lambda fault: fault.line or 0))
     return Prompt(
@@ -178,7 +193,14 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
     entries = reader.mapping(item, "a message", _MESSAGES_FIX)
     if entries is None:
         return None
-    reader.unknown(entries, ("role", "content"), "a message", fatal=False)
+    if "history" in entries:
+        return _read_history(reader, entries)
+    reader.unknown(entries, _MESSAGE_KEYS, "a message")
+    if "content" not in entries and "tool_calls" in entries:
+        entries["content"] = (
+            item,
+            yaml.ScalarNode("tag:yaml.org,2002:str", "", item.start_mark, item.start_mark),
+        )
     for name in ("role", "content"):
         if name not in entries:
             reader.fault(item, f"a message has no {name!r}", _MESSAGES_FIX)
@@ -186,16 +208,30 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
     role = reader.text(role_node, "the role of a message")
-    fix = "write one text; parts such as images are not supported"
+    fix = 'write one text; an image is an input of a case: `{"image": "path"}`'
     content = reader.text(content_node, "the content of a message", fix)
     if role is not None and role not in _ROLES:
         known = f"write one of {', '.join(_ROLES)}"
         reader.fault(role_node, f"role {role!r} is unknown", did_you_mean(role, _ROLES) or known)
-    if content is not None and not content.strip():
+    extras = read_message_extras(reader, item, entries)
+    if content is not None and not content.strip() and "tool_calls" not in entries:
         reader.fault(content_node, "the content of a message is empty", "write it, or remove it")
-    if content is None or role not in _ROLES:
+    if content is None or role not in _ROLES or extras is None:
         return None
-    return Message(role=role, content=content), content_node
+    return Message(role=role, content=content, **extras), content_node
+
+
+def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node] | None:
+    """The place of a conversation that cases give: `- history: NAME`."""
+    reader.unknown(entries, ("history",), "a history")
+    node = entries["history"][1]
+    name = reader.text(node, "history", "write the name of an input")
+    if name is None:
+        return None
+    if not NAME.fullmatch(name):
+        reader.fault(node, f"{name!r} cannot be the name of an input", "use letters, digits, _")
+        return None
+    return Message(role="user", content=f"{{{{{name}}}}}", history=True), node
 
 
 def _note_variables(
@@ -239,7 +275,63 @@ def _refuse_undeclared(
             reader.fault_at(line, message, fix)
 
 
-def _warn_of_unknown_keys(reader: Reader, entries: Entries) -> None:
-    """Unknown keys are other people's; those that start with `x-` say so themselves."""
+def _refuse_unknown_keys(reader: Reader, entries: Entries) -> None:
+    """A misspelt key would change what is tested in silence; keys that start with `x-` are free."""
     foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
-    reader.unknown(foreign, TOP_KEYS, "a prompt file", fatal=False)
+    reader.unknown(foreign, TOP_KEYS, "a prompt file")
+
+
+def _reader_beside(
+    path: Path, committed: Callable[[str], bytes | None] | None
+) -> Callable[[str], str]:
+    """Reads the text of a file below the folder of a prompt."""
+
+    def read(name: str) -> str:
+        if committed is not None:
+            data = committed(name)
+            if data is None:
+                raise ValueError("the commit has no such file")
+        else:
+            folder = path.parent.resolve()
+            inner = (folder / name).resolve()
+            if not inner.is_relative_to(folder):
+                raise ValueError("it is a link that leaves the folder of the prompt")
+            data = read_regular(inner, bytes_max=_TOOLS_BYTES_MAX)
+        return data.decode("utf-8-sig")
+
+    return read
+
+
+def _read_tools(
+    reader: Reader,
+    entries: Entries,
+    lines: dict[str, int],
+    fields: dict[str, Any],
+    read: Callable[[str], str],
+) -> None:
+    """`tools`, `toolChoice` and `parallelToolCalls`; the two latter go with the parameters."""
+    given = {
+        key: entry
+        for key, entry in entries.items()
+        if key in _TOOL_KEYS and scalar_tag(entry[1]) != "null"
+    }
+    if "tools" in given:
+        fields["tools"], fields["tool_files"] = read_tools(reader, given["tools"][1], read, lines)
+    names = tuple(str(tool["function"]["name"]) for tool in fields.get("tools", ()))
+    added: dict[str, JSON] = {}
+    for key, name in (("toolChoice", "tool_choice"), ("parallelToolCalls", "parallel_tool_calls")):
+        if key not in given:
+            continue
+        key_node, node = given[key]
+        if "tools" not in given:
+            reader.fault(key_node, f"{key} is given, but there are no `tools`")
+        elif name in (fields.get("parameters") or {}):
+            reader.fault(key_node, f"{key} and modelParameters set {name}", "keep one of them")
+        elif key == "toolChoice":
+            added[name] = read_tool_choice(reader, node, names)
+        else:
+            added[name] = reader.json(node, key)
+            if not isinstance(added[name], bool):
+                reader.fault(node, "parallelToolCalls must be true or false")
+    if added:
+        fields["parameters"] = {**(fields.get("parameters") or {}), **added}

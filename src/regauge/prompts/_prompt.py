@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, RenderError
 from regauge.prompts._template import compile_template, input_text
+from regauge.prompts._tools import conversation_of, is_conversation
 from regauge.prompts._types import Message, PromptVersion
 from regauge.wording import closest
 
@@ -35,8 +36,11 @@ class Prompt:
         title: The file's `name` key, or `name` where it has none.
         version: The file's `version`; None where it has none.
         model: As the file writes it, such as `sim:clerk-1`; None where it names none.
-        parameters: The file's `modelParameters` under their snake_case names.
+        parameters: The file's `modelParameters` under their snake_case names, with `tool_choice`
+            and `parallel_tool_calls` where the file sets them.
         response_format: In the form the OpenAI API takes; None for plain text.
+        tools: In the form the OpenAI API takes.
+        tool_files: The files that hold some of them, below the folder of the prompt.
         rubric: What verdict it asks for, where it is a judge's prompt; None for any other.
         messages: The templates, in order.
         inputs: What `inputs` declares; None where the file declares nothing, and the variables of
@@ -58,6 +62,8 @@ class Prompt:
     model: str | None = None
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
     response_format: Mapping[str, JSON] | None = None
+    tools: tuple[Mapping[str, JSON], ...] = ()
+    tool_files: tuple[str, ...] = ()
     inputs: tuple[InputSpec, ...] | None = None
     replaceable: tuple[Replaceable, ...] = ()
     changelog: tuple[ChangelogEntry, ...] = ()
@@ -71,23 +77,25 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """The digest of what changes behaviour: messages, model, parameters, response format.
+        """The digest of what changes behaviour: messages, model, parameters, format and tools.
 
         A judge's prompt adds what its verdicts mean.
         """
         behaviour: dict[str, JSON] = {
-            "messages": [{"role": m.role, "content": m.content} for m in self.messages],
+            "messages": [m.to_json() for m in self.messages],
             "model": self.model,
             "parameters": self.parameters,
             "response_format": self.response_format,
         }
+        if self.tools:
+            behaviour["tools"] = self.tools
         if self.rubric is not None:
             behaviour["rubric"] = self.rubric.to_json()
         return digest_of(behaviour)
 
     @cached_property
     def contract_digest(self) -> str:
-        """The digest of what callers rely on: the schema of the answer and the inputs."""
+        """The digest of what callers rely on: the schema of the answer, inputs and tools."""
         inputs: list[JSON]
         if self.inputs is None:
             inputs = [{"name": name, "required": True, "default": None} for name in self.variables]
@@ -103,7 +111,17 @@ class Prompt:
             schema = (
                 wrapped.get("schema") if isinstance(wrapped, dict) else self.response_format["type"]
             )
-        return digest_of({"inputs": sorted(inputs, key=digest_of), "schema": schema})
+        contract: dict[str, JSON] = {"inputs": sorted(inputs, key=digest_of), "schema": schema}
+        if self.tools:
+            functions = [cast("dict[str, JSON]", tool["function"]) for tool in self.tools]
+            contract["tools"] = sorted(
+                (
+                    {key: function.get(key) for key in ("name", "parameters")}
+                    for function in functions
+                ),
+                key=digest_of,
+            )
+        return digest_of(contract)
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -118,14 +136,15 @@ class Prompt:
     def render(self, inputs: Mapping[str, JSON], *, case_at: str = "") -> tuple[Message, ...]:
         """Fill the templates in a single pass; values are never expanded again.
 
-        A str is inserted as it is, any other value as JSON text.
+        A str is inserted as it is, any other value as JSON text; a history as its messages.
 
         Args:
             inputs: A value for every required input and for nothing that no template uses.
             case_at: Where the inputs come from, such as `fixtures/golden/x.jsonl:12`, for errors.
 
         Raises:
-            RenderError: An input is missing, is used by no template, or is no JSON value.
+            RenderError: An input is missing, is used by no template, or is no JSON value; a list of
+                messages is used as text, or a history is none.
         """
         if len(inputs) != len(self.variables) or not self.variables.issuperset(inputs):
             inputs = self._completed(inputs, case_at)
@@ -134,12 +153,46 @@ class Prompt:
                 name: value if isinstance(value, str) else input_text(value)
                 for name, value in inputs.items()
             }
+            if any(isinstance(value, list) for value in inputs.values()) or self._histories:
+                return self._with_histories(inputs, texts, case_at)
         except (TypeError, ValueError) as error:
             raise self._unwritable(inputs, case_at) from error
-        return tuple(
-            Message(role=message.role, content=template.fill(texts))
-            for message, template in self._templates
-        )
+        return tuple(_filled(message, template, texts) for message, template in self._templates)
+
+    def _with_histories(
+        self, inputs: Mapping[str, JSON], texts: Mapping[str, str], case_at: str
+    ) -> tuple[Message, ...]:
+        """The messages with those of histories in their places."""
+        case = f" (case at {case_at})" if case_at else ""
+        messages: list[Message] = []
+        faults: list[Fault] = []
+        for message, template in self._templates:
+            names = [name for _, name in template.slots]
+            if not message.history:
+                faults += [
+                    self._fault(
+                        f"variables.{name}",
+                        f"input {name!r} is a list of messages, and used as text{case}",
+                        f"write `- history: {name}` among the messages",
+                    )
+                    for name in names
+                    if is_conversation(inputs[name])
+                ]
+                messages.append(_filled(message, template, texts))
+                continue
+            try:
+                messages += conversation_of(inputs[names[0]] or [])
+            except ValueError as error:
+                what = f"history {names[0]!r}: {error}{case}"
+                fix = "give a list of messages with `role` and `content`"
+                faults.append(self._fault(f"variables.{names[0]}", what, fix))
+        if faults:
+            raise RenderError(faults)
+        return tuple(messages)
+
+    @cached_property
+    def _histories(self) -> bool:
+        return any(message.history for message in self.messages)
 
     @cached_property
     def _templates(self) -> tuple[tuple[Message, Template], ...]:
@@ -190,6 +243,13 @@ class Prompt:
     def _fault(self, place: str, message: str, fix: str) -> Fault:
         line = self.lines.get(place, self.lines.get("messages"))
         return Fault(path=self.path, line=line, message=message, fix=fix)
+
+
+def _filled(message: Message, template: Template, texts: Mapping[str, str]) -> Message:
+    content = template.fill(texts)
+    if not message.tool_calls and not message.tool_call_id:
+        return Message(role=message.role, content=content)
+    return replace(message, content=content)
 
 
 def _rename(missing: str, unused: list[str]) -> str:

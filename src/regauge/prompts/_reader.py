@@ -29,13 +29,18 @@ _VALUES_MAX = 100_000
 class Reader:
     """Reads nodes of one file into plain values.
 
+    Args:
+        path: The file, for errors.
+        lenient: Whether unknown keys are warnings, as for texts of commits.
+
     Attributes:
         faults: What makes the file unusable, in the order it was found.
         warnings: What is odd and yet usable.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lenient: bool = False) -> None:
         self.path = path
+        self._lenient = lenient
         self.faults: list[Fault] = []
         self.warnings: list[Fault] = []
         self._values_left = _VALUES_MAX
@@ -97,17 +102,17 @@ class Reader:
         """The plain value of a node. What is no JSON is a fault, and null here."""
         return self._json(node, what, ())
 
-    def unknown(self, entries: Entries, known: Iterable[str], what: str, *, fatal: bool) -> None:
-        """Note the keys that nobody reads."""
+    def unknown(self, entries: Entries, known: Iterable[str], what: str) -> None:
+        """Note the keys that are not read."""
         known = tuple(known)
         for name, (key, _) in entries.items():
             if name not in known:
                 message = f"{what} has no key {name!r}"
                 fix = did_you_mean(name, known) or f"known keys: {', '.join(known)}"
-                if fatal:
-                    self.fault(key, message, fix)
-                else:
+                if self._lenient:
                     self.warn(line_of(key), f"{message}; it is ignored", fix)
+                else:
+                    self.fault(key, message, fix)
 
     def _merged(self, node: yaml.Node, what: str) -> Entries:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]

@@ -93,7 +93,7 @@ def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
     if len(entries) == 1 and scalar_tag(value) == "null" and first not in _KEYS:
         reader.fault(item, f"{first!r} is a key here, not a text", f"quote it: - '{first}:'")
         return None
-    reader.unknown(entries, _KEYS, "a section of replaceable", fatal=True)
+    reader.unknown(entries, _KEYS, "a section of replaceable")
     if "section" not in entries:
         reader.fault(item, "a section of replaceable has no 'section'", _FIX)
         return None

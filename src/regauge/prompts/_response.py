@@ -69,7 +69,7 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
             schema = _read_schema(reader, inner[name][1])
             if schema is None:
                 return None, None
-    reader.unknown(inner, ("type", "json_schema", "jsonSchema"), "responseFormat", fatal=False)
+    reader.unknown(inner, ("type", "json_schema", "jsonSchema"), "responseFormat")
     return kind, schema
 
 

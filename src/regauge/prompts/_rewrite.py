@@ -11,7 +11,6 @@ import yaml
 from regauge.errors import Fault, PromptError
 from regauge.prompts._edit import meaning
 from regauge.prompts._parse import parse_prompt
-from regauge.prompts._types import Message
 from regauge.prompts._yaml import compose, is_scalar, line_of
 
 if TYPE_CHECKING:
@@ -57,14 +56,16 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     file = _File(text, newline, path)
     nodes = _content_nodes(text, path)
     splices: list[_Splice] = []
-    for (key, node), message, content in zip(nodes, before.messages, contents, strict=True):
+    for place, message, content in zip(nodes, before.messages, contents, strict=True):
         if content != message.content:
-            splices.append(_splice(file, key, node, message.content, content))
+            if place is None:
+                raise _uneditable(path, 1, "a message without a content of its own was given one")
+            splices.append(_splice(file, *place, message.content, content))
     edited = text
     for start, end, new in sorted(splices, reverse=True):
         edited = edited[:start] + new + edited[end:]
     wanted = tuple(
-        Message(role=message.role, content=content)
+        replace(message, content=content)
         for message, content in zip(before.messages, contents, strict=True)
     )
     try:
@@ -76,17 +77,18 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     return edited
 
 
-def _content_nodes(text: str, path: Path) -> list[tuple[yaml.Node, yaml.ScalarNode]]:
-    """The key and the value of every message's content."""
+def _content_nodes(text: str, path: Path) -> list[tuple[yaml.Node, yaml.ScalarNode] | None]:
+    """The key and the value of every message's content; None where it has none of its own."""
     root = compose(text, path)
     messages = next(value for key, value in root.value if getattr(key, "value", "") == "messages")
-    found: list[tuple[yaml.Node, yaml.ScalarNode]] = []
+    found: list[tuple[yaml.Node, yaml.ScalarNode] | None] = []
     for item in messages.value:
+        found.append(None)
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if getattr(key, "value", "") == "content" and is_scalar(value):
                 if value.start_mark.index < key.end_mark.index:
                     raise _uneditable(path, line_of(key), "a message's content is an alias")
-                found.append((key, value))
+                found[-1] = (key, value)
     return found
 
 

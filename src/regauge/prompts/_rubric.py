@@ -145,7 +145,7 @@ def read_rubric(
     inner = reader.mapping(node, "rubric", _FIX)
     if inner is None:
         return None
-    reader.unknown(inner, _KEYS, "rubric", fatal=True)
+    reader.unknown(inner, _KEYS, "rubric")
     for other in ("responseFormat", "jsonSchema"):
         if other in entries:
             message = f"{other} is given, but `rubric` decides the form of the reply"
@@ -191,7 +191,7 @@ def _scale(reader: Reader, inner: Entries) -> tuple[float, float]:
     ends = reader.mapping(inner["scale"][1], "scale", fix)
     if ends is None:
         return 0, 1
-    reader.unknown(ends, ("min", "max"), "scale", fatal=True)
+    reader.unknown(ends, ("min", "max"), "scale")
     low = _number(reader, ends["min"][1], "scale.min") if "min" in ends else 0
     high = _number(reader, ends["max"][1], "scale.max") if "max" in ends else None
     if high is None or low is None:

@@ -17,17 +17,52 @@ __all__ = [
     "Message",
     "PromptVersion",
     "Role",
+    "ToolCall",
 ]
 
-Role = Literal["system", "developer", "user", "assistant"]
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A function the model wants called; `arguments` is the text it wrote, JSON or not."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for recordings and digests."""
+        return {"id": self.id, "name": self.name, "arguments": self.arguments}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message: a template in a prompt, plain text once rendered."""
+    """One message: a template in a prompt, plain text once rendered.
+
+    Attributes:
+        tool_calls: The calls that a message of the assistant makes; `content` may be empty then.
+        tool_call_id: The call that a message of the role `tool` answers.
+        history: In a prompt: whether the list of messages in the input that `content` names is
+            inserted here.
+    """
 
     role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    history: bool = False
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, for digests and reports; what is not set is left out."""
+        document: dict[str, JSON] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            document["tool_calls"] = [call.to_json() for call in self.tool_calls]
+        if self.tool_call_id:
+            document["tool_call_id"] = self.tool_call_id
+        if self.history:
+            document["history"] = True
+        return document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

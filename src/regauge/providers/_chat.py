@@ -21,6 +21,8 @@ from regauge.providers._wire import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.digests import JSON
+    from regauge.prompts import Message
     from regauge.providers._types import CompletionRequest, FinishReason
 
 __all__ = ["body_of", "read_answer", "read_logprobs"]
@@ -56,7 +58,7 @@ def body_of(
     """
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+        "messages": [_message(message) for message in request.messages],
         **sampling_parameters(request, vary_seed=vary_seed),
     }
     if limit_key != "max_tokens" and "max_tokens" in body:
@@ -66,6 +68,23 @@ def body_of(
     if request.tools:
         body["tools"] = request.tools
     return body
+
+
+def _message(message: Message) -> dict[str, JSON]:
+    sent: dict[str, JSON] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        sent["content"] = message.content or None
+        sent["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
 
 
 def read_answer(content: bytes, *, where: str) -> Answer:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
+    from regauge.prompts import Message
     from regauge.providers._types import CompletionRequest, FinishReason
 
 __all__ = ["body_of", "read_answer"]
@@ -80,7 +81,7 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
     messages: list[JSON] = []
     for message in request.messages:
         if message.role not in _INSTRUCTIONS:
-            messages.append({"role": message.role, "content": message.content})
+            messages.append(_turn(request, message))
         elif messages:
             raise _refused(
                 request,
@@ -97,6 +98,33 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
             "write the input into a message with role: user",
         )
     return system, messages
+
+
+def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
+    """One turn; results of tools are the user's here, and consecutive turns are joined."""
+    if message.tool_call_id:
+        block: dict[str, JSON] = {
+            "type": "tool_result",
+            "tool_use_id": message.tool_call_id,
+            "content": message.content,
+        }
+        return {"role": "user", "content": [block]}
+    if not message.tool_calls:
+        return {"role": message.role, "content": message.content}
+    blocks: list[JSON] = []
+    if message.content:
+        blocks.append({"type": "text", "text": message.content})
+    for call in message.tool_calls:
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except ValueError as error:
+            raise _refused(
+                request,
+                f"a call of {call.name} whose arguments are no JSON",
+                "write the arguments as a mapping",
+            ) from error
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments})
+    return {"role": "assistant", "content": blocks}
 
 
 def _schema(request: CompletionRequest) -> JSON:

@@ -18,9 +18,10 @@ from regauge.providers._wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
+    from regauge.prompts import Message
     from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
 
 __all__ = ["body_of", "read_answer"]
@@ -45,7 +46,7 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
         text["verbosity"] = verbosity
     body: dict[str, Any] = {
         "model": request.model,
-        "input": [{"role": m.role, "content": m.content} for m in request.messages],
+        "input": [item for message in request.messages for item in _items(message)],
         "store": False,
     }
     if text:
@@ -63,6 +64,26 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
     return {**body, **parameters}
+
+
+def _items(message: Message) -> Iterator[dict[str, JSON]]:
+    """A message; its tool calls and the results of tools are items of their own here."""
+    if message.tool_call_id:
+        yield {
+            "type": "function_call_output",
+            "call_id": message.tool_call_id,
+            "output": message.content,
+        }
+        return
+    if message.content or not message.tool_calls:
+        yield {"role": message.role, "content": message.content}
+    for call in message.tool_calls:
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
 
 
 def _format(response_format: Mapping[str, JSON]) -> dict[str, JSON]:

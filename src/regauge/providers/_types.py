@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
 
+from regauge.prompts import ToolCall
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -69,7 +71,7 @@ class CompletionRequest:
         if not self._digest:
             text = _ENCODE(
                 {
-                    "messages": [{"content": m.content, "role": m.role} for m in self.messages],
+                    "messages": [m.to_json() for m in self.messages],
                     "model": self.model,
                     "parameters": self.parameters,
                     "provider": self.provider,
@@ -116,15 +118,6 @@ class Usage:
         if self.reasoning_tokens:
             document["reasoning_tokens"] = self.reasoning_tokens
         return document
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A function the model wants called; `arguments` is the text it wrote, JSON or not."""
-
-    id: str
-    name: str
-    arguments: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +198,7 @@ class Completion:
         if self.refusal is not None:
             document["refusal"] = self.refusal
         if self.tool_calls:
-            document["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in self.tool_calls
-            ]
+            document["tool_calls"] = [call.to_json() for call in self.tool_calls]
         if self.messages:
             document["messages"] = self.messages
         if self.context:

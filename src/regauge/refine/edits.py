@@ -352,7 +352,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
         contents[line.message] += after.get(place, [])
     return PromptText(
         messages=tuple(
-            Message(role=message.role, content="\n".join(lines))
+            replace(message, content="\n".join(lines))
             for message, lines in zip(text.messages, contents, strict=True)
         )
     )

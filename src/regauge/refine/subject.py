@@ -17,8 +17,8 @@ from regauge.prompts import (
     input_text,
     load_version,
     parse_prompt,
+    prompt_at,
     set_contents,
-    text_at,
     version_records,
 )
 from regauge.refine.edits import PromptText
@@ -172,7 +172,7 @@ def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
     place = str(project.relative(path))
     for ref in (project.settings.gate.ref, "HEAD"):
         with suppress(GitError, PromptError):
-            add(parse_prompt(text_at(path, ref), path=path), ref, ref)
+            add(prompt_at(path, ref), ref, ref)
     with suppress(GitError, PromptError):
         for record in version_records(path, Repository.find(path.parent)):
             if record.released and record.commit:

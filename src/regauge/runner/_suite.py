@@ -101,6 +101,7 @@ class Suite:
             messages=self.prompt.render(case.inputs, case_at=case.at),
             parameters=self.prompt.parameters,
             response_format=self.prompt.response_format,
+            tools=self.prompt.tools,
             trial=trial,
             origin=self.origin,
         )

@@ -19,7 +19,7 @@ _SNAKE_INTEGERS = ("max_tokens", "max_completion_tokens", "top_k", "top_logprobs
 
 
 def prompt_schema() -> dict[str, JSON]:
-    """Keys that nobody knows are allowed, since other tools may read them."""
+    """Unknown keys are errors, as they are to the reader; those that start with `x-` are free."""
     return {
         "title": "A prompt of regauge",
         "type": "object",
@@ -43,24 +43,19 @@ def prompt_schema() -> dict[str, JSON]:
                 "description": "The form of the answer, with responseFormat: json_schema.",
                 "type": ["object", "string", "null"],
             },
+            "tools": _tools(),
+            "toolChoice": _text("auto, none, required, or the name of the tool to call."),
+            "parallelToolCalls": {
+                "type": ["boolean", "null"],
+                "description": "Whether one answer may call several tools.",
+            },
             "inputs": _inputs(),
             "rubric": _rubric(),
             "replaceable": _replaceable(),
             "messages": {
                 "type": "array",
                 "minItems": 1,
-                "items": {
-                    "type": "object",
-                    "required": ["role", "content"],
-                    "properties": {
-                        "role": {"enum": [*get_args(Role)]},
-                        "content": {
-                            "type": "string",
-                            "minLength": 1,
-                            "description": "{{name}} stands for an input.",
-                        },
-                    },
-                },
+                "items": {"anyOf": [_message(), _history()]},
             },
             "testData": {"type": ["array", "null"], "items": {"type": "object"}},
             "evaluators": {
@@ -74,6 +69,79 @@ def prompt_schema() -> dict[str, JSON]:
             },
             "changelog": _changelog(),
         },
+        "patternProperties": {"^x-": {}},
+        "additionalProperties": False,
+    }
+
+
+def _message() -> dict[str, JSON]:
+    return {
+        "type": "object",
+        "required": ["role"],
+        "additionalProperties": False,
+        "properties": {
+            "role": {"enum": [*get_args(Role)]},
+            "content": {"type": "string", "description": "{{name}} stands for an input."},
+            "tool_calls": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "object", "required": ["id"]},
+                "description": "Calls of the assistant: id, name and arguments.",
+            },
+            "tool_call_id": _text("The call that a message of the role tool answers."),
+        },
+        "anyOf": [
+            {"required": ["content"], "properties": {"content": {"minLength": 1}}},
+            {"required": ["tool_calls"]},
+        ],
+    }
+
+
+def _history() -> dict[str, JSON]:
+    return {
+        "type": "object",
+        "required": ["history"],
+        "additionalProperties": False,
+        "properties": {
+            "history": {
+                "type": "string",
+                "description": "The input that holds the messages to insert here.",
+            }
+        },
+    }
+
+
+def _tools() -> dict[str, JSON]:
+    file: dict[str, JSON] = {
+        "type": "object",
+        "required": ["file"],
+        "additionalProperties": False,
+        "properties": {"file": _text("A file with tools, below the folder of the prompt.")},
+    }
+    tool: dict[str, JSON] = {
+        "type": "object",
+        "required": ["name"],
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+            "description": {"type": "string"},
+            "parameters": {"type": "object", "description": "A JSON schema."},
+            "strict": {"type": "boolean"},
+        },
+    }
+    wire: dict[str, JSON] = {
+        "type": "object",
+        "required": ["type", "function"],
+        "additionalProperties": False,
+        "properties": {"type": {"const": "function"}, "function": tool},
+    }
+    return {
+        "description": "Functions that the model may call.",
+        "anyOf": [
+            {"type": "null"},
+            file,
+            {"type": "array", "items": {"anyOf": [tool, wire, file]}},
+        ],
     }
 
 

@@ -243,6 +243,12 @@ class SimulatedProvider:
                 kind="bad-request",
                 status=404,
             )
+        if request.tools or any(m.tool_calls or m.tool_call_id for m in request.messages):
+            raise ProviderError(
+                f"{request.origin or 'the prompt'} has tools, which the simulated model does not"
+                " call\n  fix: use a model that calls tools, with `model:` or --model",
+                kind="bad-request",
+            )
         started = time.perf_counter()
         completion = answer(request, rules=self._rules)
         return dataclasses.replace(completion, latency_s=round(time.perf_counter() - started, 6))

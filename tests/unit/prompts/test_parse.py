@@ -99,7 +99,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"testData: [{{a: .nan}}]\n{MESSAGES}", "'.nan' is no number or word that JSON knows"),
         (f"testData: &t [{{a: *t}}]\n{MESSAGES}", "contains itself through an alias"),
         (f"model:\n  name: gpt-4\n{MESSAGES}", ":2: model must be a text, not a mapping"),
-        ("messages:\n- role: tool\n  content: x", ":2: role 'tool' is unknown"),
+        ("messages:\n- role: robot\n  content: x", ":2: role 'robot' is unknown"),
         ("messages:\n- role: user\n  content: ' '", ":3: the content of a message is empty"),
         ("messages:\n- role: user\n  content: [a]", "must be a text, not a list"),
         (f"responseFormat: json_schema\n{MESSAGES}", ":1: there is no schema for json_schema"),
@@ -279,19 +279,17 @@ def test_inputs_may_be_declared_in_three_ways():
 
 def test_odd_keys_and_braces_are_warned_of():
     text = (
-        "model_parameters: {}\nx-team: us\nmodelParameters: {tempratur: 1, n: 3}\n"
+        "x-team: us\nmodelParameters: {tempratur: 1, n: 3}\n"
         "messages:\n  - role: user\n    content: |\n      {{ x | upper }}\n      {{{{y}}}}\n"
     )
     assert "\n".join(map(str, parse(text).warnings)) == snapshot("""\
-prompts/greet.prompt.yml:1: a prompt file has no key 'model_parameters'; it is ignored
-  fix: did you mean 'modelParameters'?
-prompts/greet.prompt.yml:3: modelParameters.tempratur is no parameter we know
+prompts/greet.prompt.yml:2: modelParameters.tempratur is not a known parameter; it is sent as is
   fix: did you mean 'temperature'?
-prompts/greet.prompt.yml:3: modelParameters.n is ignored
+prompts/greet.prompt.yml:2: modelParameters.n is ignored
   fix: draw several answers with `--trials`
-prompts/greet.prompt.yml:7: {{ x | upper }} holds no name of an input, so it stays text
+prompts/greet.prompt.yml:6: {{ x | upper }} holds no name of an input, so it stays text
   fix: write {{name}} for an input; see the reference for literal braces
-prompts/greet.prompt.yml:8: {{{{y}}}} is {{y}} between two literal pairs of braces
+prompts/greet.prompt.yml:7: {{{{y}}}} is {{y}} between two literal pairs of braces
   fix: write {{name}} for an input; see the reference for literal braces\
 """)
 

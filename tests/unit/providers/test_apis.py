@@ -19,6 +19,7 @@ from regauge.prompts import Message
 from regauge.providers import ToolCall, Usage
 from regauge.providers._support import GAPS
 from regauge.providers.remote import RemoteProvider
+from regauge.sim import SimulatedProvider
 
 TOOL = {
     "type": "function",
@@ -493,3 +494,72 @@ def test_the_page_lists_what_endpoints_do_not_take():
         set(gap.names) for gap in GAPS
     ]
     assert all(gap.does[:-1] in row for row, gap in zip(rows, GAPS, strict=True))
+
+
+def test_tool_calls_and_results_are_sent_in_the_words_of_each_api(kit: Any):
+    call = ToolCall(id="call_1", name="page", arguments='{"who": "ann"}')
+    request = kit.ask(
+        messages=(
+            Message(role="system", content="Be brief."),
+            Message(role="user", content="Page Ann."),
+            Message(role="assistant", content="", tool_calls=(call,)),
+            Message(role="tool", content="paged", tool_call_id="call_1"),
+        ),
+        tools=(TOOL,),
+    )
+    chat = kit.talk([], request).endpoint.bodies[0]["messages"]
+    assert chat[2:] == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "page", "arguments": '{"who": "ann"}'},
+                }
+            ],
+        },
+        {"role": "tool", "content": "paged", "tool_call_id": "call_1"},
+    ]
+    script = [kit.Reply(document=response(said()))]
+    sent = kit.talk(script, request, api="responses").endpoint.bodies[0]["input"]
+    assert sent[2:] == [
+        {
+            "type": "function_call",
+            "call_id": "call_1",
+            "name": "page",
+            "arguments": '{"who": "ann"}',
+        },
+        {"type": "function_call_output", "call_id": "call_1", "output": "paged"},
+    ]
+    script = [kit.Reply(document=message(text()))]
+    turns = kit.talk(script, request, api="anthropic").endpoint.bodies[0]["messages"]
+    assert turns[1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "call_1", "name": "page", "input": {"who": "ann"}}
+            ],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "paged"}],
+        },
+    ]
+
+
+def test_a_request_without_tools_keeps_its_digest(kit: Any):
+    request = kit.ask()
+    assert request.digest == "28e1641e010e31d647f8993bac06c2a57ce443ec3ae986a665ffb1e5b213c1b1"
+    call = ToolCall(id="c", name="page", arguments="{}")
+    with_call = Message(role="assistant", content="", tool_calls=(call,))
+    asked = kit.ask(messages=(*request.messages, with_call))
+    plain = kit.ask(messages=(*request.messages, Message(role="assistant", content="")))
+    assert asked.digest != plain.digest
+
+
+def test_the_simulated_model_refuses_tools(kit: Any):
+    request = kit.ask(model="clerk-1", provider="sim", tools=(TOOL,))
+    with pytest.raises(ProviderError, match="has tools, which the simulated model does not call"):
+        asyncio.run(SimulatedProvider().complete(request))

@@ -6,7 +6,7 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
@@ -106,7 +106,12 @@ class BaseCommit:
         if data is None:
             return None
         path = self.repository.top / name
-        return parse_prompt(data.decode("utf-8", "replace"), path=path)
+        folder = PurePosixPath(name).parent
+        return parse_prompt(
+            data.decode("utf-8", "replace"),
+            path=path,
+            committed=lambda inner: self.repository.read(self.commit, (folder / inner).as_posix()),
+        )
 
     def prompt_name(self, head: Prompt) -> str:
         """The name that a prompt has on the base; today's where it is new."""

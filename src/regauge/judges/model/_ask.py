@@ -59,12 +59,10 @@ async def ask(
 
 def again(request: CompletionRequest, wrong: str) -> CompletionRequest:
     """The request that repeats another one and states what was wrong with its reply."""
-    from regauge.prompts import Message
-
     # Not a message of its own: some models take no two of one role in a row.
     *before, last = request.messages
     note = _AGAIN.format(wrong=wrong)
-    repeated = Message(role=last.role, content=f"{last.content.rstrip()}\n\n{note}\n")
+    repeated = replace(last, content=f"{last.content.rstrip()}\n\n{note}\n")
     return replace(request, messages=(*before, repeated))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
@@ -59,7 +60,7 @@ def with_note(messages: tuple[Message, ...], note: str) -> tuple[Message, ...]:
     for place, message in enumerate(messages):
         if message.role in {"system", "developer"}:
             content = f"{message.content.rstrip()}\n\n{note}\n"
-            noted = Message(role=message.role, content=content)
+            noted = replace(message, content=content)
             return (*messages[:place], noted, *messages[place + 1 :])
     return (Message(role="system", content=f"{note}\n"), *messages)
 

@@ -267,7 +267,7 @@ class RubricJudge(OneModelJudge):
             {
                 "kind": "rubric",
                 "protocol": PROTOCOL,
-                "messages": [{"role": m.role, "content": m.content} for m in self.prompt.messages],
+                "messages": [m.to_json() for m in self.prompt.messages],
                 "parameters": self.prompt.parameters,
                 "rubric": {**self.spec.to_json(), "pass_at": None},
                 "reply": self.prompt.response_format,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from regauge.prompts import Message
 from regauge.refine.edits import Edit, EditError, PromptText, ops_between
 from regauge.refine.loop._plan import draws, screen_cases
 from regauge.refine.loop._screening import begin_test
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.gate import Count
+    from regauge.prompts import Message
     from regauge.refine.analysis import Cluster
     from regauge.refine.loop._state import Release, Setting, State, TrialsDone
 
@@ -225,7 +225,7 @@ def with_units(text: PromptText, known: PromptText, units: Sequence[int]) -> Pro
         was = known.messages[number].content.split("\n")
         for block in sorted((b for b in chosen if b.message == number), key=lambda b: -b.now[0]):
             lines[slice(*block.now)] = was[slice(*block.was)]
-        messages.append(Message(role=message.role, content="\n".join(lines)))
+        messages.append(replace(message, content="\n".join(lines)))
     return PromptText(messages=tuple(messages))
 
 

@@ -192,7 +192,7 @@ class ModelForm:
                 f" {quote(str(fault), _FAULT_CHARS)}. Reply with one JSON object and nothing else."
             )
             content = f"{last.content.rstrip()}\n\n{repeat}\n"
-            messages = (*messages[:-1], Message(role=last.role, content=content))
+            messages = (*messages[:-1], replace(last, content=content))
         if "system" in self.dropped:
             whole = "\n\n".join(message.content.rstrip() for message in messages)
             messages = (Message(role="user", content=f"{whole}\n"),)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.judges.model._delimited import delimited, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
-from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 from regauge.refine.changes import changed_lines
 from regauge.refine.edits import Edit, EditError, PromptText, apply, op_from_json, ops_between
@@ -185,7 +184,7 @@ def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") 
     old = text.messages[index]
     # White space around a text is not what anybody wanted to change.
     tail = old.content[len(old.content.rstrip()) :]
-    new = Message(role=old.role, content=whole.strip("\n").rstrip() + tail)
+    new = replace(old, content=whole.strip("\n").rstrip() + tail)
     after = PromptText(messages=(*text.messages[:index], new, *text.messages[index + 1 :]))
     ops = ops_between(text, after)
     if not ops:
