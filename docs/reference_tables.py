@@ -13,7 +13,7 @@ import click
 import yaml
 from click.testing import CliRunner
 
-from regauge import judges, pytest_plugin
+from regauge import hookspecs, judges, pytest_plugin
 from regauge.cli import COMMANDS, group
 from regauge.errors import RegaugeError
 from regauge.judges import judge_kinds
@@ -128,6 +128,17 @@ def errors() -> str:
         indent = "&emsp;" * depth
         rows.append((f"{indent}{_code(kind.__name__)}", str(kind.exit_code), _summary(kind)))
     return _table(("exception", "exit code", "when"), rows)
+
+
+def hooks() -> str:
+    """The hooks that other plugins may implement, in the order of a run."""
+    lines: list[str] = []
+    for name, hook in vars(hookspecs).items():
+        if name.startswith("pytest_"):
+            arguments = ", ".join(inspect.signature(hook).parameters)
+            text = " ".join((inspect.getdoc(hook) or "").removeprefix("Called ").split())
+            lines.append(f"- `{name}({arguments})`: {text}")
+    return "\n".join(lines)
 
 
 def names(module: str) -> str:
@@ -252,11 +263,11 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _range(schema: dict[str, Any]) -> str:
-    if "maximum" in schema:
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    if "minimum" in schema and "maximum" in schema:
         return f" from {schema['minimum']} to {schema['maximum']}"
-    if "minimum" in schema:
-        return f" ≥ {schema['minimum']}"
-    return f" > {schema['exclusiveMinimum']}" if "exclusiveMinimum" in schema else ""
+    bounds = [f"{sign} {schema[name]}" for name, sign in signs.items() if name in schema]
+    return " " + " and ".join(bounds) if bounds else ""
 
 
 def _default(model: type[BaseModel], name: str) -> str:

@@ -39,6 +39,8 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             error.filename, error.filename2 = str(target), None  # not that of the draft
         raise
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows opens no directory, and writes its entries by itself
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:
         # The new name of the file is part of the directory, which has its own journal.

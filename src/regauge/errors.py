@@ -1,7 +1,7 @@
 """Every exception that regauge raises on purpose, and the exit code each one means.
 
 A message says what went wrong, which file, case or model it concerns, and what to do next.
-Facts are attributes, so nobody has to parse a message.
+Facts are attributes: `message` and `fix` of every error, and more of some.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,8 +75,15 @@ class Fault:
         return f"{place}: {self.message}" + (f"\n  fix: {self.fix}" if self.fix else "")
 
 
+_FIX: Final = "\n  fix: "
+
+
 class RegaugeError(Exception):
     """The root of the tree.
+
+    Args:
+        text: What went wrong; it may end with its fix, on a line of its own after `  fix: `.
+        fix: What to do about it, where the text does not end with it.
 
     Attributes:
         exit_code: What the command line returns for it.
@@ -85,6 +92,21 @@ class RegaugeError(Exception):
 
     exit_code: ClassVar[int] = 2
     regauge_words: ClassVar[bool] = True
+
+    def __init__(self, text: str = "", *, fix: str = "") -> None:
+        super().__init__(f"{text}{_FIX}{fix}" if fix else text)
+
+    @property
+    def message(self) -> str:
+        """What went wrong, without the fix; all of it where it lists several errors."""
+        text = str(self)
+        return text.partition(_FIX)[0] if text.count(_FIX) == 1 else text
+
+    @property
+    def fix(self) -> str:
+        """What to do about it; empty where there is no fix, or several."""
+        text = str(self)
+        return text.partition(_FIX)[2] if text.count(_FIX) == 1 else ""
 
 
 class UsageError(RegaugeError):
@@ -132,7 +154,7 @@ class MachineError(RegaugeError):
         """
         what, fix = explain_os_error(error)
         place = path or error.filename
-        return cls((f"{place}: " if place else "") + what + (f"\n  fix: {fix}" if fix else ""))
+        return cls((f"{place}: " if place else "") + what, fix=fix)
 
 
 def has_no_descriptor(error: BaseException) -> TypeGuard[OSError]:
@@ -193,7 +215,7 @@ class StoreError(RegaugeError):
 
     def __init__(self, place: str, message: str, fix: str) -> None:
         self.place = place
-        super().__init__(f"history in {place}: {message}\n  fix: {fix}")
+        super().__init__(f"history in {place}: {message}", fix=fix)
 
 
 class UnmeasuredError(RegaugeError):

@@ -42,7 +42,7 @@ def require(module: str, *, use: str) -> None:
     """
     if not _is_installed(module):
         raise UsageError(
-            f"{use} needs {module}, which is not installed\n  fix: {install_command(module)}"
+            f"{use} needs {module}, which is not installed", fix=install_command(module)
         )
 
 

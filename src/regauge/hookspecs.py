@@ -1,10 +1,12 @@
-"""Hooks that other plugins and conftest files may implement."""
+"""Hooks that other plugins and conftest files may implement, and the types of their arguments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+
+from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +15,23 @@ if TYPE_CHECKING:
     from regauge.gate import Comparison, GatePolicy
     from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalResult, EvalSession
+else:
+    __getattr__ = names_of(
+        "regauge",
+        {
+            "gate": "Comparison GatePolicy",
+            "reports": "DecisionDocument RunRecord",
+            "runner": "EvalResult EvalSession",
+        },
+    )
 
 __all__ = [
+    "Comparison",
+    "DecisionDocument",
+    "EvalResult",
+    "EvalSession",
+    "GatePolicy",
+    "RunRecord",
     "pytest_regauge_case_finished",
     "pytest_regauge_compared",
     "pytest_regauge_decided",
@@ -37,7 +54,7 @@ def pytest_regauge_case_finished(config: pytest.Config, result: EvalResult) -> N
 def pytest_regauge_compared(
     config: pytest.Config, comparison: Comparison, policy: GatePolicy
 ) -> None:
-    """Called by a gate that is to stop before it draws, with what it would compare."""
+    """Called once by a gate's dry run, with the comparison that it would make."""
 
 
 @pytest.hookspec
@@ -51,5 +68,5 @@ def pytest_regauge_recorded(
 ) -> None:
     """Called once per run, when its record is written to a directory.
 
-    `written` holds the recordings that the run changed, each with how many lines.
+    `written` maps each recordings file that the run changed to its number of lines.
     """

@@ -204,6 +204,20 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return PromptFile.of(parent, file_path, run=_run(parent.config))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Show an error of regauge in a file of evals with its line, without a traceback."""
+    report = yield
+    raised = getattr(getattr(report, "call", None), "excinfo", None)
+    if raised is not None and hasattr(raised.value, "regauge_words"):
+        lines = [entry.lineno + 1 for entry in raised.traceback if entry.path == collector.path]
+        place = f"{report.nodeid}:{lines[-1]}: " if lines else ""
+        report.longrepr = f"{place}{raised.value}"
+    return report
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one item per golden case of an eval."""
     if hasattr(metafunc.function, _EVAL):

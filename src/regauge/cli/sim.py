@@ -42,7 +42,8 @@ async def _serve(host: str, port: int, options: object, *, as_json: bool) -> Non
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        # An event loop of Windows takes no handlers.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
     introduce = _introduce_as_json if as_json else _introduce
     counters = await serve(host, port, options, ready=introduce, until=stop)
     if as_json:

@@ -131,7 +131,7 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
                 first = error.faults[0]
                 message, fix = first.message, first.fix
             else:
-                message, _, fix = str(error).partition("\n  fix: ")
+                message, fix = error.message, error.fix
             path, _, line = case.at.rpartition(":")
             faults.append(
                 Fault(

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from regauge.errors import ProviderError
+from regauge.process_groups import end_group
 from regauge.providers import Completion, CompletionRequest, Usage
 from regauge.providers._failure import AttemptError, retry_after_s
 from regauge.providers._retry import Ledger, retried
@@ -165,7 +166,7 @@ class CommandCalls(_Calls):
                     _write(process.stdin, given),
                 )
                 status = await _ended(process)
-                _end(process.pid)  # what it left behind could hold its output open
+                end_group(process.pid)  # what it left behind could hold its output open
                 body, errors, _ = await reading
         except TimeoutError:
             raise ProviderError(
@@ -174,7 +175,7 @@ class CommandCalls(_Calls):
                 kind="timeout",
             ) from None
         finally:
-            _end(process.pid)
+            end_group(process.pid)
             if reading is not None and not reading.done():
                 reading.cancel()
                 with suppress(asyncio.CancelledError):
@@ -209,7 +210,7 @@ async def _head(stream: asyncio.StreamReader, group: int) -> bytes:
         parts.append(part)
         size += len(part)
     if size > OUTPUT_MAX:
-        _end(group)
+        end_group(group)
     return b"".join(parts)
 
 
@@ -225,12 +226,6 @@ async def _write(stream: asyncio.StreamWriter, given: bytes) -> None:
         stream.write(given)
         await stream.drain()
     stream.close()
-
-
-def _end(group: int) -> None:
-    """End every process of a group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
+from regauge.process_groups import end_group
 from regauge.project import has_credentials, shown_url
 
 if TYPE_CHECKING:
@@ -137,8 +135,7 @@ class Endpoint:
             raise self._command_failed(f"did not end within {_COMMAND_S:g} s") from error
         finally:
             # Whatever it started, too, and where this task is cancelled.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process.pid)
         if process.returncode:
             raise self._command_failed(f"ended with exit code {process.returncode}")
         key = printed.decode("utf-8", "replace").strip()

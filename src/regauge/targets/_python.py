@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
+from regauge.process_groups import end_group
 from regauge.stop_signals import run_stoppable
 from regauge.targets._output import OUTPUT_MAX
 
@@ -157,8 +157,7 @@ class _Process:
         await self._process.wait()
 
     def _end(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        end_group(self._process.pid)
 
     def _send(self, document: Mapping[str, JSON]) -> None:
         assert self._process.stdin is not None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from inline_snapshot import snapshot
 
 from regauge.errors import (
@@ -11,6 +12,7 @@ from regauge.errors import (
     ProviderError,
     RegaugeError,
     UnmeasuredError,
+    UsageError,
 )
 
 
@@ -52,3 +54,17 @@ the recorded answer is for an older request: case 'disk full' of prompt 'triage'
 def test_facts_of_a_provider_error_are_attributes():
     error = ProviderError("down", kind="connection", attempts=6)
     assert (error.kind, error.status, error.attempts, str(error)) == ("connection", None, 6, "down")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("no such prompt", fix="regauge new prompt NAME"),
+        UsageError("no such prompt\n  fix: regauge new prompt NAME"),
+    ],
+)
+def test_the_fix_of_an_error_is_an_attribute(error: UsageError):
+    assert str(error) == "no such prompt\n  fix: regauge new prompt NAME"
+    assert (error.message, error.fix) == ("no such prompt", "regauge new prompt NAME")
+    several = UsageError(f"{error}\n{error}")
+    assert (several.message, several.fix) == (str(several), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from regauge.cli._calibration.standings import lint_labels, standings
@@ -78,7 +79,7 @@ class EvalsSeen:
 
 
 def look_at_evals(project: Project, path: Path, *, told: Sequence[str]) -> EvalsSeen:
-    """Collect the evals, run none of them, and say what is amiss.
+    """Collect the evals, run none of them, and report errors.
 
     Args:
         project: Whose evals.
@@ -107,12 +108,13 @@ def _not_collected(
     if isinstance(error, NotCollectedError):
         untold = untold_reasons(error, told, project)
         if not untold:
-            message = "the evals cannot be collected before the prompts above are mended"
+            message = "the evals cannot be collected before the prompts above are corrected"
             return Finding(check="evals", level="error", message=message)
         error = NotCollectedError(untold)
-    words, _, fix = str(error).replace(f"{project.root}/", "").partition("\n  fix: ")
+    fix = error.fix
     if not path.exists():
         fix = "regauge init writes a first one; --evals names another directory"
+    words = error.message.replace(f"{project.root}{os.sep}", "")
     message = f"the evals cannot be collected: {words}"
     return Finding(check="evals", level="error", message=message, fix=fix)
 

@@ -37,7 +37,7 @@ def model_findings(
         try:
             model = parse_model_id(text)
         except UsageError as error:
-            yield Finding(check="models", level="error", message=str(error))
+            yield Finding(check="models", level="error", message=error.message, fix=error.fix)
             continue
         by_provider.setdefault(model.provider, set()).add(model.model)
     for provider, wanted in sorted(by_provider.items()):
@@ -50,8 +50,7 @@ def model_findings(
         try:
             declared = endpoint_of(settings, provider)
         except UsageError as error:
-            message, _, fix = str(error).partition("\n  fix: ")
-            yield Finding(check="endpoints", level="error", message=message, fix=fix)
+            yield Finding(check="endpoints", level="error", message=error.message, fix=error.fix)
             continue
         if declared is not None:
             yield from _of_endpoint(provider, wanted, declared, environ, offline=offline)
