@@ -25,8 +25,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regauge.judges.model._reply import ReplyFault, read_reply
-from regauge.judges.model._settled import stated_label
+from regauge.judges.model._reply import ReplyFault, read_reply, stated_label
 from regauge.prompts import RubricSpec
 from regauge.stats import accuracy, cohen_kappa, position_flips
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of

@@ -3,8 +3,8 @@
 A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator,
 and `rules` holds those that come with regauge, one module for each subject. The `__all__` of such a
 module names its rules; everything else finds them there. Judges that call a model are in `model`
-and `deepeval`, on the contract of `_asking.py`; `calibration` compares them with human labels, and
-`_standing.py` says whether they block. `_advice.py` turns a rule into an instruction for a prompt.
+and `deepeval`, on the contract of `_asking.py`; `calibration` compares them with human labels,
+which decides whether they block. `_advice.py` turns a rule into an instruction for a prompt.
 
 >>> from regauge.judges import max_words
 >>> max_words(40, field="reason").name
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
         calibrated_judges as calibrated_judges,
     )
     from regauge.judges._asking import (
+        standing_of as standing_of,
+    )
+    from regauge.judges._asking import (
         usual_calls as usual_calls,
     )
     from regauge.judges._case_checks import (
@@ -65,7 +68,7 @@ if TYPE_CHECKING:
     from regauge.judges._case_checks import (
         judge_of_checks as judge_of_checks,
     )
-    from regauge.judges._criteria import (
+    from regauge.judges._declared import (
         criterion_of as criterion_of,
     )
     from regauge.judges._evaluators import (
@@ -140,9 +143,6 @@ if TYPE_CHECKING:
     from regauge.judges._semantic import (
         means_like as means_like,
     )
-    from regauge.judges._standing import (
-        standing_of as standing_of,
-    )
     from regauge.judges._types import (
         Judge as Judge,
     )
@@ -200,10 +200,10 @@ else:
             "_answer": "Answer Expected expected",
             "_asking": (
                 "EXTERNAL JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing"
-                " UnboundJudge calibrated_judges usual_calls"
+                " UnboundJudge calibrated_judges standing_of usual_calls"
             ),
             "_case_checks": "CaseChecks judge_of_checks",
-            "_criteria": "criterion_of",
+            "_declared": "criterion_of",
             "_evaluators": "cases_from_test_data judges_from_evaluators",
             "_external": "command_judge http_judge",
             "_function": "AsyncFunctionJudge Judged JudgeFunction as_judge",
@@ -212,7 +212,6 @@ else:
             "_rule": "Check Rule on_answer on_text",
             "_rule_factory": "RuleFactory rule",
             "_semantic": "Embedder EmbeddingModel SemanticJudge means_like",
-            "_standing": "standing_of",
             "_types": "Judge Outcome Verdict abstained failed graded passed",
             "deepeval": "DeepevalJudge deepeval",
             "model._claims": "verified_claims",

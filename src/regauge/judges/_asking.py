@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
+from regauge.errors import JudgeError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
@@ -30,8 +32,20 @@ __all__ = [
     "Standing",
     "UnboundJudge",
     "calibrated_judges",
+    "calibrated_standing",
+    "outside_run",
+    "standing_of",
     "usual_calls",
 ]
+
+
+def outside_run(judge: str, case: GoldenCase) -> JudgeError:
+    """The error of a judge that asks a model, and is asked itself where nothing is recorded."""
+    return JudgeError(
+        f"{judge} asks a model, which only a run can do; case {case.id!r} stays unmeasured\n"
+        "  fix: run it with pytest evals",
+        judge=judge,
+    )
 
 
 EXTERNAL: Final = frozenset({"command_judge", "http_judge"})
@@ -234,3 +248,32 @@ class UnboundJudge(Protocol):
             PromptError: The rubric cannot be loaded.
         """
         ...
+
+
+def standing_of(judge: ModelJudge, project: Project) -> Standing:
+    """What a judge's verdicts count for in a project.
+
+    A judge decides when its calibration record is about this very judge (rubric, parameters,
+    models) and the labels as they are, and meets `[tool.regauge.calibration]`. A judge that has
+    `standing_in(project)` answers for itself.
+    """
+    own: Callable[[Project], Standing] | None = getattr(judge, "standing_in", None)
+    if own is not None:
+        return own(project)
+    (calibrated,) = calibrated_judges(judge)
+    return calibrated_standing(calibrated, project)
+
+
+def calibrated_standing(judge: ModelJudge, project: Project) -> Standing:
+    """What a judge's verdicts count for by its own calibration record."""
+    # Whoever judges by rules alone reads no records, and needs nothing to read them with.
+    from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
+
+    try:
+        calibration = current_calibration(judge, project)
+    except UncalibratedError as error:
+        return Standing(gates=False, reason=str(error))
+    missing = shortfall(calibration, project.settings.calibration)
+    if missing:
+        return Standing(gates=False, reason=missing)
+    return Standing(gates=True, reason=f"calibrated on {calibration.date}")

@@ -15,12 +15,17 @@ from regauge.datasets import Tier
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, PromptError, UsageError
 from regauge.judges._answer import READING, Answer
-from regauge.judges._asking import ModelJudge, Standing, UnboundJudge, calibrated_judges
+from regauge.judges._asking import (
+    ModelJudge,
+    Standing,
+    UnboundJudge,
+    calibrated_judges,
+    outside_run,
+    standing_of,
+)
 from regauge.judges._evidence import number
-from regauge.judges._outside_run import outside_run
 from regauge.judges._registry import judge_from_spec, rule_versions
 from regauge.judges._rule import Rule
-from regauge.judges._standing import standing_of
 from regauge.judges._types import abstained, failed, passed
 
 if TYPE_CHECKING:

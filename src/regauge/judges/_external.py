@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._answer import Answer
-from regauge.judges._asking import Standing
+from regauge.judges._asking import Standing, calibrated_standing, outside_run
 from regauge.judges._declared import Declared
 from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
-from regauge.judges._outside_run import outside_run
-from regauge.judges._standing import calibrated_standing
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
 

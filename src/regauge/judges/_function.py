@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer
-from regauge.judges._path import Missing
+from regauge.judges._answer import Answer, Missing
 from regauge.judges._rule import Rule
 from regauge.judges._rule_parameters import first_sentence
 from regauge.judges._types import Verdict, failed, passed

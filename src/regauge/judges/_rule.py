@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.judges._answer import Answer
-from regauge.judges._criteria import criterion_named
-from regauge.judges._path import MISSING, Missing, parse_path
+from regauge.judges._answer import MISSING, Answer, Missing, parse_path
+from regauge.judges._declared import criterion_named
 from regauge.judges._types import NO_ANSWER, Verdict, failed, passed
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
 
 from regauge.errors import UsageError
-from regauge.judges._answer import Expected
+from regauge.judges._answer import Expected, Missing
 from regauge.judges._evidence import quote
-from regauge.judges._path import Missing
 from regauge.judges._rule import Rule
 
 if TYPE_CHECKING:

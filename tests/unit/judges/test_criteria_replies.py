@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.judges.model._numbers import ReplyFault
-from regauge.judges.model._several import read_several, several_format
+from regauge.judges.model._rubric import read_several, several_format
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import completion
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import UsageError
+from regauge.judges.deepeval._ask import response_format
 from regauge.judges.deepeval._fields import FIELDS, Fields
 from regauge.judges.deepeval._identity import (
     fingerprint,
@@ -19,7 +20,6 @@ from regauge.judges.deepeval._identity import (
     metric_name,
     templates_digest,
 )
-from regauge.judges.deepeval._replies import response_format
 from tests.unit.judges.deepeval_replies import case, completion, instance
 
 TYPES = st.sampled_from([str, int, float, bool, list[str], str | None])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regauge.judges.model._logprobs import expected_score
 from regauge.judges.model._reply import ReplyFault, json_object, read_completion, read_reply
+from regauge.judges.model._rubric import expected_score
 from regauge.prompts import RubricSpec
 from regauge.providers import Completion, TokenLogprob
 from tests.unit.judges.asked import completion

@@ -8,7 +8,7 @@ import pytest
 
 from regauge.errors import JudgeError, PromptError, ProviderError, UsageError
 from regauge.judges import ModelJudge, UnboundJudge, expected, rubric, standing_of
-from regauge.judges.model._votes import count
+from regauge.judges.model._ask import count
 from regauge.prompts import load_prompt
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
 

@@ -8,7 +8,6 @@ from regauge.judges.calibration._agreement import (
     agreement_of,
     disagrees,
 )
-from regauge.judges.calibration._current import UncalibratedError, current_calibration
 from regauge.judges.calibration._judging import (
     ComparingJudge,
     cases_of_labels,
@@ -30,7 +29,9 @@ from regauge.judges.calibration._record import (
     Estimate,
     Flips,
     LabelsSummary,
+    UncalibratedError,
     calibration_path,
+    current_calibration,
     load_calibrations,
     shortfall,
     write_calibrations,

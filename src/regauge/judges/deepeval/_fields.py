@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import canonical_json
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer
+from regauge.judges._answer import MISSING, Answer, Missing, Steps, parse_path, value_at
 from regauge.judges._json_text import JsonFault, parse_json
-from regauge.judges._path import MISSING, Missing, Steps, parse_path, value_at
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase

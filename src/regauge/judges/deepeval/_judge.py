@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError
 from regauge.judges._answer import Answer
-from regauge.judges._asking import Measurement
+from regauge.judges._asking import Measurement, outside_run
 from regauge.judges._evidence import number, shown
-from regauge.judges._outside_run import outside_run
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges.deepeval import _guard
 from regauge.judges.deepeval._ask import Asking

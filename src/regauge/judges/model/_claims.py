@@ -17,8 +17,14 @@ from regauge.judges._evidence import quote
 from regauge.judges._types import Verdict, abstained
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._declared import check_parameters, model_of
-from regauge.judges.model._delimited import PROTOCOL, question
-from regauge.judges.model._inputs import case_text, judged_text, text_of_value, texts_for
+from regauge.judges.model._delimited import (
+    PROTOCOL,
+    case_text,
+    judged_text,
+    question,
+    text_of_value,
+    texts_for,
+)
 from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
 from regauge.wording import plural

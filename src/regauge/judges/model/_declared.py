@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import Fault, PromptError, UsageError
-from regauge.judges._path import parse_path
+from regauge.judges._answer import parse_path
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:

@@ -3,20 +3,143 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
+from regauge.errors import JudgeError
+from regauge.judges._answer import Answer, Expected, parse_path
+from regauge.judges._evidence import number
+from regauge.judges._types import Verdict
 from regauge.providers import CompletionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.prompts import Message, Prompt
-    from regauge.providers import ModelId
+    from regauge.prompts import Message, Prompt, RubricSpec
+    from regauge.providers import Completion, ModelId
 
-__all__ = ["PROTOCOL", "delimited", "fence_note", "nonce_of", "question", "with_note"]
+__all__ = [
+    "PROTOCOL",
+    "case_text",
+    "delimited",
+    "fence_note",
+    "judged_text",
+    "nonce_of",
+    "question",
+    "reply_form",
+    "text_of_value",
+    "texts_for",
+    "with_note",
+]
+
+_JUDGED = frozenset({"answer", "first", "second"})
+
+
+def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | Verdict:
+    """The text that is judged: the answer or one field of it, or the verdict that there is none."""
+    answer = Answer.of(completion, case)
+    if field:
+        part = answer.at(field, parse_path(field))
+        if isinstance(part, Verdict):
+            return part
+        answer = part
+    if answer.text is None or not answer.text.strip():
+        return answer.nothing()
+    return answer.text
+
+
+def texts_for(
+    prompt: Prompt,
+    case: GoldenCase,
+    given: Mapping[str, str],
+    *,
+    judge: str,
+    reference: Expected | None = None,
+) -> dict[str, str]:
+    """A text for every input of a judge's prompt.
+
+    Args:
+        prompt: The judge's prompt.
+        case: What inputs that are not given are looked up in: its inputs first; then `input`, all
+            of them; `reference`; `expected` and `expected.PATH`.
+        given: What the judge knows itself, such as `answer`.
+        judge: Its name, for errors.
+        reference: What `reference` stands for.
+
+    Raises:
+        JudgeError: The case has nothing for an input.
+    """
+    texts: dict[str, str] = {}
+    optional = {spec.name for spec in prompt.inputs or () if not spec.required}
+    for name in sorted(prompt.variables):
+        if name in given:
+            texts[name] = given[name]
+            continue
+        try:
+            texts[name] = case_text(name, case, judge=judge, reference=reference)
+        except JudgeError:
+            if name not in optional:
+                raise
+    return texts
+
+
+def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | None = None) -> str:
+    """What a case gives under a name.
+
+    Raises:
+        JudgeError: Nothing.
+    """
+    if name in _JUDGED:
+        raise JudgeError(f"{judge}: nothing fills {{{{{name}}}}}", judge=judge)
+    if name in case.inputs:
+        return text_of_value(case.inputs[name])
+    answer = Answer(None, case=case)
+    if name == "input" and case.inputs:
+        values = list(case.inputs.values())
+        return text_of_value(values[0] if len(values) == 1 else dict(case.inputs))
+    if name == "reference":
+        wanted = reference or _usual_reference(case)
+        return text_of_value(answer.resolve(wanted, judge=judge))
+    if name == "expected" or name.startswith("expected."):
+        return text_of_value(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
+    raise answer.lacks(f"input {name!r}", judge=judge)
+
+
+def _usual_reference(case: GoldenCase) -> Expected:
+    """`expected.reference`, or the whole of `expected` where that is one text."""
+    return Expected("" if isinstance(case.expected, str) else "reference")
+
+
+def text_of_value(value: JSON) -> str:
+    """A value as prompts show it."""
+    from regauge.prompts import input_text
+
+    return input_text(value)
+
+
+_FORM = """\
+Reply with one JSON object and nothing else. Its keys, in this order:
+- "reasoning": the evidence that decides, in a few sentences;
+- "{key}": {value}."""
+
+
+def reply_form(spec: RubricSpec) -> str:
+    """The words; servers without structured output have nothing else to go by."""
+    if spec.kind == "graded":
+        kind = "a whole number" if spec.steps else "a number"
+        value = f"{kind} from {number(spec.low)} (worst) to {number(spec.high)} (best)"
+    else:
+        words = [json.dumps(label, ensure_ascii=False) for label in spec.labels]
+        value = f"{', '.join(words[:-1])} or {words[-1]}"
+    if spec.kind == "pair":
+        value += ", the one that is better"
+        value += '; "tie" only where neither is' if spec.ties else ""
+    return _FORM.format(key=spec.verdict_key, value=value)
+
 
 PROTOCOL = 1
 """Part of every judge's digest; another number where judges are asked in other words."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
-from regauge.judges._outside_run import outside_run
+from regauge.judges._asking import outside_run
 
 if TYPE_CHECKING:
     from regauge.criteria import Criterion

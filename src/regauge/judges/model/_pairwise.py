@@ -10,11 +10,16 @@ from regauge.judges._declared import Declared
 from regauge.judges._types import Verdict
 from regauge.judges.model._ask import ask, together
 from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
-from regauge.judges.model._delimited import PROTOCOL, question
-from regauge.judges.model._inputs import judged_text, text_of_value, texts_for
+from regauge.judges.model._delimited import (
+    PROTOCOL,
+    judged_text,
+    question,
+    reply_form,
+    text_of_value,
+    texts_for,
+)
 from regauge.judges.model._model_judge import OneModelJudge
 from regauge.judges.model._reply import read_completion
-from regauge.judges.model._reply_form import reply_form
 
 if TYPE_CHECKING:
     from regauge.criteria import Criterion

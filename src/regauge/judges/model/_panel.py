@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from regauge.errors import UsageError
 from regauge.judges._asking import ModelJudge, UnboundJudge, usual_calls
-from regauge.judges._criteria import criterion_of
-from regauge.judges._declared import Declared
+from regauge.judges._declared import Declared, criterion_of
 from regauge.judges._types import Verdict, abstained
-from regauge.judges.model._ask import together
+from regauge.judges.model._ask import check_reducer, count, together
 from regauge.judges.model._declared import check_at_least
 from regauge.judges.model._model_judge import RunOnlyJudge
-from regauge.judges.model._votes import check_reducer, count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls, JudgeContext
     from regauge.judges._types import Outcome
-    from regauge.judges.model._votes import Reducer
+    from regauge.judges.model._ask import Reducer
     from regauge.providers import Completion
 
 __all__ = ["PanelJudge", "UnboundPanel", "panel"]

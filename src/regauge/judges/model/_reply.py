@@ -9,31 +9,317 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.judges._evidence import listed, quote
-from regauge.judges.model._numbers import ReplyFault, TwoVerdictsFault, share_of, value_of
+from regauge.judges.model._numbers import SCORE, ReplyFault, TwoVerdictsFault, share_of, value_of
 from regauge.judges.model._prose import (
     Statement,
     object_weight,
     statements_of_labels,
     statements_of_spec,
 )
-from regauge.judges.model._remarks import contradicting_remark
-from regauge.judges.model._repeated import Repeated
-from regauge.judges.model._settled import settled
 from regauge.prompts import RubricSpec
 from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from regauge.digests import JSON
     from regauge.providers import Completion
 
-__all__ = ["Reply", "ReplyFault", "json_object", "read_completion", "read_reply"]
+__all__ = [
+    "Repeated",
+    "Reply",
+    "ReplyFault",
+    "contradicting_remark",
+    "json_object",
+    "read_completion",
+    "read_reply",
+    "settled",
+    "stated_label",
+]
+
+_HEADING: Final = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
+_TAKEN_BACK: Final = re.compile(
+    r"^\W*(?:(?:no|oh|hmm|hm|but|well)\b\W*)?"
+    r"(?:wait\b|actually\b|correction\b|scratch that|strike that|on second thoughts?|"
+    r"on reflection|i take (?:that|it|this) back|i was (?:wrong|mistaken)|i am wrong|"
+    r"i misread|i made a mistake|rather\b|or rather|disregard (?:that|this|my)|"
+    r"ignore (?:that|my)|let me (?:correct|reconsider|revise)|i (?:retract|withdraw|revise|"
+    r"reconsider)|make that)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SETTLED_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+")
+
+
+def settled(
+    text: str, found: Sequence[Statement], value_of: Callable[[Statement], float | str]
+) -> Statement:
+    """The one statement that is the verdict.
+
+    Statements that all name one verdict are that verdict, if one of them is the judge's own. Of
+    statements that differ, one is the verdict where it is marked as final, comes after all others,
+    and is contradicted by none that is marked as well.
+
+    Args:
+        text: The text they are in.
+        found: All statements, in order, at least one.
+        value_of: The verdict that a statement names.
+
+    Raises:
+        ReplyFault: The judge states none as its own, or takes it back.
+        TwoVerdictsFault: Two statements differ.
+    """
+    own = [one for one in found if one.weight != "mention"]
+    if not own:
+        raise ReplyFault("the reply mentions a verdict and states none")
+    last = own[-1]
+    values = {one.start: value_of(one) for one in found if one in own or _reads(one, value_of)}
+    if len({values.get(one.start, one.value) for one in found}) > 1:
+        last = _last_word(text, found, own, values)
+    if any(_TAKEN_BACK.match(line) for line in _SETTLED_SENTENCE.split(text[last.end :])):
+        raise ReplyFault("the reply takes its verdict back")
+    return last
+
+
+def _last_word(
+    text: str,
+    found: Sequence[Statement],
+    own: Sequence[Statement],
+    values: Mapping[int, float | str],
+) -> Statement:
+    """The statement that is marked as final, where the statements differ.
+
+    Raises:
+        TwoVerdictsFault: None is, or another one contradicts it.
+    """
+    last = own[-1]
+    stated = values[last.start]
+    other = [one for one in found if values.get(one.start, one.value) != stated]
+    section = max((match.start() for match in _HEADING.finditer(text, 0, last.start)), default=0)
+    match last.weight:
+        case "final":
+            # An object ends reasoning; over a verdict in another form it has no precedence.
+            rivals = {"final", "conclusion", "plain"} if last.words.startswith("{") else {"final"}
+            against = [one for one in other if one.formal and one.weight in rivals]
+        case "conclusion":
+            # A conclusion of an earlier section is about that section.
+            against = [
+                one
+                for one in other
+                if one.weight == "final"
+                or (one.weight != "mention" and one.formal)
+                or (one.weight == "conclusion" and one.start >= section)
+            ]
+        case _:
+            against = other
+    if against or any(one.start > last.start for one in other):
+        named = dict.fromkeys(str(values.get(one.start, one.value)) for one in found)
+        raise TwoVerdictsFault(f"the reply states more than one verdict: {listed(list(named))}")
+    return last
+
+
+def _reads(one: Statement, value_of: Callable[[Statement], float | str]) -> bool:
+    try:
+        value_of(one)
+    except ReplyFault:
+        return False
+    return True
+
+
+def stated_label(text: str, names: Mapping[str, str]) -> tuple[str, int] | None:
+    """The verdict that a text states in words, with its place: the better one of `names`.
+
+    Args:
+        names: By name as the text calls it, in any case: the label it stands for.
+
+    >>> names = {"A": "first", "B": "second"}
+    >>> stated_label("B is better at first glance. Therefore, A is better.", names)
+    ('first', 40)
+    >>> stated_label("B is better. A is better.", names) is None
+    True
+    """
+    try:
+        found = statements_of_labels(text, names)
+        if not found:
+            return None
+        one = settled(text, found, lambda statement: statement.value)
+    except ReplyFault:
+        return None
+    return one.value, one.start
+
+
+_APOSTROPHE: Final = "['\u2019]"
+_LEADS: Final = (
+    r"(?:^[ \t*_#\u2022-]*|(?<=[.!?;])[ \t*_]+"
+    r"|(?<=,)[ \t]+(?=(?:and|so|but|therefore|thus|hence)\b))"
+    r"(?:(?:and|so|but|yet|therefore|thus|hence|overall|however|still|clearly|"
+    r"in (?:short|sum|conclusion|my (?:view|opinion))|as (?:such|a result|it is|it stands)|"
+    r"for (?:this|that|these|those) reasons?|"
+    r"i (?:would |must |will )?(?:say|find|think|judge|believe|conclude)(?: that)?),?[ \t]+)*"
+)
+_TEXT: Final = (
+    r"(?:it|this|that|they|both|the two|(?:the|this|that|these|those)[ \t]+(?:\w+[ \t]+)?"
+    r"(?:answer|response|output|reply|text|candidate|submission|completion|result|summary|"
+    r"translation|note|work)s?)"
+)
+_NOT: Final = rf"(?P<{{}}>[ \t]*(?:(?<=can)not\b|\b(?:not|never)\b|n{_APOSTROPHE}t\b))?"
+_DOES: Final = (
+    r"(?:[ \t]+(?:does|do|did|has|have|should|must|ought|can|could|would|will|shall|may))?"
+    rf"{_NOT}(?:[ \t]+(?:\w+ly|to|still|just|also|even))?[ \t]+"
+)
+_IS: Final = (
+    rf"(?:{_APOSTROPHE}s|{_APOSTROPHE}re|[ \t]+(?:is|are|was|were|remains?|counts? as)){_NOT}[ \t]+"
+    r"(?:(?:a|an|the|all|really|quite|clear|clearly|definite|plain)[ \t]+)*"
+)
+_ENDS: Final = (
+    r"(?:[ \t]+(?:muster|at all|here|overall|(?:the|this|that|your|my)[ \t]+"
+    r"(?:rubric|bar|criteri(?:on|a)|check|test|requirement|standard|evaluation|review)s?))?"
+    r"[*_ \t]*(?=[.!;:\u2013\u2014]|$|,?[ \t]+(?:because|since|as|due|given|for)\b)"
+)
+_FLAGS: Final = re.IGNORECASE | re.MULTILINE
+_PASSES: Final = re.compile(
+    rf"{_LEADS}(?:{_TEXT}{_DOES.format('not')}(?P<verb>pass|fail)(?:e?[sd])?"
+    rf"|(?:{_TEXT}{_IS.format('nor')}|(?P<never>not)[ \t]+(?:a[ \t]+)?)(?P<noun>pass|fail)(?:ure)?)"
+    rf"{_ENDS}",
+    _FLAGS,
+)
+_GRADES: Final = re.compile(
+    rf"{_LEADS}(?:{_TEXT}(?:{_DOES.format('not')}"
+    rf"(?:deserve|earn|get|merit|receive|score|rate)s?[ \t]+"
+    rf"|{_IS.format('nor')})"
+    rf"|i(?:{_APOSTROPHE}d|[ \t]+(?:would|must|will|do|can))?{_NOT.format('never')}[ \t]+"
+    rf"(?:give|rate|score|award)[ \t]+{_TEXT}[ \t]+)(?:worth[ \t]+)?(?:(?:a|an)[ \t]+)?"
+    rf"(?:score[ \t]+of[ \t]+)?(?P<value>{SCORE})(?:[ \t]+of[ \t]+[0-9]+|[ \t]+(?:point|star)s?)?"
+    rf"{_ENDS}",
+    _FLAGS,
+)
+
+
+def contradicting_remark(text: str, stated: float | str, spec: RubricSpec) -> str:
+    """The first remark in a text that contradicts the verdict, or "".
+
+    A remark is a sentence of the judge about the judged text as a whole, such as `It does not
+    pass.`, `The answer deserves a 2.` or `The first is worse.`; a part of a longer sentence, and
+    what is quoted or conditional, is none.
+
+    Args:
+        text: The reply, or the reasoning in it.
+        stated: The verdict of the reply: a label, or a number on the scale.
+        spec: What the rubric asks for.
+
+    >>> from regauge.prompts import RubricSpec
+    >>> contradicting_remark("It does not pass.", "pass", RubricSpec(kind="binary"))
+    'It does not pass'
+    >>> contradicting_remark("It does not pass.", "fail", RubricSpec(kind="binary"))
+    ''
+    >>> contradicting_remark("It passes the first check.", "fail", RubricSpec(kind="binary"))
+    ''
+    """
+    for match in _pattern(spec).finditer(text):
+        parts = {name: words for name, words in match.groupdict().items() if words is not None}
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if line.lstrip().startswith((">", "`")) or text.count("```", 0, match.start()) % 2:
+            continue
+        named: float | str
+        if "value" in parts:
+            try:
+                named = value_of(parts["value"], spec)
+            except ReplyFault:
+                continue
+        else:
+            label = parts.get("verb") or parts.get("noun") or parts["label"]
+            named = next(each for each in spec.labels if each.casefold() == label.casefold())
+        denied = bool(parts.keys() & {"not", "nor", "never", "worse"})
+        # Without the label that a remark denies, a verdict of two labels is the other one.
+        if (named == stated) == denied:
+            return match[0].strip(" \t*_#-,\u2022")
+    return ""
+
+
+def _pattern(spec: RubricSpec) -> re.Pattern[str]:
+    match spec.kind:
+        case "binary":
+            return _PASSES
+        case "graded":
+            return _GRADES
+        case "choice" | "pair":
+            labels = "|".join(
+                re.escape(label) for label in sorted(spec.labels, key=len, reverse=True)
+            )
+            one = rf"(?:the[ \t]+)?(?P<label>{labels})(?!\w)"
+            if spec.kind == "choice":
+                return re.compile(rf"{_LEADS}{_TEXT}{_IS.format('not')}{one}{_ENDS}", _FLAGS)
+            noun = r"(?:[ \t]+(?:one|answer|response|output|reply|text))?"
+            return re.compile(
+                rf"{_LEADS}{one}{noun}(?:[ \t]+wins?|{_IS.format('not')}"
+                rf"(?:(?:better|best|preferred|superior)|(?P<worse>worse|worst|inferior))"
+                rf"{noun}){_ENDS}",
+                _FLAGS,
+            )
+
+
+_WORDS_MIN: Final = 3
+# A shorter text stands in a reply by chance.
+_ECHO_MIN: Final = 20
+# Spaces, marks of Markdown, and the characters of Unicode that format and are not seen.
+_UNSEEN: Final = re.compile(
+    r"[\s*_`\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u115f\u1160\u180b-\u180e\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e01ef]+"
+)
+
+
+class Repeated:
+    """The judged texts, in the form in which repetitions of them are recognised.
+
+    Args:
+        texts: The judged texts.
+        labels: The words that a verdict may be.
+    """
+
+    def __init__(self, texts: Collection[str], *, labels: Collection[str]) -> None:
+        self._given = texts
+        self._labels = {_plain(label) for label in labels}
+
+    def blanked(self, reply: str) -> str:
+        """A reply with blanks where it repeats a whole text, so that places stay what they are."""
+        long = {text.strip() for text in self._given if len(text.strip()) >= _ECHO_MIN}
+        for text in sorted(long, key=len, reverse=True):
+            reply = reply.replace(text, " " * len(text))
+        return reply
+
+    def holds(self, words: str) -> bool:
+        """Whether words stand in a judged text, however they are spaced, cased or marked."""
+        plain = _plain(words)
+        if len(plain) < _WORDS_MIN or _bare(words) in self._labels:
+            # A lone word occurs in many texts; only a line of its own looks like a verdict.
+            return _bare(words) in self._lines
+        return any(plain in text for text in self._texts)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [_plain(text) for text in self._given]
+
+    @cached_property
+    def _lines(self) -> set[str]:
+        return {_bare(line) for text in self._given for line in text.splitlines()}
+
+
+def _plain(text: str) -> str:
+    """What a reader sees of a text, less its spaces, its case and its marks."""
+    folded = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return _UNSEEN.sub("", folded).casefold()
+
+
+def _bare(line: str) -> str:
+    return _plain(line).strip(">#-.!\"'")
+
 
 # How many characters of failed attempts at JSON are read before what is left counts as prose.
 _FAILED_CHARS_MAX: Final = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
@@ -9,34 +10,179 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._declared import Declared
-from regauge.judges._evidence import number
+from regauge.judges._evidence import number, quote
 from regauge.judges._types import Verdict
-from regauge.judges.model._ask import ask, together
+from regauge.judges.model._ask import ask, check_reducer, count, together
 from regauge.judges.model._declared import another_kind, check_parameters, load_rubric, model_of
-from regauge.judges.model._delimited import PROTOCOL, question
-from regauge.judges.model._inputs import judged_text, texts_for
-from regauge.judges.model._logprobs import expected_score
+from regauge.judges.model._delimited import PROTOCOL, judged_text, question, reply_form, texts_for
 from regauge.judges.model._model_judge import OneModelJudge
-from regauge.judges.model._numbers import share_of
-from regauge.judges.model._reply import read_completion
-from regauge.judges.model._reply_form import reply_form
-from regauge.judges.model._several import numbered, read_several, several_form, several_format
-from regauge.judges.model._votes import check_reducer, count
+from regauge.judges.model._numbers import ReplyFault, share_of, value_of
+from regauge.judges.model._reply import Reply, json_object, read_completion, score_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._answer import Expected
     from regauge.judges._asking import JudgeCalls, JudgeContext
-    from regauge.judges.model._reply import Reply
-    from regauge.judges.model._votes import Reducer
+    from regauge.judges.model._ask import Reducer
     from regauge.prompts import Prompt, RubricSpec
-    from regauge.providers import Completion
+    from regauge.providers import Completion, TokenLogprob
 
-__all__ = ["RubricJudge", "UnboundRubric", "in_one_call", "rubric"]
+__all__ = [
+    "RubricJudge",
+    "UnboundRubric",
+    "expected_score",
+    "in_one_call",
+    "numbered",
+    "read_several",
+    "rubric",
+    "several_form",
+    "several_format",
+]
+
+_FORM = """\
+Reply with one JSON object and nothing else. Its only key is "verdicts": a list with one object \
+for each of the {count} criteria, in their order. The keys of each, in this order:
+- "number": the number of the criterion;
+- "reasoning": the evidence that decides, in a few sentences;
+- "score": {kind} from {low} (worst) to {high} (best)."""
+
+
+def numbered(criteria: Sequence[str]) -> str:
+    """Criteria as a prompt shows them.
+
+    >>> print(numbered(["is polite", "names a time"]))
+    1. is polite
+    2. names a time
+    """
+    return "\n".join(f"{place}. {text}" for place, text in enumerate(criteria, start=1))
+
+
+def several_form(spec: RubricSpec, count: int) -> str:
+    """The form of the response, in words."""
+    kind = "a whole number" if spec.steps else "a number"
+    return _FORM.format(count=count, kind=kind, low=number(spec.low), high=number(spec.high))
+
+
+def several_format(spec: RubricSpec, count: int) -> dict[str, JSON]:
+    """The form of the response, as the OpenAI API takes it."""
+    score: dict[str, JSON] = (
+        {"type": "integer", "enum": list(spec.steps)} if spec.steps else {"type": "number"}
+    )
+    verdict: dict[str, JSON] = {
+        "type": "object",
+        "properties": {
+            "number": {"type": "integer"},
+            "reasoning": {"type": "string"},
+            "score": score,
+        },
+        "required": ["number", "reasoning", "score"],
+        "additionalProperties": False,
+    }
+    schema: dict[str, JSON] = {
+        "type": "object",
+        "properties": {
+            "verdicts": {"type": "array", "items": verdict, "minItems": count, "maxItems": count}
+        },
+        "required": ["verdicts"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "rubric_criteria", "strict": True, "schema": schema},
+    }
+
+
+def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[str]) -> Reply:
+    """The scores in a response as one verdict: the lowest score, with every part.
+
+    Raises:
+        ReplyFault: A criterion has no score, or two, or one that cannot be read.
+    """
+    verdicts = json_object(text_of(completion)).get("verdicts")
+    if not isinstance(verdicts, list) or len(verdicts) != len(criteria):
+        raise ReplyFault(
+            f"the reply does not have {len(criteria)} verdicts: {quote(str(verdicts))}"
+        )
+    parts = [
+        _part(given, spec, place, criteria[place - 1])
+        for place, given in enumerate(verdicts, start=1)
+    ]
+    worst = min(parts, key=lambda part: part.score)
+    return Reply(
+        value=worst.value,
+        score=worst.score,
+        reasoning=f"{worst.criterion}: {worst.reasoning}",
+        parts=tuple(parts),
+    )
+
+
+def _part(given: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply:
+    if not isinstance(given, dict) or given.get("number") != place:
+        raise ReplyFault(f"verdict {place} is not about criterion {place}: {quote(str(given))}")
+    reasoning = given.get("reasoning")
+    if not isinstance(reasoning, str) or "score" not in given:
+        raise ReplyFault(f"verdict {place} lacks its reasoning or score: {quote(str(given))}")
+    value = value_of(given["score"], spec)
+    return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion)
+
+
+# Where so little of the probability falls on verdicts, the token is not the verdict's.
+_MASS_MIN = 0.5
+
+
+def expected_score(reply: Reply, completion: Completion, spec: RubricSpec) -> Reply:
+    """The reply with the mean score of the verdicts its token might have been, by probability.
+
+    Without log-probabilities, or where one token does not tell verdicts apart, the reply as it is.
+    """
+    token = _token_at(completion, reply.at)
+    if token is None or not token.top:
+        return reply
+    weights: dict[float, float] = {}
+    for text, logprob in token.top:
+        score = _score(text, spec)
+        if score is not None and math.isfinite(logprob):
+            weights[score] = weights.get(score, 0.0) + math.exp(logprob)
+    mass = sum(weights.values())
+    if mass < _MASS_MIN:
+        return reply
+    mean = sum(score * weight for score, weight in weights.items()) / mass
+    return replace(reply, score=min(1.0, max(0.0, mean)))
+
+
+def _token_at(completion: Completion, at: int | None) -> TokenLogprob | None:
+    """The token that holds the character at a place of the text."""
+    if at is None or not completion.logprobs or completion.text is None:
+        return None
+    if "".join(token.token for token in completion.logprobs) != completion.text:
+        return None  # bytes of a character may be torn apart: places cannot be trusted
+    end = 0
+    for token in completion.logprobs:
+        end += len(token.token)
+        if at < end:
+            return token
+    return None
+
+
+def _score(token: str, spec: RubricSpec) -> float | None:
+    """The score of the one verdict that a token is or begins."""
+    word = token.strip().strip('"').strip()
+    if not word:
+        return None
+    if spec.kind == "graded":
+        return share_of(int(word), spec) if word in map(str, spec.steps) else None
+    begun = _beginning(word, spec.labels)
+    return score_of(begun, spec) if begun is not None else None
+
+
+def _beginning(word: str, labels: Iterable[str]) -> str | None:
+    begun = [label for label in labels if label.casefold().startswith(word.casefold())]
+    return begun[0] if len(begun) == 1 else None
+
 
 _CRITERION: Final = "criterion"
 _CRITERIA_MAX: Final = 20

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._answer import Answer, Expected, expected
+from regauge.judges._answer import (
+    MISSING,
+    Answer,
+    Expected,
+    Missing,
+    Steps,
+    expected,
+    parse_path,
+    value_at,
+)
 from regauge.judges._evidence import listed, number, shown, value_text
 from regauge.judges._json_text import JsonFault, find_json, kind_of, parse_json, same
-from regauge.judges._path import MISSING, Missing, Steps, parse_path, value_at
 from regauge.judges._rule import Check, Rule, on_answer, on_text
 from regauge.judges._rule_factory import resolve_in, rule
 from regauge.judges._types import Verdict, abstained, failed, passed
