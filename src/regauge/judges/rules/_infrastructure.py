@@ -43,7 +43,7 @@ def _hcl_blocks(text: str) -> list[str] | str:
         return str(error).partition("\n")[0][:200] or type(error).__name__
     names = {
         ".".join(
-            "".join(label.scan_values(lambda token: token.type != "DBLQUOTE"))
+            "".join(label.scan_values(_is_no_quote))
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
@@ -51,6 +51,10 @@ def _hcl_blocks(text: str) -> list[str] | str:
         if part.data == "block"
     }
     return sorted(names)
+
+
+def _is_no_quote(token: Any) -> bool:
+    return bool(token.type != "DBLQUOTE")
 
 
 @rule(

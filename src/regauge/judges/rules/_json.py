@@ -30,7 +30,7 @@ from regauge.judges._rule_factory import resolve_in, rule
 from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._similarity import share
-from regauge.judges.rules._text import normaliser
+from regauge.judges.rules._text import normaliser, verdict_on_parts
 from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 from regauge.wording import plural
@@ -235,25 +235,14 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
         if isinstance(whole, JsonFault):
             return failed(f"not JSON: {whole.message}", code="json_invalid")
         missing = [path for path, steps in wanted if not _exists(whole, steps)]
-        if not missing:
-            return passed(f"has {listed(paths)}")
-        return failed(
-            f"no field {listed(missing)}",
-            code="missing_field",
-            score=1 - len(missing) / len(paths),
-            expected=paths,
-            details={"missing": missing},
-        )
+        return verdict_on_parts(paths, missing, has="has", lacks="no field", code="missing_field")
 
     return on_answer(field, check)
 
 
-def _exists(value: JSON, steps: Sequence[Steps]) -> bool:
+def _exists(value: JSON, parts: Sequence[Steps]) -> bool:
     """Look for a path whose parts are separated by `[*]`, all entries of a list."""
-    found = value_at(value, steps[0])
-    if len(steps) == 1 or isinstance(found, Missing):
-        return not isinstance(found, Missing)
-    return isinstance(found, list) and bool(found) and all(_exists(e, steps[1:]) for e in found)
+    return not any(isinstance(entry, Missing) for _, entry in _entries(value, parts))
 
 
 @rule(
@@ -276,8 +265,10 @@ def field_equals(
     1 equals 1.0; true does not equal 1; null equals null only; a missing field fails.
 
     Args:
-        path: The field, such as `severity` or `steps[0].command`.
-        expected: The value; by default the one at the same path of the case's `expected`.
+        path: The field, such as `severity` or `steps[0].command`; `steps[*].status` is the field of
+            every entry of a list, which has one at least.
+        expected: The value, for `[*]` of every entry; by default what is at the same path of the
+            case's `expected`, entry by entry.
         ignore_case: Compare texts as Unicode case folding makes them.
         ignore_space: In texts, runs of white space count as one space, none at the ends.
         ignore_punctuation: In texts, leave out what Unicode calls punctuation.
@@ -288,8 +279,6 @@ def field_equals(
     ...     '{"severity": "info"}', expected={"severity": "critical"}))
     fail: severity is 'info', not 'critical'
     """
-    steps = parse_path(path)
-    wanted_at = Expected(path) if isinstance(expected, Missing) else expected
     normalise = (
         normaliser(
             ignore_case=ignore_case,
@@ -299,6 +288,21 @@ def field_equals(
         if ignore_case or ignore_space or ignore_punctuation
         else None
     )
+
+    def alike(found: JSON | Missing, wanted: JSON | Missing) -> bool:
+        if isinstance(found, Missing) or isinstance(wanted, Missing):
+            return False
+        return same(found, wanted) or (
+            normalise is not None
+            and isinstance(found, str)
+            and isinstance(wanted, str)
+            and normalise(found) == normalise(wanted)
+        )
+
+    if "[*]" in path:
+        return _each_equals(path, expected, alike, absent=absent)
+    steps = parse_path(path)
+    wanted_at = Expected(path) if isinstance(expected, Missing) else expected
     wanted_steps = parse_path(wanted_at.path) if isinstance(wanted_at, Expected) else ()
 
     def check(answer: Answer) -> Verdict:
@@ -313,12 +317,7 @@ def field_equals(
         found = _field(answer, path, steps)
         if isinstance(found, Verdict):
             return replace(found, expected=shown(wanted))
-        if same(found, wanted) or (
-            normalise is not None
-            and isinstance(found, str)
-            and isinstance(wanted, str)
-            and normalise(found) == normalise(wanted)
-        ):
+        if alike(found, wanted):
             return passed(f"{path} is {value_text(found)}", expected=shown(wanted))
         return failed(
             f"{path} is {value_text(found)}, not {value_text(wanted)}",
@@ -329,6 +328,67 @@ def field_equals(
         )
 
     return check
+
+
+def _each_equals(
+    path: str,
+    expected: JSON | Expected | Missing,
+    alike: Callable[[JSON | Missing, JSON | Missing], bool],
+    *,
+    absent: str,
+) -> Check:
+    """A check of the field of every entry of a list."""
+    parts = [parse_path(part) for part in path.split("[*]")]
+    judge = f"field_equals({path})"
+
+    def check(answer: Answer) -> Verdict:
+        whole = answer.json
+        if answer.text is None or isinstance(whole, JsonFault):
+            verdict = answer.at(path, ())
+            assert isinstance(verdict, Verdict)
+            return verdict
+        found = dict(_entries(whole, parts))
+        if isinstance(expected, Missing):
+            root = answer.expected_at(())
+            wanted = {} if isinstance(root, Missing) else dict(_entries(root, parts))
+            if not wanted or any(isinstance(value, Missing) for value in wanted.values()):
+                if absent == "abstain":
+                    return abstained(f"the case has no expected.{path}", code="no_expectation")
+                raise answer.lacks(f"expected.{path}", judge=judge)
+        else:
+            wanted = dict.fromkeys(found, answer.resolve(expected, judge=judge))
+        places = dict.fromkeys([*wanted, *found])
+        wrong = [at for at in places if not alike(found.get(at, MISSING), wanted.get(at, MISSING))]
+        if not wrong:
+            return passed(f"{path} is right in {plural(len(found), 'entry', 'entries')}")
+        first = found.get(wrong[0], MISSING)
+        told = "missing" if isinstance(first, Missing) else value_text(first)
+        right = wanted.get(wrong[0], MISSING)
+        instead = "" if isinstance(right, Missing) else f", not {value_text(right)}"
+        return failed(
+            f"{wrong[0]} is {told}{instead}",
+            code="missing_field" if isinstance(first, Missing) else "wrong_value",
+            score=1 - len(wrong) / len(places),
+            details={"field": path, "wrong": wrong[:20]},
+        )
+
+    return check
+
+
+def _entries(
+    value: JSON | Missing, parts: Sequence[Steps], at: str = ""
+) -> Iterator[tuple[str, JSON | Missing]]:
+    """The values at a path whose parts are separated by `[*]`, each with its own path."""
+    found = MISSING if isinstance(value, Missing) else value_at(value, parts[0])
+    for step in parts[0]:
+        at += f"[{step}]" if isinstance(step, int) else f"{'.' if at else ''}{step}"
+    if len(parts) == 1:
+        yield at, found
+    elif isinstance(found, list) and found:
+        for place, entry in enumerate(found):
+            yield from _entries(entry, parts[1:], f"{at}[{place}]")
+    else:
+        yield f"{at}[*]", MISSING
 
 
 def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Verdict:

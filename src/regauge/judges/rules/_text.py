@@ -279,6 +279,21 @@ def contains_any(
     return on_text(field, check)
 
 
+def verdict_on_parts(
+    parts: Sequence[str], missing: Sequence[str], *, has: str, lacks: str, code: str
+) -> Verdict:
+    """The verdict on an output that must have several parts; the score is the share it has."""
+    if not missing:
+        return passed(f"{has} {listed(parts)}")
+    return failed(
+        f"{lacks} {listed(missing)}",
+        code=code,
+        score=1 - len(missing) / len(parts),
+        expected=list(parts),
+        details={"missing": list(missing)},
+    )
+
+
 @rule(
     codes=("missing_text",),
     about="completeness",
@@ -304,14 +319,8 @@ def contains_all(
 
     def check(text: str) -> Verdict:
         missing = [part for part in parts if find(text, part) is None]
-        if not missing:
-            return passed(f"contains {listed(parts)}")
-        return failed(
-            f"does not contain {listed(missing)}",
-            code="missing_text",
-            score=1 - len(missing) / len(parts),
-            expected=parts,
-            details={"missing": missing},
+        return verdict_on_parts(
+            parts, missing, has="contains", lacks="does not contain", code="missing_text"
         )
 
     return on_text(field, check)
