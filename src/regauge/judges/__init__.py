@@ -22,24 +22,50 @@ from regauge.on_demand import names_of
 if TYPE_CHECKING:
     from regauge.judges._answer import (
         Answer as Answer,
+    )
+    from regauge.judges._answer import (
         Expected as Expected,
+    )
+    from regauge.judges._answer import (
         expected as expected,
     )
     from regauge.judges._asking import (
         EXTERNAL as EXTERNAL,
+    )
+    from regauge.judges._asking import (
         JudgeCalls as JudgeCalls,
+    )
+    from regauge.judges._asking import (
         JudgeContext as JudgeContext,
+    )
+    from regauge.judges._asking import (
         Measurement as Measurement,
+    )
+    from regauge.judges._asking import (
         MemoisedJudge as MemoisedJudge,
+    )
+    from regauge.judges._asking import (
         ModelJudge as ModelJudge,
+    )
+    from regauge.judges._asking import (
         Standing as Standing,
+    )
+    from regauge.judges._asking import (
         UnboundJudge as UnboundJudge,
+    )
+    from regauge.judges._asking import (
         calibrated_judges as calibrated_judges,
+    )
+    from regauge.judges._asking import (
         standing_of as standing_of,
+    )
+    from regauge.judges._asking import (
         usual_calls as usual_calls,
     )
     from regauge.judges._case_checks import (
         CaseChecks as CaseChecks,
+    )
+    from regauge.judges._case_checks import (
         judge_of_checks as judge_of_checks,
     )
     from regauge.judges._declared import (
@@ -47,51 +73,95 @@ if TYPE_CHECKING:
     )
     from regauge.judges._evaluators import (
         cases_from_test_data as cases_from_test_data,
+    )
+    from regauge.judges._evaluators import (
         judges_from_evaluators as judges_from_evaluators,
     )
     from regauge.judges._external import (
         command_judge as command_judge,
+    )
+    from regauge.judges._external import (
         http_judge as http_judge,
     )
     from regauge.judges._function import (
         AsyncFunctionJudge as AsyncFunctionJudge,
+    )
+    from regauge.judges._function import (
         Judged as Judged,
+    )
+    from regauge.judges._function import (
         JudgeFunction as JudgeFunction,
+    )
+    from regauge.judges._function import (
         as_judge as as_judge,
     )
     from regauge.judges._reference import (
         JudgeDescription as JudgeDescription,
+    )
+    from regauge.judges._reference import (
         describe as describe,
+    )
+    from regauge.judges._reference import (
         reference_page as reference_page,
     )
     from regauge.judges._registry import (
         changed_rule as changed_rule,
+    )
+    from regauge.judges._registry import (
         judge_from_spec as judge_from_spec,
+    )
+    from regauge.judges._registry import (
         judge_kinds as judge_kinds,
     )
     from regauge.judges._rule import (
         Check as Check,
+    )
+    from regauge.judges._rule import (
         Rule as Rule,
+    )
+    from regauge.judges._rule import (
         on_answer as on_answer,
+    )
+    from regauge.judges._rule import (
         on_text as on_text,
     )
     from regauge.judges._rule_factory import (
         RuleFactory as RuleFactory,
+    )
+    from regauge.judges._rule_factory import (
         rule as rule,
     )
     from regauge.judges._semantic import (
         Embedder as Embedder,
+    )
+    from regauge.judges._semantic import (
         EmbeddingModel as EmbeddingModel,
+    )
+    from regauge.judges._semantic import (
         SemanticJudge as SemanticJudge,
+    )
+    from regauge.judges._semantic import (
         means_like as means_like,
     )
     from regauge.judges._types import (
         Judge as Judge,
+    )
+    from regauge.judges._types import (
         Outcome as Outcome,
+    )
+    from regauge.judges._types import (
         Verdict as Verdict,
+    )
+    from regauge.judges._types import (
         abstained as abstained,
+    )
+    from regauge.judges._types import (
         failed as failed,
+    )
+    from regauge.judges._types import (
         graded as graded,
+    )
+    from regauge.judges._types import (
         passed as passed,
     )
     from regauge.judges.deepeval import (

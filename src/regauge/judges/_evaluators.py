@@ -18,7 +18,8 @@ from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Set as AbstractSet
+    from collections.abc import Callable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase

@@ -7,7 +7,8 @@ import functools
 import hashlib
 import inspect
 import math
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path, PurePath

@@ -16,7 +16,8 @@ from regauge.refine.changes import changed_statements, edit_between, says
 from regauge.refine.edits import Edit, ReplaceSection
 from regauge.refine.loop._plan import screen_cases, texts_for
 from regauge.refine.loop._state import Candidate, Note
-from regauge.statements import content_words, delete, normalise, replace as replace_node
+from regauge.statements import content_words, delete, normalise
+from regauge.statements import replace as replace_node
 from regauge.wording import plural
 
 if TYPE_CHECKING:
