@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
+
+from regauge.project import PriceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from regauge.project import PriceSettings
     from regauge.providers._types import CompletionRequest, Usage
 
 __all__ = ["Estimate", "approximate_tokens", "cost_of", "estimate_requests", "price_of"]
@@ -18,29 +20,83 @@ _MILLION: Final = 1_000_000
 _CHARS_PER_TOKEN: Final = 4
 # What an answer is taken to be where neither a `max_tokens` nor earlier answers say more.
 _ANSWER_TOKENS: Final = 300
+# A server of one's own has no published prices, and the table takes half a second to load.
+_PUBLIC: Final = re.compile(r"https://[^/]*[a-z]\.[a-z]{2,}(?::\d+)?(?:/|$)")
 _SNAPSHOT: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4,8})$")
 
 
+class ListPrice(PriceSettings):
+    """The published price of a model.
+
+    Attributes:
+        input_tokens_max: The longest input that it holds for; None for any.
+    """
+
+    input_tokens_max: int | None = None
+
+
 def price_of(
-    prices: Mapping[str, PriceSettings], model: str, *, reported: str | None = None
+    prices: Mapping[str, PriceSettings], model: str, *, reported: str | None = None, url: str = ""
 ) -> PriceSettings | None:
-    """The price of a model, or None where none is set.
+    """The price of a model, or None where it is not known.
 
     Looked up by the name asked for, by the name reported, then by either without a date behind
-    it: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` costs.
+    it: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` costs. What the settings do not price has
+    the published price of the vendor at `url`.
     """
-    if not prices:
-        return None
     names = [model, reported or model]
     for name in (*names, *(_SNAPSHOT.sub("", name) for name in names)):
         if (price := prices.get(name)) is not None:
             return price
-    return None
+    return published_price(url, model) if _PUBLIC.match(url) else None
+
+
+@cache
+def published_price(url: str, model: str) -> ListPrice | None:
+    """The price that the package genai-prices has for a model behind a URL; None where it has none.
+
+    The package is a table: it opens no connection unless it is asked to.
+    """
+    try:
+        from genai_prices import Usage as PricedUsage
+        from genai_prices import calc_price
+        from genai_prices.types import TieredPrices
+    except ModuleNotFoundError:
+        return None
+    try:
+        found = calc_price(PricedUsage(input_tokens=1), model, provider_api_url=url).model_price
+    except (LookupError, ValueError):
+        return None
+    prices = {
+        key: getattr(found, name, None)
+        for key, name in (
+            ("input_per_million", "input_mtok"),
+            ("output_per_million", "output_mtok"),
+            ("cached_input_per_million", "cache_read_mtok"),
+        )
+    }
+    starts = [
+        tier.start
+        for price in prices.values()
+        if isinstance(price, TieredPrices)
+        for tier in price.tiers
+    ]
+    flat = {
+        key: float(price.base if isinstance(price, TieredPrices) else price)
+        for key, price in prices.items()
+        if price is not None
+    }
+    if not {"input_per_million", "output_per_million"} <= flat.keys():
+        return None
+    return ListPrice(**flat, input_tokens_max=min(starts, default=None))
 
 
 def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
     """What `usage` costs in US dollars, or None where the price is not known."""
     if price is None:
+        return None
+    most = price.input_tokens_max if isinstance(price, ListPrice) else None
+    if most is not None and usage.input_tokens > most:
         return None
     cached = min(usage.cached_input_tokens, usage.input_tokens)
     cached_price = price.cached_input_per_million

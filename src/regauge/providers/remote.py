@@ -241,7 +241,12 @@ class RemoteProvider:
         self._breaker = self._breaker.after_answer()
         cost_usd = completion.cost_usd
         if cost_usd is None and completion.usage != Usage():
-            price = price_of(self._settings.prices, request.model, reported=completion.model)
+            price = price_of(
+                self._settings.prices,
+                request.model,
+                reported=completion.model,
+                url=self._endpoint.url,
+            )
             cost_usd = cost_of(completion.usage, price)
         return replace(
             completion,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
-from regauge.errors import UsageError
+from regauge.errors import ProviderError, UsageError
 from regauge.judges import EXTERNAL
 from regauge.project import (
     ENDPOINT_IDENTITY,
@@ -125,7 +126,11 @@ class Providers:
         registered = None
         if endpoint.api not in APIS:
             context = ProviderContext(name=name, settings=endpoint, environ=self._environ)
-            registered = load_provider(endpoint.api)(context)
+            try:
+                registered = load_provider(endpoint.api)(context)
+            except UsageError as error:
+                # A replay of its answers needs no package.
+                raise ProviderError(str(error), kind="not-found") from error
         else:
             import_module("openai")
         # Loaded now: where no more files can be opened, a retry could not load them.
@@ -162,8 +167,6 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
     """
     declared = settings.providers.get(name) or _USUAL.get(name)
     if declared is not None:
-        if declared.api not in APIS:
-            load_provider(declared.api)
         return declared
     if name == SIMULATED:
         return None
@@ -196,10 +199,13 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
 
 def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:
-    """What the model of a request costs; None when no price is declared."""
+    """What the model of a request costs; None when no price is known."""
     if request.provider in EXTERNAL or request.provider == "recorded":
         return _FREE
     if request.provider in TARGET_KINDS:
         return None
     endpoint = endpoint_of(settings, request.provider)
-    return _FREE if endpoint is None else price_of(endpoint.prices, request.model)
+    if endpoint is None:
+        return _FREE
+    url = Endpoint(name=request.provider, settings=endpoint, environ=os.environ).url
+    return price_of(endpoint.prices, request.model, url=url)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+import tomllib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.prompts import Message
-from regauge.providers import ToolCall, Usage
+from regauge.providers import CompletionRequest, ToolCall, Usage, cost_of, price_of
 from regauge.providers._support import GAPS
 from regauge.providers.remote import RemoteProvider
 from regauge.sim import SimulatedProvider
@@ -563,3 +564,84 @@ def test_the_simulated_model_refuses_tools(kit: Any):
     request = kit.ask(model="clerk-1", provider="sim", tools=(TOOL,))
     with pytest.raises(ProviderError, match="has tools, which the simulated model does not call"):
         asyncio.run(SimulatedProvider().complete(request))
+
+
+def test_published_prices_count_where_the_settings_set_none():
+    own = PriceSettings(input_per_million=7.0, output_per_million=7.0)
+    url, model = "https://api.anthropic.com/v1", "claude-sonnet-4-5"
+    price = price_of({}, model, url=url)
+    assert price is not None
+    assert (price.input_per_million, price.output_per_million) == (3.0, 15.0)
+    assert price_of({model: own}, model, url=url) is own
+    assert cost_of(Usage(input_tokens=1_000, output_tokens=100), price) == pytest.approx(0.0045)
+    # Beyond the first tier the price is another one.
+    assert cost_of(Usage(input_tokens=300_000), price) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "model"),
+    [
+        ("https://api.openai.com/v1", "no-such-model-at-all"),
+        ("https://gateway.example.org/v1", "gpt-4o"),
+        ("http://127.0.0.1:11434/v1", "gpt-4o"),
+        ("", "gpt-4o"),
+    ],
+)
+def test_a_price_that_is_not_listed_stays_unknown(url: str, model: str):
+    assert price_of({}, model, url=url) is None
+
+
+def test_the_endpoints_of_the_page_are_settings_and_lead_to_their_urls():
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "providers.md"
+    (block,) = (
+        block
+        for block in re.findall(
+            r"^```toml\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        )
+        if "providers.azure]" in block
+    )
+    tables = tomllib.loads(block)["tool"]["regauge"]["providers"]
+    assert set(tables) == {"azure", "vertex", "bedrock", "gemini", "openrouter", "ollama", "vllm"}
+    for name, table in tables.items():
+        sent: list[httpx2.Request] = []
+
+        async def answer(request: httpx2.Request, sent: list[httpx2.Request] = sent) -> Any:
+            sent.append(request)
+            return httpx2.Response(200, json=CHAT)
+
+        settings = EndpointSettings(
+            **{**table, "api_key_command": [sys.executable, "-c", "print('a-key')"]}
+            if "api_key_command" in table
+            else table
+        )
+        environ = {settings.api_key_env: "a-key"} if settings.api_key_env else {}
+
+        async def complete(
+            settings: EndpointSettings = settings,
+            name: str = name,
+            environ: dict[str, str] = environ,
+            answer: Any = answer,
+        ) -> None:
+            provider = RemoteProvider(
+                settings, name=name, environ=environ, transport=httpx2.MockTransport(answer)
+            )
+            request = CompletionRequest(
+                model="m",
+                provider=name,
+                messages=(Message(role="user", content="?"),),
+                parameters={},
+            )
+            await provider.complete(request)
+            await provider.aclose()
+
+        asyncio.run(complete())
+        (request,) = sent
+        assert str(request.url).lower() == f"{table['base_url']}/chat/completions".lower()
+        keyed = "api_key_env" in table or "api_key_command" in table
+        assert ("a-key" in request.headers["authorization"]) == keyed
+
+
+CHAT = {
+    "model": "m",
+    "choices": [{"message": {"role": "assistant", "content": "y"}, "finish_reason": "stop"}],
+}

@@ -11,7 +11,7 @@ from regauge.errors import ProviderError, UsageError
 from regauge.providers import parse_model_id
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.listing import list_models
-from regauge.providers.registry import APIS
+from regauge.providers.registry import APIS, load_provider
 from regauge.runner import endpoint_of
 from regauge.wording import plural
 
@@ -64,6 +64,13 @@ def _of_endpoint(
     *,
     offline: bool,
 ) -> Iterator[Finding]:
+    if endpoint.api not in APIS:
+        try:
+            load_provider(endpoint.api)
+        except UsageError as error:
+            message, _, fix = str(error).partition("\n  fix: ")
+            yield Finding(check="endpoints", level="error", message=message, fix=fix)
+            return
     if endpoint.api_key_command:
         program = endpoint.api_key_command[0]
         there = shutil.which(program) is not None
