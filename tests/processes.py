@@ -1,4 +1,4 @@
-"""Processes of `python -m MODULE` that need not load first what all of them load.
+"""Processes of `python -m MODULE` and of Python scripts that need not load first what all of them load.
 
 Most of what a short command takes is to load Python modules. So one process per run of the tests
 loads them, and what it forks becomes the command: with its own directory, environment, arguments
@@ -7,8 +7,8 @@ and streams, and an end like any other's. Run as a script, this file is the proc
 A command with `-n` has xdist's workers made in the same way: forks of what it was before pytest
 ran in it.
 
-What a command does before it has loaded anything is no matter for this: how it answers signals,
-what it imports, and what the docs show is tested with processes that start from nothing.
+What a command does before it has loaded anything is no matter for this: how it answers signals
+and what it imports is tested with processes that start from nothing.
 """
 
 from __future__ import annotations
@@ -65,16 +65,21 @@ def run(
     env: dict[str, str],
     given: str = "",
     timeout_s: float = 120,
+    one_stream: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m MODULE` with arguments, to its end; `given` is what it can read."""
-    command = [sys.executable, "-m", module, *arguments]
+    """`python -m MODULE` with arguments, to its end; a module with a slash is a script.
+
+    `given` is what it can read. With `one_stream`, what it writes to both streams is its output.
+    """
+    command = [sys.executable, *(() if "/" in module else ("-m",)), module, *arguments]
     if _fixed_at_start(env) != _forking().fixed_at_start:
         return subprocess.run(
             command,
             cwd=cwd,
             env=env,
             input=given,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if one_stream else subprocess.PIPE,
             encoding="utf-8",
             timeout=timeout_s,
             check=False,
@@ -84,7 +89,8 @@ def run(
         streams[0].write(given.encode())
         streams[0].seek(0)
         request = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": env}
-        code = _forking().run(request, [stream.fileno() for stream in streams], timeout_s)
+        fds = [stream.fileno() for stream in streams]
+        code = _forking().run(request, [*fds[:2], fds[1 if one_stream else 2]], timeout_s)
         if code is None:
             raise subprocess.TimeoutExpired(command, timeout_s)
         for stream in streams[1:]:
@@ -214,9 +220,11 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
     os.environ.update(request["env"])
     time.tzset()
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    sys.path[0:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
-    sys.argv = [request["module"], *request["arguments"]]
-    if request["module"] == "-c":
+    module = request["module"]
+    first = str(Path(module).parent) if "/" in module else request["cwd"]
+    sys.path[0:1] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
+    sys.argv = [module, *request["arguments"]]
+    if module == "-c":
         del sys.argv[1:]
         exec(*request["arguments"], {"__name__": "__main__"})
         codes.append(0)
@@ -227,7 +235,10 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
             _become(*worker, codes)
             return
     try:
-        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        if "/" in module:
+            runpy.run_path(module, run_name="__main__")
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         if isinstance(end.code, int):
             codes.append(end.code)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from sybil import Document, Region, Sybil
 from sybil.parsers.myst import PythonCodeBlockParser
 
 from regauge.sim.server import SimServer, SimServerOptions
+from tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +64,8 @@ _VARIABLE = (
 )
 # Without a repository of its own, git would work on one further up.
 _GIT = re.compile(r"(?<![\w./-])git (?!init\b)")
+# A command that a shell would only split into words.
+_WITHOUT_SHELL = re.compile(r"(regauge|pytest) [^|&;<>()$`*?\[\]{}~#!\\\n]*|regauge|pytest")
 _DROPPED = {"CI", "FORCE_COLOR", "PY_COLORS"}
 _PLUGINS = {
     "repository": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
@@ -209,26 +213,32 @@ class Page:
         assert self._here != ROOT, f"no project to run {command!r} in"
         if _GIT.search(command):
             assert (self._here / ".git").is_dir(), f"no repository of its own for {command!r}"
-        binaries = f"{Path(sys.executable).parent}{os.pathsep}{inherited['PATH']}"
-        line = command.replace("make evals", "pytest evals --record=none")
-        done = subprocess.run(
-            ["bash", "-c", f"(exit {self._code})\n{self._mapped(line)}"],
-            cwd=self._here,
-            env={
-                **inherited,
-                **_ENVIRONMENT,
-                "PYTEST_PLUGINS": self._plugins,
-                "PATH": binaries,
-                "HOME": str(self.scratch),
-                "GIT_CEILING_DIRECTORIES": str(self._here.parent.resolve()),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            encoding="utf-8",
-            timeout=120,
-            check=False,
-        )
+        binaries = Path(sys.executable).parent
+        line = self._mapped(command.replace("make evals", "pytest evals --record=none"))
+        env = {
+            **inherited,
+            **_ENVIRONMENT,
+            "PYTEST_PLUGINS": self._plugins,
+            "PATH": f"{binaries}{os.pathsep}{inherited['PATH']}",
+            "HOME": str(self.scratch),
+            "GIT_CEILING_DIRECTORIES": str(self._here.parent.resolve()),
+        }
+        if _WITHOUT_SHELL.fullmatch(line):
+            name, *words = shlex.split(line)
+            script = str(binaries / name)
+            done = processes.run(script, *words, cwd=self._here, env=env, one_stream=True)
+        else:
+            done = subprocess.run(
+                ["bash", "-c", f"(exit {self._code})\n{line}"],
+                cwd=self._here,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                encoding="utf-8",
+                timeout=120,
+                check=False,
+            )
         self._code = done.returncode
         said = done.stdout.replace(str(self._here), "/home/you/project")
         for shown, real in self._ports.items():

@@ -81,6 +81,28 @@ def test_workers_of_a_forked_run_see_what_any_others_do(tmp_path: Path, last: st
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.parametrize("end", ["None", "7", "1 / 0"])
+def test_a_forked_script_sees_and_says_what_any_other_does(tmp_path: Path, end: str):
+    script = tmp_path / "bin" / "says"
+    script.parent.mkdir()
+    script.write_text(SAYS.replace("sys.path[:2]", "sys.path[:1]"))
+    env = {**os.environ, "WORD": "ä"}
+    forked = processes.run(str(script), end, cwd=tmp_path, env=env, one_stream=True)
+    other = subprocess.run(
+        [sys.executable, str(script), end],
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert forked.returncode == other.returncode
+    assert max(forked.stdout.splitlines()) == max(other.stdout.splitlines())
+    assert not forked.stderr
+
+
 def test_a_process_that_does_not_end_is_ended_and_the_next_one_runs(tmp_path: Path):
     (tmp_path / "waits.py").write_text("import time; time.sleep(60)")
     with pytest.raises(subprocess.TimeoutExpired):
