@@ -69,7 +69,7 @@ _WITHOUT_SHELL = re.compile(r"(regauge|pytest) [^|&;<>()$`*?\[\]{}~#!\\\n]*|rega
 _DROPPED = {"CI", "FORCE_COLOR", "PY_COLORS"}
 _PLUGINS = {
     "repository": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
-    "empty": "regauge.pytest_plugin",
+    "empty": "regauge.pytest_plugin,pytest_asyncio.plugin",
 }
 _ENVIRONMENT = {
     "COLUMNS": "100",

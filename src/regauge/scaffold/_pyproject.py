@@ -52,9 +52,10 @@ def merge_pyproject(root: Path) -> Planned:
     """
     path = root / "pyproject.toml"
     if not os.path.lexists(path):
-        tables = [_REGAUGE] if _elsewhere(root) else [_PYTEST, _REGAUGE]
-        advice = advise_on_pytest(root)
-        reason = f"{_elsewhere(root)}: {advice}" if advice else ""
+        other = _elsewhere(root)
+        tables = [_REGAUGE] if other else [_PYTEST, _REGAUGE]
+        advice = advise_on_pytest(root) if other else ""
+        reason = f"{other}: {advice}" if advice else ""
         return Planned(path=path, action="write", text="\n".join(tables), reason=reason)
     try:
         text = read_regular(path).decode("utf-8")
