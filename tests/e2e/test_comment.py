@@ -152,7 +152,7 @@ def test_a_comment_posted_twice_is_one_comment_and_says_what_broke(workflow: Wor
         "<!-- regauge gate 2026-01-31T11:00:00+00:00 -->",
         "### ❌ regauge gate: rejected against `origin/main` (`1a2b3c4d5`): 1 broken of 1 case",
     ]
-    assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100% → 0% |" in lines
+    assert "| alert | 1.0.0 → 1.1.0 (simulated) | 1 | 1 | 100 % → 0 % |" in lines
     assert "- `alert/disk-full`: failed 6 of 6 new trials." in lines
     assert "Decide again: `regauge gate origin/main`" in lines
     assert lines[-1] == (

@@ -253,8 +253,8 @@ def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
     assert endpoint.total == asked
     while before["decision"] == "undecided":
         advice = re.search(
-            r"undecided is not accepted \(exit code 4\); continue: (?:\S+ )*?regauge gate main"
-            r" (--more-trials=8), or the input `more-trials`",
+            r"next: undecided is not accepted \(exit code 4\); .* input `more-trials` or this"
+            r" command: (?:\S+ )*?regauge gate main (--more-trials=8)",
             before["printed"],
         )
         assert advice is not None, before["printed"]

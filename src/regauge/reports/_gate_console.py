@@ -66,7 +66,7 @@ class _Words:
 
 VERDICTS: Mapping[str, _Words] = {
     "broken": _Words(title="Broken", column="broken", tone="bad", diff=True),
-    "unmeasured": _Words(title="Unmeasured", column="unmeasured", tone="bad"),
+    "unmeasured": _Words(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
     "undecided": _Words(title="Undecided", column="undecided", tone="bad", diff=True),
     "removed": _Words(title="Removed", column="removed", tone="bad"),
     "drifted": _Words(title="Drifted", column="drifted", tone="bad"),

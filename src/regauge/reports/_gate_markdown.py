@@ -117,7 +117,7 @@ def _parts(
         if one.fix
     ]
     yield from reasons
-    if document.prompts:
+    if any(prompt.counts for prompt in document.prompts):
         if reasons or document.refusals:
             yield ""
         yield from prompt_table(document, suites)
@@ -135,7 +135,8 @@ def _parts(
     if document.notes:
         yield from (f"- {shown_text(note)}" for note in document.notes)
         yield ""
-    yield f"{calls_line(document)} {shown_text(document.operating_line)}".rstrip()
+    sees = map(shown_text, document.operating_line.splitlines())
+    yield "<br>".join([calls_line(document), *sees])
     yield ""
     yield f"Decide again: {inline_code(document.again)}"
     if document.next.text:
@@ -227,7 +228,7 @@ def _accepted(case: CaseDocument) -> str:
 def _answers(case: CaseDocument, limits: _Limits) -> Iterator[str]:
     lines = answer_diff(case)
     if lines:
-        yield from _folded("answers", lines, limits, indent="  ")
+        yield from _folded("outputs", lines, limits, indent="  ")
 
 
 def _prompt_diff(prompt: PromptDocument, limits: _Limits) -> Iterator[str]:

@@ -47,8 +47,10 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
 
 def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
     """Main's and the candidate's, with the 95 % interval of their difference."""
+    if prompt.test is not None and prompt.test.verdict == "unmeasured":
+        return "-"
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
-        rates = f"{difference.main:.0%} → {difference.candidate:.0%}"
+        rates = f"{_percent(difference.main)} → {_percent(difference.candidate)}"
         left_out = accepted_cases(document, prompt.prompt)
         return f"{rates}, {difference_words(difference, left_out=left_out)}"
     arms = [
@@ -64,8 +66,12 @@ def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
         return "-"
     rate = sum(new.passed / new.trials for new, _, _ in arms) / len(arms)
     of_main = [passed / trials for _, passed, trials in arms if trials]
-    before = f"{sum(of_main) / len(of_main):.0%} → " if len(of_main) == len(arms) else ""
-    return f"{before}{rate:.0%}"
+    before = f"{_percent(sum(of_main) / len(of_main))} → " if len(of_main) == len(arms) else ""
+    return f"{before}{_percent(rate)}"
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.0f} %"
 
 
 def _step(

@@ -1,4 +1,4 @@
-"""Cases that changed in the same way: same check, same expected value, same output."""
+"""Cases of one kind: same check, expected value and output, or the same cause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.reports._decision import AnswerDocument, CaseDocument
+    from regauge.reports._decision import CaseDocument
 
 __all__ = ["CaseGroup", "groups_of"]
 
@@ -23,7 +23,8 @@ class CaseGroup:
     """Cases of one kind.
 
     Attributes:
-        kind: The check with what it expected and got; empty where no output shows it.
+        kind: The check with what it expected and got, or why cases are unmeasured; empty where no
+            output shows it.
         cases: At least one, in the order of the decision.
     """
 
@@ -41,12 +42,15 @@ def groups_of(cases: Iterable[CaseDocument]) -> list[CaseGroup]:
     """The cases by kind, the largest group first; groups of one size keep their order."""
     groups: dict[str, list[CaseDocument]] = {}
     for case in cases:
-        groups.setdefault(_kind(case.failing), []).append(case)
+        groups.setdefault(_kind(case), []).append(case)
     found = [CaseGroup(kind=kind, cases=members) for kind, members in groups.items()]
     return sorted(found, key=lambda group: -len(group.cases))
 
 
-def _kind(failing: AnswerDocument | None) -> str:
+def _kind(case: CaseDocument) -> str:
+    if case.verdict == "unmeasured":
+        return case.message.removeprefix(f"{case.prompt}/{case.case}: ").removesuffix(".")
+    failing = case.failing
     if failing is None:
         return ""
     if failing.expected is None or failing.output is None:

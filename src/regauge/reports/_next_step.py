@@ -48,11 +48,11 @@ def _after_accepting(document: DecisionDocument) -> NextDocument:
 
 
 def _after_undecided(missing: str) -> NextDocument:
-    text = "undecided is not accepted (exit code 4): continue"
+    text = "undecided is not accepted (exit code 4); continue"
     if "--more-trials" in missing:
-        text += (
-            ", by the workflow's input `more-trials` or the command below, or mark the cases that"
-            " matter critical"
+        text = (
+            "undecided is not accepted (exit code 4); mark the cases that matter as critical, or"
+            " continue with the workflow's input `more-trials` or this command"
         )
     return NextDocument(text=text, command=missing)
 

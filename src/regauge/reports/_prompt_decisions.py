@@ -164,6 +164,8 @@ def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:
         return None
     values = asdict(report)
     del values["prompt"]
+    if report.verdict == "unmeasured":  # the measured rest of the cases shows no difference
+        values["difference"] = None
     return SuiteTestDocument.model_validate(values)
 
 

@@ -151,7 +151,7 @@ next: regauge bump alert-severity minor; revert or edit the prompt, accept broke
 
 | prompt | version | cases | broken | passed | pass rate |
 |---|---|--:|--:|--:|--:|
-| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 100% → 0% |
+| alert-severity | 1.0.0 → 1.1.0 (simulated) | 100 | 1 | 99 | 100 % → 0 % |
 
 **Versions of alert-severity**
 
@@ -173,7 +173,7 @@ next: regauge bump alert-severity minor; revert or edit the prompt, accept broke
 **Broken**
 
 - `alert-severity/disk-full`: failed 6 of 6 new trials.
-  <details open><summary>answers</summary>
+  <details open><summary>outputs</summary>
 
   ```diff
   --- passed (main, trial 1000)
@@ -187,7 +187,7 @@ next: regauge bump alert-severity minor; revert or edit the prompt, accept broke
 
   </details>
 
-110 trials (100 initial, 5 follow-up, 5 on base), 110 calls now, $0. With these 100 cases this gate finds one fully broken case.
+110 trials (100 initial, 5 follow-up, 5 on base), 110 calls now, $0.<br>With these 100 cases this gate finds one fully broken case.
 
 Decide again: `regauge gate origin/main`
 <br>**Next:** regauge bump alert-severity minor; revert or edit the prompt, accept broken cases in its changelog, or search for a fix: `regauge refine alert-severity`
@@ -302,7 +302,7 @@ def test_broken_cases_of_one_kind_are_one_group_with_one_diff():
     markdown = decision_markdown(document)
     assert f"- **{shown_text(group)}**, such as" in markdown
     assert "<details><summary>7 more</summary>" in markdown
-    assert markdown.count("<summary>answers</summary>") == 2
+    assert markdown.count("<summary>outputs</summary>") == 2
 
 
 def test_the_headline_of_one_prompt_states_the_difference_and_both_counts():
