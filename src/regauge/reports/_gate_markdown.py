@@ -117,7 +117,7 @@ def _parts(
         if one.fix
     ]
     yield from reasons
-    if any(prompt.counts for prompt in document.prompts):
+    if document.prompts and document.decision != "refused":
         if reasons or document.refusals:
             yield ""
         yield from prompt_table(document, suites)
