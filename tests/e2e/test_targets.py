@@ -1,19 +1,23 @@
-"""Targets: evals of Python functions and of recorded outputs, through pytest and commands."""
+"""Targets: functions, endpoints, programs and recorded outputs; real servers, programs and git."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from tests.served import JsonHandler, Served
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.conftest import EvalProject
 
@@ -302,3 +306,342 @@ def test_settings_of_targets_are_explained(app: EvalProject, table: str, said: s
     result = app.run("--collect-only")
     assert said in result.stdout.str() + result.stderr.str()
     assert result.ret != 0
+
+
+SERVICE_EVAL = """\
+from regauge import golden
+from regauge.judges import field_equals
+
+@golden("triage", target="service", judges=[field_equals("severity")])
+def test_triage(result):
+    result.check()
+"""
+
+
+class Service(JsonHandler):
+    """Answers as the application would; its faults are asked for by the text of a case."""
+
+    seen: ClassVar[list[tuple[str, dict[str, str], Any]]] = []
+    limited: ClassVar[list[str]] = []
+    severity: ClassVar[dict[str, str]] = {"fire": "critical"}
+
+    def answer(self) -> None:  # noqa: PLR0911 - one for each fault
+        given = self.given()
+        self.seen.append((self.path, dict(self.headers), given))
+        text = given["question"]
+        match text:
+            case "redirect":
+                return self.say(None, status=302, headers={"Location": "http://127.0.0.1:9/"})
+            case "broken":
+                return self.say({"error": "no index"}, status=400)
+            case "nowhere":
+                return self.say({"reply": "x"})
+            case "html":
+                return self.say(b"<html>")
+            case "large":
+                return self.say(b'{"answer": "' + b"x" * 50_000_000 + b'"}')
+            case "slow":
+                time.sleep(30)
+            case "limited" if len(self.limited) < 2:
+                self.limited.append(text)
+                return self.say({}, status=429, headers={"Retry-After": "0.2"})
+            case _:
+                pass
+        answer = {"severity": self.severity.get(text, "info")}
+        self.say(
+            {
+                "answer": answer,
+                "pages": ["one page"],
+                "tokens": {"prompt_tokens": 3, "completion_tokens": 2},
+            }
+        )
+        return None
+
+
+@pytest.fixture
+def service() -> Iterator[Served]:
+    Service.seen.clear()
+    Service.limited.clear()
+    Service.severity = {"fire": "critical"}
+    with Served(Service) as served:
+        yield served
+
+
+def table(service: Served, more: str = "") -> str:
+    return f"""
+[tool.regauge.targets.service]
+kind = "http"
+url = "{service.address}/answer"
+headers_env = {{Authorization = "SUPPORT_AUTH"}}
+body = {{question = "{{{{text}}}}", top_k = 3}}
+text = "$.answer"
+context = "$.pages"
+usage = "$.tokens"
+version = "1"
+{more}
+"""
+
+
+def test_an_endpoint_is_called_recorded_and_replayed(
+    app: EvalProject, service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPORT_AUTH", "Bearer a-secret-of-the-service")
+    app.settings(provider=table(service))
+    app.eval(SERVICE_EVAL)
+    app.golden([case(0, "fire", "critical"), case(1, "limited")])
+    app.run().assert_outcomes(passed=2)
+    assert len(Service.seen) == 4
+    path, headers, body = Service.seen[0]
+    assert path == "/answer"
+    assert headers["Authorization"] == "Bearer a-secret-of-the-service"
+    assert body["top_k"] == 3
+    recorded = app.recordings()
+    assert {
+        line["completion"]["attempts"] for line in recorded if "attempts" in line["completion"]
+    } == {3}
+    assert recorded[0]["completion"]["context"] == ["one page"]
+    assert recorded[0]["completion"]["usage"] == {"input_tokens": 3, "output_tokens": 2}
+    assert "a-secret-of-the-service" not in json.dumps(recorded)
+
+    app.run("--record=none").assert_outcomes(passed=2)
+    assert len(Service.seen) == 4
+    app.settings(provider=table(service).replace('version = "1"', 'version = "2"'))
+    app.run("--record=none").stdout.fnmatch_lines(
+        ["needs recording: triage, 2 cases, 2 of them recorded for an older request"]
+    )
+
+
+def test_what_goes_wrong_at_an_endpoint_is_unmeasured_with_a_fix(
+    app: EvalProject, service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["redirect", "broken", "nowhere", "html", "large", "slow", "fire"]
+    app.golden([case(n, word, "critical") for n, word in enumerate(words)])
+    app.settings(provider=table(service, "max_attempts = 1\ntimeout_s = 5\n"))
+    app.eval(SERVICE_EVAL)
+    no_header = app.run("-k", "c6")
+    no_header.stdout.fnmatch_lines(["*$SUPPORT_AUTH is not set", "*fix: set it*"])
+    monkeypatch.setenv("SUPPORT_AUTH", "token")
+    text = app.run().stdout.str()
+    for said in (
+        "redirects are not followed, this one goes to http://127.0.0.1:9/",
+        'status 400: {"error": "no index"}',
+        "the response has no $.answer; it has reply",
+        "correct `text` of the target service in pyproject.toml",
+        "the response is not JSON",
+        "the response is larger than 10,000,000 bytes",
+        "no response within 5 s",
+        "1 passed, 6 unmeasured",
+    ):
+        assert said in text
+    app.settings(provider=table(service).replace("{{text}}", "{{txt}}"))
+    app.run("-k", "c6").stdout.fnmatch_lines(
+        ["*the case has no input 'txt'; it has text", "*fix: did you mean 'text'?"]
+    )
+
+
+PROGRAM = """\
+import json, os, subprocess, sys, time
+given = json.load(sys.stdin)
+text = given["text"]
+if text == "fail":
+    sys.exit("the index is empty")
+if text == "sleep":
+    subprocess.Popen(["sleep", "600"])
+    time.sleep(600)
+if text == "large":
+    print("x" * 11_000_000)
+if text == "silent":
+    sys.exit()
+if text == "environment":
+    print(json.dumps({"severity": "info", "names": sorted(os.environ)}))
+else:
+    print(json.dumps({"severity": "critical" if text == "fire" else "info"}))
+"""
+
+
+def test_a_program_is_started_without_a_shell_and_ends_with_pytest(
+    app: EvalProject,
+    monkeypatch: pytest.MonkeyPatch,
+    wait_until: Callable[..., None],
+) -> None:
+    monkeypatch.setenv("APP_KEY", "a-key")
+    monkeypatch.setenv("OTHER_KEY", "another")
+    words = ["fire", "fail", "sleep", "large", "silent", "environment"]
+    settings = (
+        f'[tool.regauge.targets.service]\nkind = "command"\nargv = [{json.dumps(sys.executable)},'
+        ' "program.py", "$(touch shell)"]\nenv = ["APP_KEY"]\nversion = "1"\ntimeout_s = 5\n'
+    )
+    app.write("program.py", PROGRAM)
+    app.settings(provider=settings)
+    app.eval(SERVICE_EVAL)
+    app.golden([case(n, word, "critical" if n == 0 else "info") for n, word in enumerate(words)])
+    text = app.run().stdout.str()
+    for said in (
+        "the command failed with exit status 1: the index is empty",
+        "the command did not end within 5 s and was stopped",
+        "the command wrote more than 10,000,000 bytes",
+        "the command wrote nothing to standard output",
+        "2 passed, 4 unmeasured",
+    ):
+        assert said in text
+    assert not (app.root / "shell").exists()
+    seen = next(line for line in app.recordings() if line["case"] == "c5")["completion"]["text"]
+    assert "APP_KEY" in seen
+    assert "OTHER_KEY" not in seen
+    assert list(_sleeping(app.root)) == []
+
+    app.settings(provider=settings.replace("timeout_s = 5", "timeout_s = 600"))
+    running = app.start("-p", "no:cacheprovider", "-k", "c2")
+    try:
+        wait_until(lambda: any(_sleeping(app.root)), within_s=60)
+        os.kill(running.pid, signal.SIGKILL)
+        wait_until(lambda: not any(_sleeping(app.root)), within_s=20)
+    finally:
+        running.kill()
+        running.communicate()
+    app.settings(provider=settings.replace(json.dumps(sys.executable), '"no-such-program"'))
+    app.run("-k", "c0").stdout.fnmatch_lines(["*the program 'no-such-program' is not found"])
+
+
+@pytest.fixture
+def repository(app: EvalProject) -> EvalProject:
+    """The project on a branch `change` of `main`."""
+    head, _, tail = PIPELINE.partition("with open(")
+    app.write("app/pipeline.py", head + tail.partition("\n\n\n")[2])
+    app.write(".gitignore", ".regauge/\n__pycache__/\nrunpytest-*/\n.pytest_cache/\n")
+    app.write("app/words.py", f"SEVERITY = {dict.fromkeys(map(str, range(8)), 'critical')!r}\n")
+    app.golden([case(n, str(n), "critical") for n in range(8)])
+    return app
+
+
+def commit(project: EvalProject, *, branch: str = "") -> None:
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=N", "-c", "user.email=n@example.org"]
+        done = subprocess.run(
+            ["git", *who, *arguments],
+            check=False,
+            cwd=project.root,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    if not (project.root / ".git").exists():
+        git("init", "-q", "-b", "main")
+    git("add", "-A")
+    git("commit", "-q", "-m", "change")
+    if branch:
+        git("checkout", "-q", "-b", branch)
+
+
+def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> None:
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    unchanged = repository.command("gate", "main")
+    assert unchanged.returncode == 0
+    assert "8 unchanged" in unchanged.stdout
+
+    repository.write(
+        "app/words.py", f"SEVERITY = {dict.fromkeys(map(str, range(6)), 'critical')!r}\n"
+    )
+    rejected = repository.command("gate", "main")
+    assert rejected.returncode == 1, rejected.stdout + rejected.stderr
+    assert "rejected against main" in rejected.stdout
+    assert "2 broken" in rejected.stdout
+    assert "app/words.py" in rejected.stdout
+    assert "next: revert or edit the code of the target\n" in rejected.stdout
+    listed = subprocess.run(
+        ["git", "worktree", "list"],
+        check=True,
+        cwd=repository.root,
+        capture_output=True,
+        text=True,
+    )
+    assert len(listed.stdout.splitlines()) == 1
+
+    # A replay of the same change needs no code.
+    replay = repository.command("gate", "main", "--record=none")
+    assert replay.returncode == 1
+    assert "provisional" in replay.stdout
+
+    # An equivalent change is accepted: other code, the same outputs on both sides.
+    repository.write(
+        "app/words.py", f"SEVERITY = {dict.fromkeys(map(str, range(9)), 'critical')!r}\n"
+    )
+    accepted = repository.command("gate", "main")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+
+
+def test_a_base_that_cannot_be_called_leaves_the_history_alone(repository: EvalProject) -> None:
+    good = (repository.root / "app/pipeline.py").read_text()
+    repository.write("app/pipeline.py", "import a_package_that_is_gone\n")
+    repository.write("fixtures/recordings/.keep", "")
+    commit(repository, branch="change")
+    repository.write("app/pipeline.py", good)
+    repository.write("app/words.py", "SEVERITY = {}\n")
+    done = repository.command("gate", "main")
+    text = done.stdout + done.stderr
+    assert done.returncode == 4, text
+    assert "gate: undecided" in text
+    assert "the base of triage could not be called, so its history alone decided" in text
+    assert "No module named 'a_package_that_is_gone'" in text
+    assert "drifted" not in text
+
+
+def test_the_gate_calls_the_deployment_that_base_names(
+    repository: EvalProject, service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPORT_AUTH", "token")
+    Service.severity = dict.fromkeys(map(str, range(8)), "critical")
+
+    class Candidate(Service):
+        severity = dict.fromkeys(map(str, range(6)), "critical")
+
+    with Served(Candidate) as other:
+        tables = table(service).replace("targets.service]", "targets.service-main]")
+        repository.eval(SERVICE_EVAL)
+        repository.settings(provider=table(other, 'base = "service-main"') + tables)
+        commit(repository, branch="change")
+        changed = table(other, 'base = "service-main"').replace('version = "1"', 'version = "2"')
+        repository.settings(provider=changed + tables)
+        done = repository.command("gate", "main")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "2 broken" in done.stdout
+
+        alone = table(other).replace('version = "1"', 'version = "3"')
+        repository.settings(provider=alone + tables)
+        commit(repository)
+        subprocess.run(["git", "branch", "-f", "main"], cwd=repository.root, check=True)
+        repository.settings(provider=alone.replace('version = "3"', 'version = "4"') + tables)
+        done = repository.command("gate", "main")
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert "the base has no deployment: the target has no `base`" in done.stdout
+
+
+def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalProject) -> None:
+    repository.settings(
+        provider='[tool.regauge.targets.service]\nkind = "recorded"\npath = "outputs/logs.jsonl"\n'
+    )
+    repository.eval(SERVICE_EVAL)
+
+    def write(right: int) -> None:
+        lines = [
+            {
+                "case": f"c{n}",
+                "trial": trial,
+                "text": json.dumps({"severity": "critical" if n < right else "info"}),
+            }
+            for n in range(8)
+            for trial in range(40)
+        ]
+        repository.write(
+            "fixtures/outputs/logs.jsonl", "".join(f"{json.dumps(x)}\n" for x in lines)
+        )
+
+    write(8)
+    commit(repository, branch="change")
+    write(5)
+    rejected = repository.command("gate", "main", "--record=none")
+    assert rejected.returncode == 1, rejected.stdout + rejected.stderr
+    assert "3 broken" in rejected.stdout
+    assert "5 unchanged" in rejected.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import suppress
 
@@ -16,6 +17,7 @@ from regauge.gate.baselines import baseline_faults
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import RecordingsFile, replacements_in, warn_of_sizes
+from regauge.targets import lint_targets
 from regauge.wording import plural
 
 __all__ = ["command"]
@@ -58,12 +60,14 @@ def command(against: str, *, strict: bool, as_json: bool) -> None:
     faults = lint_prompts(project, against=against)
     faults += lint_labels(project)
     faults += baseline_faults(project)
+    target_faults, target_warnings = lint_targets(project, os.environ)
+    faults += target_faults
     told = [_shown(project, fault) for fault in faults]
     faults += lint_recordings(project, project.root / "evals", told=told)
-    warnings = [*lint_warnings(project), *warn_of_sizes(project)]
+    warnings = [*lint_warnings(project), *warn_of_sizes(project), *target_warnings]
     notes = _replaced(project)
     count = len(prompt_files(project.prompts_dir))
-    if not count:
+    if not count and not project.settings.targets:
         raise UsageError(
             f"there are no prompt files in {project.prompts_dir}, so nothing was checked\n"
             f"  fix: write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"

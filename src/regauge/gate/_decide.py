@@ -17,7 +17,7 @@ from regauge.gate._decision_log import (
     key_of_comparison,
 )
 from regauge.gate._policy import with_more_trials
-from regauge.gate._run import GateRun
+from regauge.gate._run import GateRun, is_base_unavailable
 from regauge.gate.base import (
     check_locks,
     compare_with_base,
@@ -214,10 +214,15 @@ def decide(
         policy = with_more_trials(policy, step)
     policy = replace(policy, provisional=session.options.record == "none")
     run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
-    outcome = run.decide()
-    outcomes = run.first_outcomes()
+    try:
+        outcome = run.decide()
+        outcomes = run.first_outcomes()
+        audit = None if session.options.record == "none" else _audited(session, run)
+    finally:
+        comparison.at.checkout.remove()
+    unavailable = _unavailable_bases(run)
+    notes += [f"{name}: {why}" for name, why in unavailable.items()]
     notes += _spoilt_notes(comparison, outcome)
-    audit = None if session.options.record == "none" else _audited(session, run)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
         were = "was" if rejected_before == 1 else "were"
@@ -242,6 +247,7 @@ def decide(
         judge_change_accepted=comparison.judge_change_accepted,
         moved_bars=comparison.moved_bars,
         caveats=comparison.caveats,
+        base_unavailable=unavailable,
         rejected_before=rejected_before,
         notes=notes,
     )
@@ -257,6 +263,17 @@ def decide(
             )
         )
     return decided
+
+
+def _unavailable_bases(run: GateRun) -> dict[str, str]:
+    """By prompt, why the target of its base cannot be called at all: what, and the last line."""
+    found: dict[str, str] = {}
+    for (prompt, _, arm), trials in run.trials.items():
+        for trial in trials if arm == "main" else ():
+            if is_base_unavailable(trial.error):
+                first, *others = str(trial.error).partition("\n  fix: ")[0].splitlines()
+                found[prompt] = " ".join([first, *others[-1:]])
+    return found
 
 
 def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:

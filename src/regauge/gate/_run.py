@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from regauge.errors import MissingRecordingError
+from regauge.errors import MissingRecordingError, ProviderError
 from regauge.gate._numbers import EVALS_COPIES, EVALS_FIRST, stored_number
 from regauge.gate._record import facts_of_trial
 from regauge.gate._stored_numbers import StoredNumbers
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     from regauge.gate._types import Arm, NotRecorded
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
-__all__ = ["GateProgress", "GateRun"]
+__all__ = ["GateProgress", "GateRun", "is_base_unavailable"]
 
 _PROGRESS_EVERY_S = 1.0
+
+
+def is_base_unavailable(error: BaseException | None) -> bool:
+    """Whether a trial has no output because the target of the base cannot be called at all."""
+    return isinstance(error, ProviderError) and error.kind == "unavailable"
 
 
 @dataclass(slots=True)
@@ -206,7 +211,7 @@ class GateRun:
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
         """What the engine is told of a trial."""
         compared = self._by_key[prompt, case]
-        if isinstance(trial.error, MissingRecordingError):
+        if isinstance(trial.error, MissingRecordingError) or is_base_unavailable(trial.error):
             return "not-recorded"
         return facts_of_trial(trial, compared.case.checks, graded=compared.graded)
 

@@ -21,14 +21,23 @@ from regauge.errors import ProviderError
 from regauge.process_groups import end_group
 from regauge.providers import Completion, CompletionRequest, Usage
 from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._quota import quotas_in
 from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from email.message import Message
     from pathlib import Path
 
-__all__ = ["OUTPUT_MAX", "CommandCalls", "HttpCalls"]
+__all__ = [
+    "OUTPUT_MAX",
+    "CommandCalls",
+    "HttpCalls",
+    "headers_of",
+    "run_program",
+    "send",
+    "values_of",
+]
 
 OUTPUT_MAX: Final = 1_000_000
 """The most bytes of a response that are read."""
@@ -41,7 +50,7 @@ _SECRET_CHARS: Final = 6
 _ATTEMPTS: Final = 4
 _STEP: Final = 65_536
 _LOOK_S: Final = 0.005
-_USUAL_FIX: Final = "make the service accept the JSON document of http_judge"
+_USUAL_FIX: Final = "make the service accept this JSON document"
 _FIXES: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "name the variable with the credentials in `headers`",
     HTTPStatus.FORBIDDEN: "check the credentials that `headers` names",
@@ -126,7 +135,7 @@ class CommandCalls(_Calls):
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes no verdict.
         """
-        values = _values(self.env)
+        values = values_of(self.env)
         environ = {name: os.environ[name] for name in _ALWAYS if name in os.environ} | values
         # A program takes a processor, so no more of them than there are run at a time.
         room = self._rooms.setdefault(
@@ -134,65 +143,100 @@ class CommandCalls(_Calls):
         )
         async with room:
             began = time.monotonic()
-            body = await self._run(request.messages[-1].content.encode(), environ, values.values())
+            body = await run_program(
+                self.arguments,
+                request.messages[-1].content.encode(),
+                environ=environ,
+                directory=self.directory,
+                timeout_s=self.timeout_s,
+                output_max=OUTPUT_MAX,
+                secrets=values.values(),
+            )
         return self._completion(request, body, values.values(), began=began)
 
-    async def _run(self, given: bytes, environ: Mapping[str, str], secrets: Iterable[str]) -> bytes:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self.arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=environ,
-                cwd=self.directory,
-                start_new_session=True,
+
+async def run_program(
+    arguments: Sequence[str],
+    given: bytes,
+    *,
+    environ: Mapping[str, str],
+    directory: Path,
+    timeout_s: float,
+    output_max: int,
+    secrets: Iterable[str] = (),
+    pass_fds: Sequence[int] = (),
+) -> bytes:
+    """What a program writes to its standard output; one byte more than `output_max` at most.
+
+    Args:
+        arguments: The program and its arguments.
+        given: Its standard input.
+        environ: Its environment.
+        directory: Where it runs.
+        timeout_s: How long it may run, in seconds; it ends with all that it started.
+        output_max: How many bytes it may write.
+        secrets: What errors leave out.
+        pass_fds: The file descriptors that it inherits.
+
+    Raises:
+        ProviderError: It cannot be started, fails or takes too long.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environ,
+            cwd=directory,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+    except OSError as error:
+        raise ProviderError(
+            f"{arguments[0]!r} cannot be started: {error.strerror or error}\n"
+            f"  fix: give a program that can be executed in {directory}",
+            kind="command",
+        ) from error
+    reading: asyncio.Future[tuple[bytes, bytes, None]] | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            reading = asyncio.gather(
+                _head(process.stdout, process.pid, output_max),
+                _tail(process.stderr),
+                _write(process.stdin, given),
             )
-        except OSError as error:
-            raise ProviderError(
-                f"{self.arguments[0]!r} cannot be started: {error.strerror or error}\n"
-                f"  fix: give a program that can be executed in {self.directory}",
-                kind="command",
-            ) from error
-        reading: asyncio.Future[tuple[bytes, bytes, None]] | None = None
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                assert process.stdin is not None
-                assert process.stdout is not None
-                assert process.stderr is not None
-                reading = asyncio.gather(
-                    _head(process.stdout, process.pid),
-                    _tail(process.stderr),
-                    _write(process.stdin, given),
-                )
-                status = await _ended(process)
-                end_group(process.pid)  # what it left behind could hold its output open
-                body, errors, _ = await reading
-        except TimeoutError:
-            raise ProviderError(
-                f"the command did not end within {self.timeout_s:g} s and was stopped\n"
-                "  fix: raise timeout_s",
-                kind="timeout",
-            ) from None
-        finally:
-            end_group(process.pid)
-            if reading is not None and not reading.done():
-                reading.cancel()
-                with suppress(asyncio.CancelledError):
-                    await reading
-            await _ended(process)
-        if len(body) <= OUTPUT_MAX and status != 0:
-            ended = (
-                f"was ended by {signal.Signals(-status).name}"
-                if status < 0
-                else f"failed with exit status {status}"
-            )
-            text = _without(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
-            raise ProviderError(
-                f"the command {ended}: {text or 'it wrote nothing to standard error'}",
-                kind="command",
-            )
-        return body
+            status = await _ended(process)
+            end_group(process.pid)  # what it left behind could hold its output open
+            body, errors, _ = await reading
+    except TimeoutError:
+        raise ProviderError(
+            f"the command did not end within {timeout_s:g} s and was stopped\n"
+            "  fix: raise timeout_s",
+            kind="timeout",
+        ) from None
+    finally:
+        end_group(process.pid)
+        if reading is not None and not reading.done():
+            reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await reading
+        await _ended(process)
+    if len(body) <= output_max and status != 0:
+        ended = (
+            f"was ended by {signal.Signals(-status).name}"
+            if status < 0
+            else f"failed with exit status {status}"
+        )
+        text = _without(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
+        raise ProviderError(
+            f"the command {ended}: {text or 'it wrote nothing to standard error'}",
+            kind="command",
+        )
+    return body
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:
@@ -202,14 +246,14 @@ async def _ended(process: asyncio.subprocess.Process) -> int:
     return process.returncode
 
 
-async def _head(stream: asyncio.StreamReader, group: int) -> bytes:
+async def _head(stream: asyncio.StreamReader, group: int, output_max: int) -> bytes:
     """The beginning of a stream; a program that writes more is stopped."""
     parts: list[bytes] = []
     size = 0
-    while size <= OUTPUT_MAX and (part := await stream.read(_STEP)):
+    while size <= output_max and (part := await stream.read(_STEP)):
         parts.append(part)
         size += len(part)
-    if size > OUTPUT_MAX:
+    if size > output_max:
         end_group(group)
     return b"".join(parts)
 
@@ -248,15 +292,8 @@ class HttpCalls(_Calls):
         Raises:
             ProviderError: There is none, or it holds no verdict.
         """
-        values = _values(self.headers.values())
-        headers = {name: values[variable] for name, variable in self.headers.items()}
-        for name, value in headers.items():
-            if not value.isascii() or not value.isprintable():
-                raise ProviderError(
-                    f"the value of ${self.headers[name]} cannot be sent as the header {name!r}\n"
-                    "  fix: give the variable one line of ASCII text",
-                    kind="bad-request",
-                )
+        values = values_of(self.headers.values())
+        headers = headers_of(self.headers, values)
         given = request.messages[-1].content.encode()
         began = time.monotonic()
 
@@ -264,7 +301,14 @@ class HttpCalls(_Calls):
             start = time.monotonic()
             try:
                 timeout_s = min(self.timeout_s, ledger.left_s)
-                return await _in_thread(lambda: self._send(given, headers, timeout_s))
+                return await send(
+                    self.method,
+                    self.url,
+                    given=given,
+                    headers=headers,
+                    timeout_s=timeout_s,
+                    output_max=OUTPUT_MAX,
+                )
             except AttemptError as error:
                 error.args = (_without(str(error), values.values()),)
                 raise
@@ -275,63 +319,112 @@ class HttpCalls(_Calls):
         body = await retried(attempt, ledger)
         return self._completion(request, body, values.values(), began=began)
 
-    def _send(self, given: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
-        request = urllib.request.Request(  # noqa: S310 - http and https only, see `http_judge`
-            self.url,
-            data=given,
-            method=self.method,
-            headers={
-                "Content-Type": "application/json",
-                "Accept": "application/json, text/plain",
-                "User-Agent": "regauge",
-                **headers,
-            },
-        )
+
+def headers_of(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Headers with the values of their environment variables.
+
+    Raises:
+        ProviderError: A value cannot be sent.
+    """
+    for name, variable in variables.items():
+        if not values[variable].isascii() or not values[variable].isprintable():
+            raise ProviderError(
+                f"the value of ${variable} cannot be sent as the header {name!r}\n"
+                "  fix: give the variable one line of ASCII text",
+                kind="bad-request",
+            )
+    return {name: values[variable] for name, variable in variables.items()}
+
+
+async def send(
+    method: str,
+    url: str,
+    *,
+    given: bytes | None,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    output_max: int,
+    accepted: Container[int] = range(200, 300),
+) -> bytes:
+    """The body of a response; one byte more than `output_max` at most. Redirects are refused.
+
+    Args:
+        method: The HTTP method.
+        url: Where.
+        given: The body of the request, as JSON; None sends none.
+        headers: Further headers.
+        timeout_s: How long it may take, in seconds.
+        output_max: How many bytes are read.
+        accepted: The statuses that are no error.
+
+    Raises:
+        AttemptError: There is no response, or it has another status.
+    """
+    what = f"{method} {url}"
+    sent = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
+    if given is not None:
+        sent = {"Content-Type": "application/json", **sent}
+    # http and https only, as settings and `http_judge` see to
+    request = urllib.request.Request(url, data=given, method=method, headers=sent)  # noqa: S310
+
+    def transfer() -> bytes:
         ends = time.monotonic() + timeout_s
         try:
             with urllib.request.build_opener(_NoRedirects).open(
                 request, timeout=timeout_s
             ) as response:
-                return _read(response, ends)
+                if response.status in accepted:
+                    return _read(response, ends, output_max)
+            why = f"{what}: status {response.status}, which `status` does not name"
+            raise AttemptError(why, kind="server", status=response.status, transient=False)
         except urllib.error.HTTPError as error:
             with error:
-                raise self._refused(error) from None
+                if error.code in accepted:
+                    return _read(error, ends, output_max)
+                raise _refused(what, error) from None
         except TimeoutError as error:
-            raise self._failed(f"no response within {timeout_s:.2g} s", "timeout") from error
+            raise _failed(f"{what}: no response within {timeout_s:.2g} s", "timeout") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             if isinstance(reason, TimeoutError):
-                raise self._failed(f"no response within {timeout_s:.2g} s", "timeout") from error
-            raise self._failed(f"no connection: {reason}", "connection") from error
+                raise _failed(f"{what}: no response within {timeout_s:.2g} s", "timeout") from error
+            raise _failed(f"{what}: no connection: {reason}", "connection") from error
 
-    def _failed(self, why: str, kind: str) -> AttemptError:
-        return AttemptError(f"{self.method} {self.url}: {why}", kind=kind, transient=True)
+    return await _in_thread(transfer)
 
-    def _refused(self, error: urllib.error.HTTPError) -> AttemptError:
-        status = error.code
-        text = ""
-        with suppress(OSError, HTTPException):
-            text = error.read(_STDERR_SHOWN).decode("utf-8", "replace").strip()
-        words = f"{self.method} {self.url}: status {status}"
-        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-            place = error.headers.get("Location", "elsewhere")
-            return AttemptError(
-                f"{words}: redirects are not followed, this one goes to {place}\n"
-                "  fix: name the last address",
-                kind="redirect",
-                status=status,
-                transient=False,
-            )
-        limited = status == HTTPStatus.TOO_MANY_REQUESTS
-        passing = limited or status == HTTPStatus.REQUEST_TIMEOUT
-        fix = "" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _FIXES.get(status, _USUAL_FIX)
+
+def _failed(message: str, kind: str) -> AttemptError:
+    return AttemptError(message, kind=kind, transient=True)
+
+
+def _refused(what: str, error: urllib.error.HTTPError) -> AttemptError:
+    status = error.code
+    text = ""
+    with suppress(OSError, HTTPException):
+        text = error.read(_STDERR_SHOWN).decode("utf-8", "replace").strip()
+    words = f"{what}: status {status}"
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        place = error.headers.get("Location", "elsewhere")
         return AttemptError(
-            f"{words}: {text or error.reason}" + (f"\n  fix: {fix}" if fix else ""),
-            kind="rate-limit" if limited else "server",
+            f"{words}: redirects are not followed, this one goes to {place}\n"
+            "  fix: name the last address",
+            kind="redirect",
             status=status,
-            transient=passing or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
-            retry_after_s=retry_after_s({k.lower(): v for k, v in error.headers.items()}),
+            transient=False,
         )
+    limited = status == HTTPStatus.TOO_MANY_REQUESTS
+    passing = limited or status == HTTPStatus.REQUEST_TIMEOUT
+    fix = "" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _FIXES.get(status, _USUAL_FIX)
+    headers = {k.lower(): v for k, v in error.headers.items()}
+    failure = AttemptError(
+        f"{words}: {text or error.reason}" + (f"\n  fix: {fix}" if fix else ""),
+        kind="rate-limit" if limited else "server",
+        status=status,
+        transient=passing or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        retry_after_s=retry_after_s(headers),
+    )
+    failure.quotas = quotas_in(headers)
+    return failure
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -363,11 +456,11 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
             done.set_result(result)
 
     done.set_running_or_notify_cancel()
-    threading.Thread(target=run, name="regauge-http-judge", daemon=True).start()
+    threading.Thread(target=run, name="regauge-http", daemon=True).start()
     return await asyncio.wrap_future(done)
 
 
-def _read(response: IO[bytes], ends: float) -> bytes:
+def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
     """The body, up to a byte more than is allowed.
 
     Raises:
@@ -376,7 +469,7 @@ def _read(response: IO[bytes], ends: float) -> bytes:
     parts: list[bytes] = []
     size = 0
     read: Callable[[int], bytes] = getattr(response, "read1", response.read)
-    while size <= OUTPUT_MAX and (part := read(_STEP)):
+    while size <= output_max and (part := read(_STEP)):
         parts.append(part)
         size += len(part)
         if time.monotonic() > ends:
@@ -384,13 +477,13 @@ def _read(response: IO[bytes], ends: float) -> bytes:
     return b"".join(parts)
 
 
-def _values(names: Iterable[str]) -> dict[str, str]:
+def values_of(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The values of environment variables.
 
     Raises:
         ProviderError: One is not set.
     """
-    values = {name: os.environ.get(name, "") for name in names}
+    values = {name: environ.get(name, "") for name in names}
     missing = [f"${name}" for name, value in values.items() if not value]
     if missing:
         raise ProviderError(

@@ -414,6 +414,8 @@ class DecisionDocument(_Document):
             settings and baselines of the base decided; endpoints and expectations of the change.
         caveats: What else the change edits that its prompts were measured by, such as cases or code
             of evals; the headline of an accepted change states it.
+        base_unavailable: Prompts whose target on the base could not be called; the history alone
+            decided.
         loosened: Options of the command that are looser than the base's policy.
         unmeasured: What the run leaves out and the user did not select so, such as an eval that
             pytest does not collect: `message`, `fix`, `path`, `line`.
@@ -440,6 +442,7 @@ class DecisionDocument(_Document):
     judge_change_accepted: str = ""
     moved_bars: list[str] = []
     caveats: list[str] = []
+    base_unavailable: list[str] = []
     loosened: list[str] = []
     prompts: list[PromptDocument]
     unmeasured: list[RuleDocument] = []

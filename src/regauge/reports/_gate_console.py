@@ -111,6 +111,9 @@ def headline(
         text += f" (with {words(', '.join(document.loosened))})"
     if document.caveats and document.decision == "accept":
         text += f"; review also: {words(', '.join(document.caveats))}"
+    if document.base_unavailable:
+        text += f"; the base of {words(', '.join(document.base_unavailable))} could not be called,"
+        text += " so its history alone decided"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 

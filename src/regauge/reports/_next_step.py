@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from regauge.project import TARGET_KINDS
 from regauge.reports._decision import NextDocument
 
 if TYPE_CHECKING:
@@ -62,7 +63,13 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
     blocking = [one.prompt for one in document.cases if one.verdict == "broken" and one.blocks]
     tests = ((one.prompt, one.test) for one in document.prompts)
     worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
-    if prompts := [*blocking, *worse]:
+    targets = {
+        one.prompt for one in document.prompts if one.model.partition(":")[0] in TARGET_KINDS
+    }
+    prompts = [name for name in (*blocking, *worse) if name not in targets]
+    if targets.intersection((*blocking, *worse)):
+        steps.append("revert or edit the code of the target")
+    if prompts:
         accept = ", accept broken cases in its changelog" if blocking else ""
         steps.append(f"revert or edit the prompt{accept}, or search for a fix")
         prompt = prompts[0].partition(" (")[0]

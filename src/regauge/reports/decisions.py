@@ -122,6 +122,7 @@ def decision_document(
         judge_change_accepted=decided.judge_change_accepted,
         moved_bars=[*decided.moved_bars],
         caveats=[*decided.caveats],
+        base_unavailable=[*decided.base_unavailable],
         loosened=[*loosened],
         prompts=prompts,
         unmeasured=unmeasured,

@@ -107,7 +107,12 @@ def digests_of(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
 
 
 def loaded_modules(
-    name: str, files: Files, *, discover: Callable[[], list[str]] | None, root: Path
+    name: str,
+    files: Files,
+    *,
+    discover: Callable[[], list[str]] | None,
+    root: Path,
+    others: Iterable[str] = (),
 ) -> dict[str, str | None]:
     """The modules below the root that importing a callable loads, with their digests.
 
@@ -119,12 +124,13 @@ def loaded_modules(
         discover: Finds the modules by importing the callable in a process; None where no process
             may be started.
         root: Where the modules that were found are kept.
+        others: What counts where no modules are known.
     """
     document = _read_modules(files)
     known: Mapping[str, Any] = document.get(name, {})
     found = digests_of(files, known)
     if discover is None or (known and found == known):
-        return found or digests_of(files, _own_module(name, files))
+        return found or digests_of(files, others or _own_module(name, files))
     found = digests_of(files, discover())
     if found and found != known:
         text = json.dumps({**document, name: found}, indent=1, sort_keys=True, ensure_ascii=False)

@@ -105,11 +105,10 @@ def _finish_reason(
     given = parts.get("finish_reason")
     if given is None:
         return "tool_calls" if calls and text is None else "stop"
-    reasons: tuple[FinishReason, ...] = get_args(FinishReason)
-    known = next((reason for reason in reasons if reason == given), None)
-    if known is None:
+    reasons = get_args(FinishReason)
+    if given not in reasons:
         raise _malformed(f"`finish_reason` is none of {', '.join(reasons)}: {_shown(given)}")
-    return known
+    return cast("FinishReason", given)
 
 
 def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:

@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from regauge.errors import ProviderError
-from regauge.project import CommandTarget, PythonTarget
+from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
 from regauge.providers import AdaptiveLimit, window_for
 from regauge.providers._failure import AttemptError
 from regauge.providers._retry import Ledger, retried
+from regauge.targets._command import CommandCaller
+from regauge.targets._http import HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.project import TargetSettings
     from regauge.providers import Completion, CompletionRequest
     from regauge.targets._target import Target
 
@@ -28,6 +31,9 @@ __all__ = ["TargetProvider"]
 _AUTO_WIDTH: Final = 64
 # A second attempt may have another result than these had.
 _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
+
+# Of a whole target; one of the base then has no say, and the gate has its history alone.
+_WHOLE: Final = frozenset({"import", "outside"})
 
 
 class Caller(Protocol):
@@ -71,15 +77,16 @@ class TargetProvider:
         timeout_s: float,
     ) -> None:
         self._target = target
-        self._settings = target.settings
-        width = target.settings.concurrency or concurrency
-        if width == "auto" and isinstance(target.settings, CommandTarget):
+        self._settings = target.called or target.settings
+        width = self._settings.concurrency or concurrency
+        if width == "auto" and isinstance(self._settings, CommandTarget):
             width = 2 * (os.cpu_count() or 1)  # a program takes a processor
+        self._width = _AUTO_WIDTH if width == "auto" else width
         self._limit = AdaptiveLimit(window_for(width))
-        self._timeout_s = target.settings.timeout_s or timeout_s
-        self._caller = _caller(
-            target, home=home, environ=environ, width=_AUTO_WIDTH if width == "auto" else width
-        )
+        self._timeout_s = self._settings.timeout_s or timeout_s
+        self._home = home
+        self._environ = environ
+        self._opened: Caller | None = None
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """The output for the case of a request.
@@ -94,20 +101,20 @@ class TargetProvider:
 
         async def attempt(ledger: Ledger) -> Completion:
             async with self._limit.permit(again=ledger.attempts > 1) as permit:
-                await self._caller.prepare()
+                caller = self._caller()
+                await caller.prepare()
                 began = time.perf_counter()
                 try:
-                    output = await self._caller.call(
-                        case, timeout_s=min(self._timeout_s, ledger.left_s)
-                    )
+                    output = await caller.call(case, timeout_s=min(self._timeout_s, ledger.left_s))
                 except AttemptError as error:
                     if error.kind == "rate-limit":
                         permit.refused(error.quotas)
                     raise
                 except ProviderError as error:
-                    raise AttemptError(
-                        str(error), kind=error.kind, transient=error.kind in _PASSING
-                    ) from error
+                    kind = error.kind
+                    if self._target.checkout is not None and kind in _WHOLE:
+                        kind = "unavailable"
+                    raise AttemptError(str(error), kind=kind, transient=kind in _PASSING) from error
                 finally:
                     took_s = time.perf_counter() - began
                     ledger.spent_s += took_s
@@ -128,12 +135,36 @@ class TargetProvider:
 
     async def aclose(self) -> None:
         """End what is open."""
-        await self._caller.aclose()
+        if self._opened is not None:
+            await self._opened.aclose()
+
+    def _caller(self) -> Caller:
+        if self._opened is None:
+            self._opened = _open(
+                self._target,
+                self._settings,
+                home=self._home,
+                environ=self._environ,
+                width=self._width,
+            )
+        return self._opened
 
 
-def _caller(target: Target, *, home: Path, environ: Mapping[str, str], width: int) -> Caller:
-    match target.settings:
+def _open(
+    target: Target,
+    settings: TargetSettings,
+    *,
+    home: Path,
+    environ: Mapping[str, str],
+    width: int,
+) -> Caller:
+    root = target.checkout() if target.checkout is not None else target.root
+    match settings:
         case PythonTarget(callable=name):
-            return PythonCaller(name, root=target.root, home=home, environ=environ, width=width)
-        case _:
-            raise AssertionError(f"a {target.settings.kind} target is not called")
+            return PythonCaller(name, root=root, home=home, environ=environ, width=width)
+        case HttpTarget() as http:
+            return HttpCaller(target.name, http, environ=environ)
+        case CommandTarget() as command:
+            return CommandCaller(command, root=root, environ=environ)
+        case RecordedTarget():
+            raise AssertionError("recorded outputs are read, not called")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, PromptError, UsageError
@@ -54,6 +54,8 @@ class Target:
         prompts: The prompts that it loads.
         outputs: What a `recorded` target has; None for the others, which are called.
         unavailable: Why it cannot be called; empty where it can.
+        called: The settings that it is called with instead, as those of the base's deployment.
+        checkout: Makes the directory that it runs in, where that is not `root`.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Target:
     prompts: tuple[Prompt, ...] = ()
     outputs: RecordedOutputs | None = field(default=None, repr=False)
     unavailable: str = ""
+    called: TargetSettings | None = None
+    checkout: Callable[[], Path] | None = None
 
     @property
     def model(self) -> ModelId:
@@ -99,7 +103,8 @@ class Target:
         state: dict[str, JSON] = {"target": self.digest}
         if self.outputs is not None:
             state["outputs"] = self.outputs.digest
-        source = json.dumps({**self.identity, **state}, indent=2, ensure_ascii=False)
+        shown = {**self.identity, **{key: state[key] for key in state if key != "target"}}
+        source = json.dumps(shown, indent=2, ensure_ascii=False)
         return Prompt(name=name, path=path, messages=(), parameters=state, source=f"{source}\n")
 
 
@@ -138,6 +143,7 @@ def load_target(
     files: Files,
     discover: Callable[[], list[str]] | None = None,
     missing_ok: bool = False,
+    like: Target | None = None,
 ) -> Target:
     """A target as its files are.
 
@@ -149,6 +155,7 @@ def load_target(
         discover: Finds the modules that its callable loads, in a process; None where none may be
             started.
         missing_ok: Whether files that it declares may be missing, as those of another commit.
+        like: The target in another commit, whose modules count where none are known.
 
     Raises:
         UsageError: A file that it declares does not exist.
@@ -174,7 +181,14 @@ def load_target(
                 "  fix: correct the path; it counts from the root of the project"
             )
     elif isinstance(settings, PythonTarget):
-        digests = loaded_modules(settings.callable, files, discover=discover, root=root)
+        others: object = like.identity["files"] if like is not None else {}
+        digests = loaded_modules(
+            settings.callable,
+            files,
+            discover=discover,
+            root=root,
+            others=cast("dict[str, str]", others),
+        )
     else:
         digests = {}
     prompts = tuple(_prompt(each, files, root) for each in settings.prompts)

@@ -43,7 +43,8 @@ class EvalsSeen:
         """Look at evals that are planned."""
         suites = list({id(case.suite): case.suite for case in evals.plan.cases}.values())
         used = judges_in(evals)
-        self.models.update(str(suite.model) for suite in suites)
+        prompted = [suite for suite in suites if suite.target is None]
+        self.models.update(str(suite.model) for suite in prompted)
         for judge in used.values():
             self.models.update(judge.judge.models)
         count = len(evals.plan.cases)
@@ -68,13 +69,21 @@ class EvalsSeen:
         self.findings += _unused(
             project,
             path,
-            prompts={suite.prompt.path.resolve() for suite in suites},
+            prompts={
+                *(suite.prompt.path.resolve() for suite in suites),
+                *(
+                    prompt.path.resolve()
+                    for suite in suites
+                    if suite.target is not None
+                    for prompt in suite.target.prompts
+                ),
+            },
             datasets={suite.dataset.path.resolve() for suite in suites},
         )
         self.findings += duplicates(
             {suite.dataset.path: suite.dataset for suite in suites}.values()
         )
-        for suite in suites:
+        for suite in prompted:
             self.findings += leaks(suite.prompt, suite.dataset)
 
 

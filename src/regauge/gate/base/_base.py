@@ -24,6 +24,7 @@ from regauge.gate.base._refusal import (
     proven_tier,
     refusals_of,
 )
+from regauge.gate.base._target import target_of_base
 from regauge.gate.base._version_rules import RuleBreach, lock_breaches, version_breaches
 from regauge.gate.baselines import (
     baseline_path,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.runner import Suite
+    from regauge.targets import Target
 
 __all__ = ["Base", "check_locks", "compare_with_base"]
 
@@ -137,9 +139,7 @@ def compare_with_base(
     # Main will have it after the merge, and know nothing any more.
     load_baseline(own, shown=at.project.relative(own))
     unreadable: list[str] = []
-    # An eval may ask for a released version; a change does not touch it.
-    pinned = head.source != _text(head)
-    prompt = head if pinned else readable(lambda: at.prompt(head), at, unreadable)
+    prompt, target, pinned = _subject_of_base(suite, at, unreadable)
     unread = bool(unreadable)
     before = readable(lambda: _dataset_before(suite, at, prompt), at, unreadable)
     gone = [case.id for case in before or () if case.id not in suite.dataset]
@@ -148,10 +148,18 @@ def compare_with_base(
     )
     main = None
     if prompt is not None:
-        model = main_model or _main_model(suite, prompt, at, across_models=across_models)
+        model = suite.model
+        if target is None:
+            model = main_model or _main_model(suite, prompt, at, across_models=across_models)
         origin = f"{at.path_of(head.path)} in {at.commit[:9]}"
         # Answers of main are recorded under today's name, wherever the file was.
-        main = replace(suite, prompt=replace(prompt, name=head.name), model=model, origin=origin)
+        main = replace(
+            suite,
+            prompt=replace(prompt, name=head.name),
+            model=model,
+            origin=origin,
+            target=target,
+        )
     states = states_of(suite, main, before)
     found = Known()
     anchor = None
@@ -164,7 +172,7 @@ def compare_with_base(
         known = [_under_names_of_today(one, suite, at) for one in known]
         found = known_of(main, known)
         lock = readable(at.lock, at, unreadable)
-        if lock is not None:
+        if lock is not None and target is None:
             anchor = anchor_of_base(
                 suite, main, prompt, at, lock, known=known, history=found.history
             )
@@ -235,6 +243,21 @@ def compare_with_base(
     if base.prompt_changed:
         bars += moved_expectations(suite.dataset, today)
     return replace(base, bars=tuple(bars))
+
+
+def _subject_of_base(
+    suite: Suite, at: BaseCommit, unreadable: list[str]
+) -> tuple[Prompt | None, Target | None, bool]:
+    """What the base evaluates: its prompt, its target, and whether rules of versions are void."""
+    head, own = suite.prompt, suite.target
+    if own is not None:
+        target = readable(lambda: target_of_base(own, at), at, unreadable)
+        prompt = target.subject(head.name, path=head.path) if target is not None else None
+        return prompt, target, True
+    # An eval may ask for a released version; a change does not touch it.
+    if head.source != _text(head):
+        return head, None, True
+    return readable(lambda: at.prompt(head), at, unreadable), None, False
 
 
 def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
 from regauge.errors import GitError, PromptError
+from regauge.gate.base._target import Checkout
 from regauge.project import Settings
 from regauge.prompts import (
     LOCK_NAME,
@@ -113,8 +114,20 @@ class BaseCommit:
             committed=lambda inner: self.repository.read(self.commit, (folder / inner).as_posix()),
         )
 
+    @cached_property
+    def prefix(self) -> str:
+        """The project's root below the top of the repository; "." where it is the top."""
+        return PurePosixPath(self.repository.inside(self.project.pyproject)).parent.as_posix()
+
+    @cached_property
+    def checkout(self) -> Checkout:
+        """The files of the base in a directory of their own."""
+        return Checkout(self.repository.top, self.commit, prefix=self.prefix)
+
     def prompt_name(self, head: Prompt) -> str:
         """The name that a prompt has on the base; today's where it is new."""
+        if not _is_prompt(head.path):
+            return head.name  # what is evaluated is a target
         return prompt_name(Path(self._prompt_path(head) or head.path))
 
     def _prompt_path(self, head: Prompt) -> str:

@@ -1,0 +1,171 @@
+"""HTTP endpoints: one request for each case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from regauge.errors import ProviderError, UsageError
+from regauge.judges._external_calls import headers_of, send, values_of
+from regauge.judges._path import Missing, parse_path, value_at
+from regauge.prompts import input_text
+from regauge.strict_json import read_json
+from regauge.targets._output import OUTPUT_MAX
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
+    from regauge.judges._path import Steps
+    from regauge.project import HttpTarget
+
+__all__ = ["HttpCaller"]
+
+_PARTS: Final = ("text", "tool_calls", "context", "usage", "messages", "cost")
+_OPEN, _CLOSE = "{{", "}}"
+
+
+class HttpCaller:
+    """Sends each case to an endpoint; redirects are not followed.
+
+    Args:
+        name: The target.
+        settings: Its table.
+        environ: Where the values of headers are.
+
+    Raises:
+        UsageError: A JSON path cannot be read.
+    """
+
+    def __init__(self, name: str, settings: HttpTarget, *, environ: Mapping[str, str]) -> None:
+        self._name = name
+        self._settings = settings
+        self._environ = environ
+        self._paths: dict[str, tuple[str, Steps]] = {}
+        for part in _PARTS:
+            path: str | None = getattr(settings, part)
+            if path is None:
+                continue
+            try:
+                steps = parse_path(path.removeprefix("$").removeprefix("."))
+            except UsageError as error:
+                raise UsageError(
+                    f"pyproject.toml: tool.regauge.targets.{name}.{part}: {error}"
+                ) from error
+            self._paths[part] = path, steps
+
+    async def prepare(self) -> None:
+        """There is nothing to prepare."""
+
+    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
+        """The output in the response.
+
+        Raises:
+            ProviderError: There is no response, or it lacks a declared part.
+        """
+        settings = self._settings
+        values = values_of(settings.headers_env.values(), self._environ)
+        inputs = case.inputs
+        given: JSON = (
+            inputs if settings.body is None else _filled(settings.body, inputs, json_value)
+        )
+        sends = settings.method != "GET" or settings.body is not None
+        url = _filled(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
+        body = await send(
+            settings.method,
+            str(url),
+            given=json.dumps(given, ensure_ascii=False).encode("utf-8", "backslashreplace")
+            if sends
+            else None,
+            headers=headers_of(settings.headers_env, values),
+            timeout_s=timeout_s,
+            output_max=OUTPUT_MAX,
+            accepted=range(200, 300) if settings.status is None else settings.status,
+        )
+        if len(body) > OUTPUT_MAX:
+            raise ProviderError(
+                f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes\n"
+                "  fix: respond with the output alone",
+                kind="too-large",
+            )
+        return self._output(body)
+
+    async def aclose(self) -> None:
+        """Nothing stays open between requests."""
+
+    def _output(self, body: bytes) -> JSON:
+        try:
+            text = body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise _malformed(f"{self._settings.url}: the response is not UTF-8: {error}") from error
+        if not self._paths:
+            return text
+        try:
+            document: JSON = read_json(text)
+        except ValueError as error:
+            shown = text if len(text) <= 200 else f"{text[:200]}..."  # noqa: PLR2004 - an excerpt
+            raise _malformed(
+                f"{self._settings.url}: the response is not JSON: {error}: {shown!r}"
+            ) from error
+        found: dict[str, JSON] = {}
+        for part, (path, steps) in self._paths.items():
+            value = value_at(document, steps)
+            if isinstance(value, Missing):
+                keys = f"; it has {', '.join(document)}" if isinstance(document, Mapping) else ""
+                raise ProviderError(
+                    f"{self._settings.url}: the response has no {path}{keys}\n"
+                    f"  fix: correct `{part}` of the target {self._name} in pyproject.toml",
+                    kind="malformed",
+                )
+            if part == "text" and not isinstance(value, str):
+                value = json.dumps(value, ensure_ascii=False)
+            found["cost_usd" if part == "cost" else part] = value
+        if "text" not in found and "messages" not in found:
+            found["text"] = text
+        return found
+
+
+def json_value(value: JSON) -> JSON:
+    """The value of an input as a JSON body has it."""
+    return value
+
+
+def _filled(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JSON]) -> JSON:
+    """A template with inputs; a text that is one placeholder becomes the value itself.
+
+    Raises:
+        ProviderError: The case has no such input.
+    """
+    if isinstance(template, Mapping):
+        return {key: _filled(value, inputs, whole) for key, value in template.items()}
+    if isinstance(template, Sequence) and not isinstance(template, str):
+        return [_filled(value, inputs, whole) for value in template]
+    if not isinstance(template, str):
+        return template
+    pieces: list[JSON] = []
+    rest = template
+    while _OPEN in rest and _CLOSE in rest.partition(_OPEN)[2]:
+        before, _, after = rest.partition(_OPEN)
+        name, _, rest = after.partition(_CLOSE)
+        if name.strip() not in inputs:
+            meant = did_you_mean(name.strip(), inputs)
+            raise ProviderError(
+                f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}\n"
+                f"  fix: {meant or 'correct `url` or `body` of the target'}",
+                kind="bad-request",
+            )
+        pieces += [before, whole(inputs[name.strip()])]
+    pieces.append(rest)
+    filled = [piece for piece in pieces if piece != ""]
+    if len(filled) == 1 and template.startswith(_OPEN):
+        return filled[0]
+    return "".join(input_text(piece) for piece in filled)
+
+
+def _malformed(message: str) -> ProviderError:
+    fix = "correct `url`, or the JSON paths of the target in pyproject.toml"
+    return ProviderError(f"{message}\n  fix: {fix}", kind="malformed")

@@ -1,0 +1,65 @@
+"""What is wrong with the targets that settings declare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.errors import FaultyFileError
+from regauge.project import CommandTarget, HttpTarget, PythonTarget
+from regauge.targets._files import WorkingFiles, digests_of
+from regauge.targets._python import find_modules
+from regauge.targets._target import load_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from regauge.errors import Fault
+    from regauge.project import Project
+
+__all__ = ["lint_targets"]
+
+
+def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fault], list[Fault]]:
+    """The errors and the warnings of the targets in the settings.
+
+    A callable with `files` is imported in a process, to find the modules that are missing there.
+    """
+    errors: list[Fault] = []
+    warnings: list[Fault] = []
+    files = WorkingFiles(project.root)
+    for name, settings in project.settings.targets.items():
+        table = ("targets", name)
+        declared = digests_of(files, settings.files or ())
+        errors += [
+            project.setting_fault((*table, "files"), f"there is no {path}", fix="correct the path")
+            for path, digest in declared.items()
+            if digest is None
+        ]
+        try:
+            load_target(name, settings, root=project.root, files=files, missing_ok=True)
+        except FaultyFileError as error:
+            errors += error.faults
+        if isinstance(settings, HttpTarget):
+            base = settings.base
+            if base is not None and base not in project.settings.targets:
+                message = f"there is no target {base!r}"
+                errors.append(project.setting_fault((*table, "base"), message))
+        unknown = settings.files is None and settings.version is None
+        if isinstance(settings, (CommandTarget, HttpTarget)) and unknown:
+            message = "it has neither `files` nor `version`, so its recordings never become stale"
+            fix = "set `version`, or name the files that its outputs depend on"
+            warnings.append(project.setting_fault(table, message, fix=fix))
+        if isinstance(settings, PythonTarget) and settings.files is not None:
+            loaded = find_modules(settings.callable, root=project.root, environ=environ)
+            warnings += _not_declared(project, name, loaded, declared)
+    return errors, warnings
+
+
+def _not_declared(
+    project: Project, name: str, loaded: list[str], declared: Mapping[str, str | None]
+) -> Iterator[Fault]:
+    missing = [path for path in loaded if path not in declared]
+    if missing:
+        message = f"the callable loads {', '.join(missing)}, which `files` leaves out"
+        fix = "add them, or leave `files` out: all loaded modules count then"
+        yield project.setting_fault(("targets", name, "files"), message, fix=fix)
