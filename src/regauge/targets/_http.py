@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from regauge.errors import ProviderError, UsageError
+from regauge.judges._answer import Missing, parse_path, value_at
 from regauge.judges._external_calls import headers_of, send, values_of
-from regauge.judges._path import Missing, parse_path, value_at
 from regauge.prompts import input_text
 from regauge.strict_json import read_json
 from regauge.targets._output import OUTPUT_MAX
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._path import Steps
+    from regauge.judges._answer import Steps
     from regauge.project import HttpTarget
 
 __all__ = ["HttpCaller"]

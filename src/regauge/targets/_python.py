@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
 from regauge.process_groups import end_group
-from regauge.process_groups import end_group
 from regauge.stop_signals import run_stoppable
 from regauge.targets._output import OUTPUT_MAX
 
