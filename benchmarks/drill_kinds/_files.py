@@ -143,7 +143,10 @@ def _project(shared: Path) -> Project:
         "",
     )
     _done(project, ["bump", "ticket-kind", "minor", "-m", "Less"], ["record"])
-    _done(project, ["refine", "ticket-kind"], ["gate", "main"], ["runs"], codes=(0, 1))
+    _done(project, ["refine", "ticket-kind"], codes=(0, 1))
+    for _ in range(2):
+        assert project.pytest("evals", "-q").code == 1
+    _done(project, ["gate", "main"], ["record"], ["record", "--prune"], ["runs"], codes=(0, 1))
     return project
 
 

@@ -122,9 +122,9 @@ def apply_run(run: Run, path: Path) -> list[Path]:
         TrailError: Its trail or its files are not what it wrote.
         PromptError: A file cannot be written; what was there is there.
     """
+    read_whole(run)
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
-    read_whole(run)
     before, after = run.before.read_bytes(), run.revision.read_bytes()
     if path.read_bytes() == after:
         raise UsageError(f"{path} is what run {run.id} proposes already")
