@@ -240,7 +240,11 @@ def main() -> None:
         contents = {path: _content(root / path) for path in before if Path(path).match(name)}
         why = _broken_promise(command, code, root, name, form)
         spoilt = before != _state(root)
-        if not why and form not in _READABLE and not Path(name).match(_WRITTEN_AGAIN):
+        if (
+            not why
+            and form not in _READABLE
+            and not Path(name).match(_WRITTEN_AGAIN.get(command[0], "?"))
+        ):
             lost = [path for path in contents if not _holds(root / path, contents[path])]
             why = f"destroyed {', '.join(lost)}" if lost else ""
         if why:
@@ -265,8 +269,8 @@ _READABLE = frozenset(
 )
 
 
-# What a refinement writes at its end, `refine resume` writes again.
-_WRITTEN_AGAIN = ".regauge/refine/*/[!t]*"
+# What a command writes at its end, it writes again, whatever is there.
+_WRITTEN_AGAIN = {"refine": ".regauge/refine/*/[!t]*", "calibrate": "*.calibration.json"}
 _CONTENT_MAX = 1024 * 1024
 
 

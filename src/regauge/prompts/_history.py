@@ -97,7 +97,8 @@ def load_version(path: Path, version: Semver) -> Prompt:
         )
     if entry is not None and not repository.shallow():
         raise GitError(
-            f"{name}@{version} was released, but never committed, and {path.name} no longer holds it\n"
+            f"{name}@{version} was released, but never committed, and {path.name} no"
+            " longer holds it\n"
             "  fix: commit a prompt and prompts.lock together, right after the bump"
         )
     known = ", ".join(dict.fromkeys(str(s.stated) for s in found if s.stated is not None))

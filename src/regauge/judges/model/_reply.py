@@ -621,8 +621,6 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
             raise ReplyFault(f"the reply holds {fault.word}, which is no number") from None
         except RecursionError:
             raise ReplyFault("the reply is nested too deeply") from None
-        except ValueError:
-            raise ReplyFault("the reply holds a number with too many digits") from None
         else:
             yield start, end, value
             at = end
