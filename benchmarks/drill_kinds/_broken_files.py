@@ -324,7 +324,8 @@ def _broken_promise(command: Sequence[str], clean: int, root: Path, name: str, f
         places = {path.name for path in root.glob(name)} | {Path(name).stem}
         if not any(place in text for place in places):
             why = "does not name the file"
-        elif re.search(r"\b\w+Error\b", text):
+        # Python's own words for a faulty module are the best there are.
+        elif not name.endswith(".py") and re.search(r"\b\w+Error\b", text):
             why = "shows an exception"
     return f"{why}: {_last(text)}" if why else ""
 
