@@ -49,6 +49,22 @@ def test_every_row_of_a_named_prompt_file_is_an_item(project: EvalProject):
     )
 
 
+def test_an_evaluator_is_any_judge_of_regauge(project: EvalProject):
+    project.write(
+        "greeting.prompt.yml",
+        GREETING + "  - name: a title\n    judge: {contains: {expected: expected}}\n"
+        "  - name: short\n    judge: {max_words: 1}\n",
+    )
+    run = project.pytest("greeting.prompt.yml")
+    run.assert_outcomes(failed=2)
+    said = run.stdout.str()
+    assert "✓ a title" in said
+    assert "✗ short: " in said
+    project.write("greeting.prompt.yml", GREETING + "  - name: x\n    judge: {max_word: 1}\n")
+    refused = project.pytest("greeting.prompt.yml").stdout.str()
+    assert "the evaluator 'x': no judge 'max_word'; did you mean 'max_words'?" in refused
+
+
 def test_two_workers_run_it_too(project: EvalProject):
     project.write("greeting.prompt.yml", GREETING + HAS_TITLE)
     project.pytest("greeting.prompt.yml", "-n2").assert_outcomes(passed=2)
