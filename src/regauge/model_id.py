@@ -34,8 +34,8 @@ def parse_model_id(text: str, *, at: str = "") -> ModelId:
     Raises:
         UsageError: There is no provider in front, or no model behind it.
 
-    >>> str(parse_model_id("openai/gpt-4o"))
-    'openai:gpt-4o'
+    >>> str(parse_model_id("openai/gpt-5.4-mini"))
+    'openai:gpt-5.4-mini'
     >>> parse_model_id("local:llama3:8b").model
     'llama3:8b'
     """

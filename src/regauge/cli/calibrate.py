@@ -53,7 +53,7 @@ _EPILOG = """\
 Examples:
   regauge calibrate                                   which judges gate, and why the others do not
   regauge calibrate incident-faithfulness
-  regauge calibrate incident-faithfulness --model openai:gpt-5-mini --budget-usd 1
+  regauge calibrate incident-faithfulness --model openai:gpt-5.4-mini --budget-usd 1
 
 Exit codes: 0 the judge may gate, 1 it agrees too little, 2 wrong use, 3 it could not be asked.
 """

@@ -52,7 +52,7 @@ Examples:
   regauge gate                              against origin/main, or what the project says
   regauge gate main --prompt alert-severity
   regauge gate --dry-run                    what it would ask for, and what that costs
-  regauge gate --model openai:gpt-5-mini    the same prompts on another model
+  regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
   regauge gate --suggest                    and what small revision would repair what broke
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
 """

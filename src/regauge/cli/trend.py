@@ -34,7 +34,7 @@ _EPILOG = """\
 Examples:
   regauge trend alert-severity                  a line per version
   regauge trend alert-severity --runs           a line per run
-  regauge trend alert-severity --model openai:gpt-5-mini
+  regauge trend alert-severity --model openai:gpt-5.4-mini
   regauge trend alert-severity --json
 
 Exit codes: 0 done, 2 wrong use or a faulty file.

@@ -41,8 +41,8 @@ def price_of(
     """The price of a model, or None where it is not known.
 
     Looked up by the name asked for, by the name reported, then by either without a date behind
-    it: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` costs. What the settings do not price has
-    the published price of the vendor at `url`.
+    it: `gpt-5.4-mini-2026-03-17` costs what `gpt-5.4-mini` costs. What the settings do not price
+    has the published price of the vendor at `url`.
     """
     names = [model, reported or model]
     for name in (*names, *(_SNAPSHOT.sub("", name) for name in names)):

@@ -41,7 +41,7 @@ class CompletionRequest:
     """One question to one model.
 
     Attributes:
-        model: The model without its provider: `clerk-1`, `gpt-5-mini`.
+        model: The model without its provider: `clerk-1`, `gpt-5.4-mini`.
         provider: `sim`, `openai`, or the name of a `[tool.regauge.providers.<name>]`.
         messages: The rendered messages.
         parameters: `temperature`, `max_tokens`, `seed` and others, in snake_case.

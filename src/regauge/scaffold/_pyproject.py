@@ -17,7 +17,7 @@ __all__ = ["advise_on_pytest", "merge_pyproject"]
 
 _REGAUGE = """\
 [tool.regauge]
-# The simulated model: no LLM, no key, no network. Put `openai:gpt-5-mini` or another model here.
+# The simulated model: no LLM, no key, no network. Put `openai:gpt-5.4-mini` or another model here.
 model = "sim:clerk-1"
 """
 _PYTEST = """\

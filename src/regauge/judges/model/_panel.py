@@ -94,7 +94,7 @@ def panel(
         UsageError: A parameter makes no sense.
 
     >>> from regauge.judges import panel, rubric
-    >>> panel([rubric("tone", model=f"openai:{name}") for name in ("gpt-5-mini", "gpt-5")]).name
+    >>> panel([rubric("tone", model=f"openai:{name}") for name in ("gpt-5.4-mini", "gpt-5")]).name
     'panel(tone)'
     """
     members = tuple(judges)
@@ -106,7 +106,7 @@ def panel(
         if not isinstance(member, (UnboundJudge, ModelJudge)):
             raise UsageError(
                 f"{name}: {member!r} is no judge that asks a model\n"
-                '  fix: list judges such as rubric("name", model="openai:gpt-5-mini")'
+                '  fix: list judges such as rubric("name", model="openai:gpt-5.4-mini")'
             )
     check_reducer(reducer, judge=name)
     check_at_least(name, at_least)
