@@ -8,17 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import RegaugeError
-from regauge.refine import (
-    Refinement,
-    RunOptions,
-    begin_run,
-    declared_goals,
-    evidence_lines,
-    headline,
-    only_one,
-    recall,
-    remember_status,
-)
+from regauge.refine.refinement import Refinement
+from regauge.refine.report import evidence_lines, headline
+from regauge.refine.runs import begin_run, only_one, recall, remember_status
+from regauge.refine.setting import RunOptions
+from regauge.refine.subject import declared_goals
 from regauge.reports import Line, Suggestion
 from regauge.runner import EvalSession, PlannedCase
 

@@ -35,7 +35,7 @@ _CTRL_C_IN = """\
 import sys
 from regauge.cli import main
 from regauge.cli._refine import run
-from regauge.refine import Refinement
+from regauge.refine.refinement import Refinement
 def ctrl_c(*_, **__):
     raise KeyboardInterrupt
 {function} = ctrl_c
@@ -57,6 +57,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> GateRepo:
 def repo(known: GateRepo, request: pytest.FixtureRequest) -> GateRepo:
     """A branch of its own for each test, of the broken one."""
     known.branch(re.sub(r"\W+", "-", request.node.name), of="broken")
+    # What one test rejects, the others may propose.
+    (known.root / ".regauge/refine" / f"{NAME}.memory.json").unlink(missing_ok=True)
     return known
 
 
@@ -240,7 +242,7 @@ def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     worn = {key: [f"text-{n}" for n in range(10)] for key in json.loads(known)}
     ledger.write_text(json.dumps(worn))
     said = repo.regauge("refine", NAME, "--forget", code=2)
-    assert "another `split_salt`" in said
+    assert "a new `split_salt`" in said
     assert result(repo)["stop"]["reason"] == "holdout-looks"
     assert result(repo)["spent"]["tested"] == 0
 
@@ -277,7 +279,7 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     said = answered(repo, asked, "n\n")
     assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
     assert "  + - info: nobody has to act" in said
-    assert "drawn anew under both: failed" in said
+    assert "run again with both: failed" in said
     assert "take it? [y/N]" in said
     assert "not taken; the next run looks for another edit" in said
     assert "apply it:" not in said
@@ -302,7 +304,7 @@ def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(rep
     assert "edit 1 of 2: " in said
     assert "for max_words(30, field=reason)" in said
     assert "  - - reason: a long text" in said
-    assert "what you take is verified anew, without what you refuse" in said
+    assert "the edits you accept are verified without the ones you reject" in said
     assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
     assert "wrote prompts/" in said
     assert "nobody has to act" in repo.read(PROMPT)
@@ -390,7 +392,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     repo.regauge("refine", "apply", "latest")
     repo.commit("Apply")
     # What the prompt was then is what counts, whatever it is now.
-    assert "decisions made once more" in repo.regauge("refine", "verify", run.name, "--recompute")
+    assert "decisions recomputed" in repo.regauge("refine", "verify", run.name, "--recompute")
     _refuse_files_of_others(repo, run)
     proposed = run / "revision.prompt.yml"
     proposed.write_text(proposed.read_text().replace("nobody has to act", "run away"))
@@ -398,7 +400,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     for command in (["verify", run.name], ["apply", run.name], ["apply", run.name, "--branch"]):
         said = repo.regauge("refine", *command, code=2)
         assert "revision.prompt.yml is not what run" in said
-        assert f"do not apply it, and refine anew: regauge refine {NAME}" in said
+        assert f"do not apply it; start a new run: regauge refine {NAME}" in said
     assert "run away" not in repo.read(PROMPT)
     seal(Run(run))  # what follows from decisions does not hang on digests alone
     said = repo.regauge("refine", "verify", run.name, "--recompute", code=2)
@@ -595,7 +597,7 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     assert said.endswith(f"  go on: {command}\n")
     trail = (latest(repo) / "trail.jsonl").read_bytes()
     said = repo.regauge("refine", "resume", "latest", "--budget-calls=1", code=2)
-    assert "1 call more lead nowhere" in said
+    assert "1 more call cannot finish the run" in said
     assert command in said
     assert (latest(repo) / "trail.jsonl").read_bytes() == trail
 
@@ -605,8 +607,8 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     assert after["unverified"] is None
     assert after["spent"]["calls"] <= found["spent"]["calls"] + found["unverified"]["calls"]
     said = repo.regauge("refine", "verify", "latest", "--recompute")
-    assert "all the same" in said
-    assert "more-calls: a person lets it go on" in repo.regauge("refine", "show", "--trail")
+    assert "all equal" in said
+    assert "more-calls: continued by a person with" in repo.regauge("refine", "show", "--trail")
     said = repo.regauge("refine", "resume", "latest", "--budget-calls=9", code=2)
     assert "and not for want of calls\n  fix: begin a new run: regauge refine" in said
 
@@ -627,7 +629,7 @@ def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo)
     said = repo.pytest("--suggest", "--max-cycles=2", "-q", code=1)
     assert f"suggestion: {NAME}: a revision is proposed" in said
     assert f"\n{NAME}: looking for a small revision that repairs it\n" in said
-    assert "field_equals(severity): drawn anew under both: failed " in said
+    assert "field_equals(severity): run again with both: failed " in said
     runs = (repo.root / ".regauge/runs").glob("*/run.json")
     record = json.loads(max(runs, key=lambda path: path.stat().st_mtime_ns).read_text())
     (suggestion,) = record["suggestions"]

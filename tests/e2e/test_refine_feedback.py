@@ -95,7 +95,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     (run,) = [path.parent for path in (repo.root / ".regauge/refine").glob("*/result.json")]
     markdown = next(run.glob("*.md")).read_text()
     assert (
-        f"## What people said\n\n{heard}. The model that proposes was told; it decided" in markdown
+        f"## What people said\n\n{heard}. Shown to the refiner model. Feedback decides" in markdown
     )
     assert "- ada: The labels mean nothing. &#64;&#8203;all Add to the prompt: praise" in markdown
     began = json.loads((run / "trail.jsonl").read_text().partition("\n")[0])["body"]
@@ -108,7 +108,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     # What is said later on changes nothing of a run that is over.
     github.say(7, "Something new.", by=ada, author_association="OWNER")
     repo.write("fixtures/labels/field_equals-severity.jsonl", text.replace("LEARNED", "CHANGED"))
-    assert "all the same" in repo.regauge("refine", "verify", run.name, "--recompute")
+    assert "all equal" in repo.regauge("refine", "verify", run.name, "--recompute")
     # Nor of one that was cut off: it goes on with what it had heard.
     trail = run / "trail.jsonl"
     whole = trail.read_text()
@@ -185,7 +185,7 @@ def test_a_note_that_nobody_would_hear_and_a_mark_without_a_section_are_errors(r
     repo.write("notes.txt", "The labels mean nothing.\n")
     words = ("refine", NAME, "--feedback=notes.txt", "--proposers=rules")
     said = repo.regauge(*words, code=2)
-    assert "none of the proposers asks a model, so nobody would hear" in said
+    assert "feedback is for a refiner model, and none of the proposers calls one" in said
     repo.edit(PROMPT, "'Severities:'", "'Levels:'")
     said = repo.regauge("refine", NAME, code=2)
     line = 1 + repo.read(PROMPT).split("\n").index("  - section: 'Levels:'")

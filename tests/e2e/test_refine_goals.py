@@ -67,7 +67,7 @@ def test_a_run_stops_when_its_goals_are_met_and_can_be_told_again(repo: GateRepo
     assert began["goals"]["digest"] == found["goals"]["digest"]
     # What the run was held to is what it is told again with, whatever is asked for now.
     setting(repo, GOALS.replace("0.8", "0.5"))
-    assert "decisions made once more" in repo.regauge("refine", "verify", "--recompute")
+    assert "decisions recomputed" in repo.regauge("refine", "verify", "--recompute")
 
 
 def test_an_estimate_says_which_goal_is_out_of_reach(repo: GateRepo):

@@ -109,7 +109,7 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     body = pull["body"]
     for part in ("## What failed", "## What changes, and why", "```diff\n--- a/prompts/"):
         assert part in body
-    assert "drawn anew under both | failed " in body
+    assert "run again with both | failed " in body
     assert "The gate over all cases: accept." in body
 
     first = pulls.pushed()
@@ -141,7 +141,9 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     # Somebody works on it: their commit stays.
     theirs = pulls.amend_at_remote()
     pulls.move_on("notes.txt", "", "yet more\n")
-    assert "has commits of somebody in it" in pulls.refuses("apply", "latest", "--pr")
+    assert "has commits that are not of a refinement run" in pulls.refuses(
+        "apply", "latest", "--pr"
+    )
     assert pulls.pushed() == theirs
     assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
 

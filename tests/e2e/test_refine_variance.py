@@ -68,7 +68,7 @@ def test_what_makes_a_flaky_check_steady_is_proposed_with_sigma_before_and_after
     assert "triage: a revision is proposed" in said.stdout
     assert STEADY in said.stdout
     assert "is steadier: the standard deviation of a case's verdict was 0.5" in said.stdout
-    assert "and is 0.00, on 3 cases drawn anew under both" in said.stdout
+    assert "and is 0.00, on 3 cases run again with both" in said.stdout
     assert "The standard deviation of a case's verdict is 0." in said.stdout
     shown = flaky.command("refine", "show", "latest", "--trail").stdout
     assert (
@@ -78,5 +78,5 @@ def test_what_makes_a_flaky_check_steady_is_proposed_with_sigma_before_and_after
     assert "steadier: field_equals(severity, critical): sigma 0." in shown
     asked = endpoint.total
     told = flaky.command("refine", "verify", "latest", "--recompute")
-    assert "all the same" in told.stdout
+    assert "all equal" in told.stdout
     assert endpoint.total == asked

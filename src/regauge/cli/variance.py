@@ -14,14 +14,15 @@ from regauge.cli._terminal.meter import Meter
 from regauge.cli._terminal.text import echo
 from regauge.errors import UnmeasuredError
 from regauge.project import TRIALS_MAX, Project
-from regauge.refine import outcomes_of, shown, variance_of
+from regauge.refine.tally import shown, variance_of
+from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
 from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from regauge.refine import Variance
+    from regauge.refine.tally import Variance
     from regauge.runner import EvalSession
 
 __all__ = ["command"]

@@ -21,7 +21,6 @@ class Limits:
     calls: int = 600
     model_calls: int = 40
     usd: float | None = None
-    seconds: float | None = None
     cycles: int = 5
     candidates: int = 24
     patience: int = 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import comb, sqrt
 from statistics import fmean, stdev
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN, Count
 from regauge.refine.goals import passed_all
@@ -201,30 +201,42 @@ def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: st
     Within a case all trials are exchangeable when the texts are equally good, however hard the
     case is; see `regauge.stats.suite_p_value`.
     """
-    return _within_cases(tally, text, than, cases, check, better=True)
+    return _within_cases(tally, text, than, cases, (check,), direction="better")
 
 
-def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
-    """The p-value that a text fails a check no more often than another."""
-    return _within_cases(tally, text, than, cases, check, better=False)
+def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], *checks: str) -> float:
+    """The p-value that a text fails any of some checks no more often than another.
 
-
-def worse_together_p(
-    tally: Tally, text: str, than: str, cases: Sequence[str], checks: Sequence[str]
-) -> float:
-    """The p-value that a text fails any of several checks no more often than another.
-
-    A little harm to each of them shows here before it shows in any.
+    A little harm to each of several checks shows here before it shows in any.
     """
-    return _p_of(
-        [
-            (
-                passed_all(checks, tally.since(than, case, 0)),
-                passed_all(checks, tally.since(text, case, 0)),
-            )
-            for case in cases
-        ],
-        better=False,
+    return _within_cases(tally, text, than, cases, checks, direction="worse")
+
+
+def _within_cases(
+    tally: Tally,
+    text: str,
+    than: str,
+    cases: Sequence[str],
+    checks: Sequence[str],
+    *,
+    direction: Literal["better", "worse"],
+) -> float:
+    from regauge.stats import suite_p_value
+
+    old = [passed_all(checks, tally.since(than, case, 0)) for case in cases]
+    new = [passed_all(checks, tally.since(text, case, 0)) for case in cases]
+    counts = [(its, mine) for its, mine in zip(old, new, strict=True) if its.trials and mine.trials]
+    if not counts:
+        return 1.0
+    return float(
+        suite_p_value(
+            [its.passed for its, _ in counts],
+            [its.trials for its, _ in counts],
+            [mine.passed for _, mine in counts],
+            [mine.trials for _, mine in counts],
+            direction=direction,
+            weights=1,
+        )
     )
 
 
@@ -245,32 +257,6 @@ def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tup
         return 0.0, 0.0
     error = stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
     return fmean(gains), error
-
-
-def _within_cases(
-    tally: Tally, text: str, than: str, cases: Sequence[str], check: str, *, better: bool
-) -> float:
-    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
-    return _p_of(counts, better=better)
-
-
-def _p_of(counts: Sequence[tuple[Count, Count]], *, better: bool) -> float:
-    """Of what two texts passed of each case, the second one's last."""
-    from regauge.stats import suite_p_value
-
-    counts = [(its, mine) for its, mine in counts if its.trials and mine.trials]
-    if not counts:
-        return 1.0
-    return float(
-        suite_p_value(
-            [its.passed for its, _ in counts],
-            [its.trials for its, _ in counts],
-            [mine.passed for _, mine in counts],
-            [mine.trials for _, mine in counts],
-            direction="better" if better else "worse",
-            weights=1,
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,6 +281,7 @@ def _fate(event: str, numbers: Mapping[str, Any]) -> Fate | None:
             return None
 
 
+# Datasets change and grow; older ones are not asked for again.
 _HOLDOUTS_KEPT = 50
 
 

@@ -14,7 +14,6 @@ from regauge.git import failure_of, run_git, work_tree
 from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
 from regauge.refine.edits import ReplaceSection, kind_of
 from regauge.refine.runs import read_whole
-from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,7 +154,7 @@ def check_unchanged(run: Run, path: Path) -> None:
     if path.read_bytes() not in {run.before.read_bytes(), run.revision.read_bytes()}:
         raise UsageError(
             f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
-            f"  fix: put the file back, or refine it anew: regauge refine {parse_name(run)}"
+            f"  fix: restore the file, or start a new run: regauge refine {parse_name(run)}"
         )
 
 
@@ -205,12 +204,6 @@ def note_of(accepted: Accepted) -> str:
     if known:
         return known.format(check=check)
     kinds = {kind_of(op) for op in accepted.edit.ops}
-    added = sum(bool(line.strip()) for line in accepted.edit.added.split("\n"))
-    if added > len(accepted.edit.ops) and "replace_section" not in kinds:
-        gone = sum(kind_of(op) in {"replace", "delete"} for op in accepted.edit.ops)
-        if gone:
-            return f"Put {plural(added, 'line')} in place of {gone} for {check}"
-        return f"Add {plural(added, 'line')} for {check}"
     verbs = {
         "insert": "Add a rule for",
         "replace": "Reword a rule for",
@@ -454,7 +447,7 @@ def push(path: Path, branch: Branch, remote: str = "origin") -> None:
         git_says(root, *_FETCH, remote, ref)
         if not is_proposal(path, there):
             raise UsageError(
-                f"{branch.name} at {remote} has commits of somebody in it, which stay\n"
+                f"{branch.name} at {remote} has commits that are not of a refinement run\n"
                 "  fix: merge or close what is there, or name another branch: --branch NAME"
             )
     # What is there now has to be what was looked at.

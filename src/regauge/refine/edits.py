@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -19,15 +19,10 @@ from regauge.prompts import Message, SectionError, section_below
 from regauge.statements import Tree, content_words, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.prompts import Section
 
-LineKind = Literal["blank", "heading", "rule", "text"]
-
-_HEADING = re.compile(r"#{1,6}\s|</?[A-Za-z][\w-]*>\s*$|\S[^\n]*:\s*$")
-_CLOSING = re.compile(r"</")
-_RULE = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+")
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 
 
@@ -36,16 +31,13 @@ class Line:
     """One line of one message.
 
     Attributes:
-        section: The heading above it; empty where there is none.
         occurrence: How many equal lines stand above it in the same message.
     """
 
     message: int
     number: int
     text: str
-    section: str
     occurrence: int
-    kind: LineKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,32 +108,11 @@ def count_words(text: str) -> int:
 
 def _lines(index: int, message: Message) -> list[Line]:
     lines: list[Line] = []
-    section = ""
-    met: dict[str, int] = {}
+    met: Counter[str] = Counter()
     for number, text in enumerate(message.content.split("\n")):
-        kind = _kind(text)
-        if kind == "heading":
-            section = "" if _CLOSING.match(text) else text.strip()
-        lines.append(
-            Line(
-                message=index,
-                number=number,
-                text=text,
-                section="" if kind == "heading" else section,
-                occurrence=met.get(text, 0),
-                kind=kind,
-            )
-        )
-        met[text] = met.get(text, 0) + 1
+        lines.append(Line(message=index, number=number, text=text, occurrence=met[text]))
+        met[text] += 1
     return lines
-
-
-def _kind(text: str) -> LineKind:
-    if not text.strip():
-        return "blank"
-    if _RULE.match(text):
-        return "rule"
-    return "heading" if _HEADING.match(text) else "text"
 
 
 class EditError(RegaugeError):
@@ -266,7 +237,11 @@ def _without_blank_ends(text: str) -> str:
     return "\n".join(lines[told[0] : told[-1] + 1])
 
 
+# Of their words; other forms of one word and a changed word in five pass. Lower refuses edits that
+# differ in what matters, higher tests one edit twice.
 _NEAR = 0.8
+REWRITE = "rewrite"
+"""The strategy of an edit that was read off a whole new text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,32 +333,32 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     )
 
 
-def inverse(text: PromptText, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The operations that lead back from `apply(text, ops)` to `text`."""
-    if len(ops) == 1 and isinstance(op := ops[0], ReplaceSection):
-        apply(text, ops)
-        index, place = section_at(text, op.anchor)
-        return (ReplaceSection(op.anchor, section_text(text, index, place)),)
-    return ops_between(apply(text, ops), text)
-
-
 def ops_between(before: PromptText, after: PromptText) -> tuple[Op, ...]:
     """Operations, each on one line, that make `after` of `before`.
 
     Raises:
         EditError: The texts have other messages.
     """
+    return tuple(op for block in blocks_between(before, after) for op in block)
+
+
+def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
+    """The same operations, those of neighbouring lines together.
+
+    Raises:
+        EditError: The texts have other messages.
+    """
     if [m.role for m in before.messages] != [m.role for m in after.messages]:
         raise EditError("messages were added, removed or given another role")
-    return tuple(
-        op
+    return [
+        block
         for index in range(len(before.messages))
-        for op in _message_ops(
+        for block in _message_blocks(
             index,
             before.messages[index].content.split("\n"),
             after.messages[index].content.split("\n"),
         )
-    )
+    ]
 
 
 def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
@@ -480,31 +455,26 @@ def _replaced(text: PromptText, place: tuple[int, int], op: Replace) -> list[str
     return old.replace(op.find, op.text).split("\n")
 
 
-def _message_ops(index: int, old: list[str], new: list[str]) -> list[Op]:
-    occurrences: list[int] = []
-    met: dict[str, int] = {}
-    for text in old:
-        occurrences.append(met.get(text, 0))
-        met[text] = met.get(text, 0) + 1
+def _message_blocks(index: int, old: list[str], new: list[str]) -> Iterator[list[Op]]:
+    occurrences = [old[:at].count(text) for at, text in enumerate(old)]
 
     def anchor(at: int) -> Anchor:
         # Blank lines are met by their white space too, so their place among all blanks is unsure.
         return Anchor(old[at], occurrences[at], index)
 
-    ops: list[Op] = []
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
         if tag == "equal":
             continue
         shared = min(a_to - a_from, b_to - b_from)
-        ops += [Replace(anchor(a_from + n), new[b_from + n]) for n in range(shared)]
+        ops: list[Op] = [Replace(anchor(a_from + n), new[b_from + n]) for n in range(shared)]
         ops += [Delete(anchor(at)) for at in range(a_from + shared, a_to)]
         more = new[b_from + shared : b_to]
         if more and a_from + shared > 0:
             ops += [Insert(anchor(a_from + shared - 1), text, "after") for text in more]
         else:
             ops += [Insert(anchor(0), text, "before") for text in more]
-    return ops
+        yield ops
 
 
 def _alike(one: str, other: str) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
-    from regauge.refine.edits import Edit, Line
+    from regauge.refine.edits import Edit
 
 _WORD_RUN: Final = re.compile(r"[\w'-]+")
 # So many words that mean something, in one order, are nobody else's.
@@ -63,71 +63,26 @@ class Copies:
                 yield run
 
 
-_ENTRY = re.compile(
-    r"(?P<indent>\s*)(?:[-*+•]|\d+[.)])\s+[*_`'\"]*(?P<label>[^\W\d_][\w-]*(?: [\w-]+){0,2})"
-    r"[*_`'\"]*:[*_]*\s+\S"
-)
+_LABEL = re.compile(r"[*_`'\"]*([^\W\d_][\w-]*(?: [\w-]+){0,2})[*_`'\"]*:[*_]*\s+\S")
 # Entries that begin so define nothing, and a list may have many of them.
 _NO_LABELS = frozenset({"answer", "example", "for example", "input", "note", "output"})
 
 
-def label_of(line: str) -> str:
-    """What an entry of a list begins with and explains, with its indent; empty where nothing.
-
-    >>> label_of("- warning: look at it today"), label_of("- Be brief.")
-    ('warning', '')
-    """
-    found = _ENTRY.match(line)
-    if found is None or found["label"].casefold() in _NO_LABELS:
-        return ""
-    return f"{found['indent']}{found['label'].casefold()}"
-
-
-def defined_twice(text: PromptText) -> list[tuple[Line, Line]]:
-    """The entries of one section that explain the same word in other words."""
-    entries: dict[tuple[int, str, str], list[Line]] = {}
-    for line in text.lines:
-        label = label_of(line.text)
-        if label:
-            entries.setdefault((line.message, line.section, label), []).append(line)
+def explained_twice(text: PromptText) -> list[str]:
+    """The words that one list explains more than once, each in other words."""
+    explained: dict[tuple[int, str], dict[str, str]] = {}
+    for tree in text.trees:
+        for entry in tree.nodes("entry"):
+            said = tree.of(entry).split("\n", 1)[0].strip()
+            found = _LABEL.match(said.lstrip("-*+•0123456789.) "))
+            if found and found[1].casefold() not in _NO_LABELS:
+                key = (id(tree.parent(entry)), found[1].casefold())
+                explained.setdefault(key, {})[normalise(said)] = said
     return [
-        (one, other)
-        for same in entries.values()
-        for one, other in combinations(same, 2)
-        if one.text.split() != other.text.split()
+        f"{label!r} is explained twice: {' and '.join(map(repr, said.values()))}"
+        for (_, label), said in explained.items()
+        if len(said) > 1
     ]
-
-
-class Labels:
-    """Knows what words a release explained, each once.
-
-    Args:
-        released: Texts of earlier versions.
-    """
-
-    def __init__(self, released: Iterable[str]) -> None:
-        texts = [PromptText.of(text) for text in released]
-        self._lines = frozenset(line.text.strip() for text in texts for line in text.lines)
-        self._several = {
-            label_of(one.text).strip() for text in texts for one, _ in defined_twice(text)
-        }
-
-    def objection(self, before: PromptText, after: PromptText) -> str:
-        """What comes back from a release while another meaning of the same word stays."""
-        had = {line.text for line in before.lines}
-        for one, other in defined_twice(after):
-            back, stays = (one, other) if one.text not in had else (other, one)
-            label = label_of(back.text).strip()
-            if (
-                back.text not in had
-                and back.text.strip() in self._lines
-                and stays.text.strip() not in self._lines
-                and label not in self._several
-            ):
-                return (
-                    f"it explains {label!r} once more, beside {stays.text.strip()!r}, which stays"
-                )
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +219,7 @@ class Scope:
 
 
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+# Of the words of both; a suspicion asks for more evidence and refuses nothing, so it may be low.
 _SAME_SUBJECT = 0.5
 # With fewer words in common, two lines may speak of different things.
 _PLAINLY = 3
@@ -299,7 +255,6 @@ class Guard:
         self._base = base
         self._sections = SectionRules(base, replaceable, policy)
         texts = tuple(released)
-        self._labels = Labels(texts)
         self._released = [
             {normalise(tree.of(atom)) for atom in tree.atoms} for tree in map(parse, texts)
         ]
@@ -325,7 +280,7 @@ class Guard:
             self._sections.objection(edit, before, after)
             or self._size(edit, before, after)
             or self._invariants(edit, before, after)
-            or self._meaning(before, after)
+            or self._order(before, after)
             or self._leak(before, after)
         )
 
@@ -409,11 +364,9 @@ class Guard:
             return f"it takes {len(lost)} statements out, more than {self._policy.deletions}"
         return ""
 
-    def _meaning(self, before: PromptText, after: PromptText) -> str:
+    def _order(self, before: PromptText, after: PromptText) -> str:
         added, _ = changed_lines(before, after)
-        if takes_over(added):
-            return "it speaks to the model in another's name"
-        return self._labels.objection(before, after)
+        return "it speaks to the model in another's name" if takes_over(added) else ""
 
     def _leak(self, before: PromptText, after: PromptText) -> str:
         added, _ = changed_statements(before, after)
@@ -437,11 +390,7 @@ def faults_in(text: PromptText) -> list[str]:
         for one, other in combinations(dict.fromkeys(said), 2)
         if _contradicts(one, other) and len(content_words(one) & content_words(other)) >= _PLAINLY
     ]
-    found += [
-        f"{label_of(one.text).strip()!r} is explained twice: {one.text.strip()!r} and"
-        f" {other.text.strip()!r}"
-        for one, other in defined_twice(text)
-    ]
+    found += explained_twice(text)
     if said and not guess_language("\n".join(said)):
         found.append("its language is unknown here, so contradictions in it were not looked for")
     return found

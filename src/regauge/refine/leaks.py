@@ -32,6 +32,7 @@ _LENGTH = 40
 # cases have in a given stretch at least this often, however rare the word.
 _TAKEN = 0.65
 _BY_CHANCE = 0.02
+# One shared word is a coincidence.
 _MET_MIN = 2
 # How much likelier a retelling must be than chance, as a logarithm.
 _NEEDED = 5.0

@@ -66,7 +66,7 @@ def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics:
         return labels_for(project, subject) + (told or Heard())
     if told is not None and told.said:
         raise UsageError(
-            "none of the proposers asks a model, so nobody would hear what people said\n"
+            "feedback is for a refiner model, and none of the proposers calls one\n"
             "  fix: --proposers rules,model"
         )
     return Heard()
@@ -81,7 +81,7 @@ def heard_by(run: Run) -> Heard:
         return Heard.from_json(read_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
-            f"run {run.id} cannot be told again: {path.name} of it cannot be read: {error}"
+            f"run {run.id} cannot be recomputed: {path.name} cannot be read: {error}"
         ) from error
 
 
@@ -115,7 +115,7 @@ def as_it_was(subject: Subject, run: Run) -> Subject:
         )
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
-            f"run {run.id} cannot be told again: what it kept of its prompt is not there: {error}"
+            f"run {run.id} cannot be recomputed: its copy of the prompt cannot be read: {error}"
         ) from error
     prompt = parse_prompt(source, path=subject.prompt.path)
     return replace(subject, prompt=prompt, source=source, releases=releases)
@@ -351,7 +351,7 @@ class Refinement:
             if state.stop is None or not state.stop.proposal or proposed != state.text.messages:
                 raise TrailError(
                     f"{run.revision} is not what the decisions of {run.trail.name} lead to\n"
-                    "  fix: do not apply it, and refine anew:"
+                    "  fix: do not apply it; start a new run:"
                     f" regauge refine {self.subject.prompt.name}"
                 )
         return sum(len(event.body.get("decisions", ())) for event in events[1:])

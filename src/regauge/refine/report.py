@@ -102,7 +102,7 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
 def _compared(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """What was counted for an edit, by the cases it was counted on."""
     if change["redrawn"] is not None:
-        yield "drawn anew under both", change["redrawn"]
+        yield "run again with both", change["redrawn"]
     for split, name in (("train", "train"), ("holdout", "held out")):
         said = change["fresh"][split]
         if said["before"]["trials"] or said["after"]["trials"]:
@@ -115,7 +115,7 @@ def _proof(change: Mapping[str, Any]) -> str:
     if redrawn is not None:
         low, high = (_points(bound) for bound in redrawn["interval"])
         gained = (
-            f" of those drawn anew under both, a case passes {_points(redrawn['gain'])} points more"
+            f" on trials run again with both, a case passes {_points(redrawn['gain'])} points more"
             f" often (95 % interval {low} to {high}),"
         )
     return (
@@ -130,7 +130,7 @@ def _steadier_line(change: Mapping[str, Any]) -> str:
     return (
         f"- `{code(change['check'])}` is steadier: the standard deviation of a case's verdict was"
         f" {found['sigma_before']:.2f} and is {found['sigma_after']:.2f}, on"
-        f" {plural(found['cases'], 'case')} drawn anew under both; the variance fell by"
+        f" {plural(found['cases'], 'case')} run again with both; the variance fell by"
         f" {found['fall']:.2f} (95 % interval {found['low']:.2f} to {found['high']:.2f}),"
         f" p = {found['steadier_p']:.2g}."
     )
@@ -199,8 +199,8 @@ def _what_people_said(result: Mapping[str, Any]) -> Iterator[str]:
         return
     yield "## What people said"
     asked = result["spent"]["model_calls"]
-    told = "The model that proposes was told" if asked else "No model was asked, so none was told"
-    yield f"{plain(people['heard'])}. {told}; it decided nothing."
+    used = "Shown to the refiner model" if asked else "Unused: no refiner model was called"
+    yield f"{plain(people['heard'])}. {used}. Feedback decides nothing."
     lines = [
         f"- {plain(one['by'] or one['at'])}: {plain(one['text'])}"
         for one in people["said"][:_SHOWN]
@@ -363,7 +363,7 @@ def _took(result: Mapping[str, Any]) -> Iterator[str]:
     if looks and 2 * looks["after"] > looks["max"]:
         yield (
             f"The held-out cases have decided about {looks['after']} revisions so far; after"
-            f" {looks['max']}, `split_salt` in `[tool.regauge]` has to deal the cases anew."
+            f" {looks['max']}, `split_salt` in `[tool.regauge]` has to reshuffle the split."
         )
     yield f"Stopped: {stop['reason']}, {plain(stop['text'])}. Run `{code(result['run'])}`."
     left = result.get("unverified")

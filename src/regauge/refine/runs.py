@@ -34,7 +34,7 @@ RunStatus = Literal[
 
 _SCHEMA_VERSION = 1
 
-CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd", "seconds"})
+CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
 """Why a run may have ended before it was over, so that it can go on."""
 
 _REMEMBERED_MAX = 400
@@ -343,7 +343,7 @@ def read_whole(run: Run) -> tuple[Event, ...]:
     Raises:
         TrailError: A line of the trail or a file of the proposal is not what it was.
     """
-    fix = f"  fix: do not apply it, and refine anew: regauge refine {run.facts().get('prompt', '')}"
+    fix = f"  fix: do not apply it; start a new run: regauge refine {run.facts().get('prompt', '')}"
     try:
         events = read_trail(run.trail)
     except TrailError as error:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # Each seed has numbers of its own, behind those of the gate.
 _TRIALS_PER_SEED = 10_000
+# The budget of the benchmark; three repairs, where one takes more than 200 calls.
 _CALLS_MIN = 600
 _CALLS_PER_FLOOR = 3
 
@@ -300,7 +301,7 @@ def check_more(setting: Setting, state: State, told: MoreCalls, *, run: str, pro
     if after.stop is not None and after.stop.reason == "calls":
         calls = calls_wanted(setting, state)
         raise UsageError(
-            f"{plural(told.calls, 'call')} more lead nowhere: {after.stop.text};"
+            f"{plural(told.calls, 'more call')} cannot finish the run: {after.stop.text};"
             " nothing was asked\n"
             f"  fix: regauge refine resume {run} --budget-calls {calls}"
         )

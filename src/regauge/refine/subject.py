@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import ConfigError, GitError, PromptError, RegaugeError, UsageError
+from regauge.errors import ConfigError, Fault, GitError, PromptError, RegaugeError, UsageError
 from regauge.gate.baselines import accepted_since
 from regauge.judges import criterion_of
 from regauge.prompts import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
-    from regauge.errors import Fault
     from regauge.judges import Judge
     from regauge.project import GoalSettings, Project
     from regauge.prompts import Message, Prompt
@@ -234,11 +233,11 @@ def bound_goals(
         ConfigError: A goal of the project speaks of none; all such goals at once. The goals of an
             earlier run may: its trail says by digests what is no longer what it was.
     """
-    binding = _Binding(subject, project)
-    goals = [binding.goal(one) for one in declared]
-    if binding.faults and tuple(declared) == declared_goals(project, subject.prompt.name):
-        raise ConfigError(binding.faults)
-    return tuple(goals)
+    bound = [_bound(one, subject, project) for one in declared]
+    faults = [one for one in bound if isinstance(one, Fault)]
+    if faults and tuple(declared) == declared_goals(project, subject.prompt.name):
+        raise ConfigError(faults)
+    return tuple(one for one in bound if isinstance(one, Goal))
 
 
 def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]:
@@ -258,15 +257,14 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
         if fault is not None:
             found.append(fault)
             continue
-        bindings = [
-            _Binding(subject, project)
+        bound = [
+            _bound(_declared(number, goal), subject, project)
             for name, subject in subjects.items()
             if goal.prompt in {None, name}
         ]
-        for binding in bindings:
-            binding.goal(_declared(number, goal))
-        if all(binding.faults for binding in bindings):
-            found += [fault for binding in bindings for fault in binding.faults]
+        faults = [one for one in bound if isinstance(one, Fault)]
+        if len(faults) == len(bound):
+            found += faults
     return found
 
 
@@ -305,101 +303,63 @@ def _no_prompt(project: Project, number: int, goal: GoalSettings) -> Fault | Non
     return None
 
 
-class _Binding:
-    """Binds goals, and keeps what is wrong with them."""
+def _bound(declared: DeclaredGoal, subject: Subject, project: Project) -> Goal | Fault:
+    """The checks and cases of a goal, or why it has none."""
+    prompt, members, deciding = subject.prompt.name, subject.members, subject.judges()
 
-    def __init__(self, subject: Subject, project: Project) -> None:
-        self._subject = subject
-        self._project = project
-        self._judges = subject.judges()
-        self.faults: list[Fault] = []
+    def fault(key: str, message: str, fix: str) -> Fault:
+        return project.setting_fault(("refine", "goals", declared.number, key), message, fix=fix)
 
-    def goal(self, declared: DeclaredGoal) -> Goal:
-        checks = [
+    advisory = {
+        judge.name: (criterion_of(judge), member.suite.standing(judge).reason)
+        for member in members.values()
+        for judge in member.suite.judges
+        if judge.name not in deciding
+    }
+    words = {name: {name, *_kinds(name, judge)} for name, judge in deciding.items()}
+    checks = [name for name in deciding if declared.judge in {None, *words[name]}]
+    counted = [n for n in checks if declared.criterion in {None, criterion_of(deciding[n])}]
+    if not counted:
+        key, under = "judge", ""
+        if checks:
+            key, under = "criterion", f", which counts under {declared.criterion},"
+        for name, (criterion, reason) in advisory.items():
+            is_meant = declared.judge is None and criterion == declared.criterion
+            if reason and (is_meant if checks else name == declared.judge):
+                message = f"the judge {name!r}{under} informs and does not decide: {reason}"
+                calibrate = f"label answers or improve the judge, then: regauge calibrate {name}"
+                return fault(key, message, calibrate)
+        if checks:
+            known = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
+            message = f"no judge that decides about {prompt} counts under {declared.criterion}"
+            count = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
+            return fault(key, f"{message}: {known}", count)
+        message = f"the evals of {prompt} have no judge {declared.judge!r}"
+        known_words = {*advisory}.union(*words.values())
+        return fault(key, message, _nearest(declared.judge, known_words))
+    tags = {tag for member in members.values() for tag in member.case.tags}
+    if declared.tag is not None and declared.tag not in tags:
+        message = f"no case of {prompt} has the tag {declared.tag!r}"
+        return fault("tag", message, _nearest(declared.tag, tags))
+    return Goal(
+        name=declared.name,
+        checks=tuple(counted),
+        cases=tuple(
             name
-            for name, judge in self._judges.items()
-            if declared.judge in {None, name, *_kinds(name, judge)}
-        ]
-        if not checks:
-            self._refuse_judge(declared)
-        of_criterion = [
-            name
-            for name in checks
-            if declared.criterion in {None, criterion_of(self._judges[name])}
-        ]
-        if checks and not of_criterion:
-            self._refuse_criterion(declared, checks)
-        members = self._subject.members
-        tags = {tag for member in members.values() for tag in member.case.tags}
-        if declared.tag is not None and declared.tag not in tags:
-            self._refuse(
-                declared, "tag", f"no case of {self._prompt} has the tag {declared.tag!r}", tags
-            )
-        return Goal(
-            name=declared.name,
-            checks=tuple(of_criterion),
-            cases=tuple(
-                name
-                for name, member in members.items()
-                if (declared.tag is None or declared.tag in member.case.tags)
-                and any(judge.name in of_criterion for judge in member.suite.judges)
-            ),
-            pass_rate=declared.pass_rate,
-        )
+            for name, member in members.items()
+            if (declared.tag is None or declared.tag in member.case.tags)
+            and any(judge.name in counted for judge in member.suite.judges)
+        ),
+        pass_rate=declared.pass_rate,
+    )
 
-    @property
-    def _prompt(self) -> str:
-        return self._subject.prompt.name
 
-    def _refuse_judge(self, declared: DeclaredGoal) -> None:
-        informing = self._informing()
-        reason = informing.get(str(declared.judge), ("", ""))[1]
-        if reason:
-            self._refuse_informing(declared, "judge", str(declared.judge), reason)
-            return
-        known = [
-            word for name, judge in self._judges.items() for word in (name, *_kinds(name, judge))
-        ]
-        message = f"the evals of {self._prompt} have no judge {declared.judge!r}"
-        self._refuse(declared, "judge", message, [*known, *informing])
-
-    def _informing(self) -> Mapping[str, tuple[Criterion, str]]:
-        """The judges that only inform: what they count under, and why they do not decide."""
-        return {
-            judge.name: (criterion_of(judge), member.suite.standing(judge).reason)
-            for member in self._subject.members.values()
-            for judge in member.suite.judges
-            if judge.name not in self._judges
-        }
-
-    def _refuse_informing(self, declared: DeclaredGoal, key: str, judge: str, reason: str) -> None:
-        under = f", which counts under {declared.criterion}," if key == "criterion" else ""
-        message = f"the judge {judge!r}{under} informs and does not decide: {reason}"
-        fix = f"label answers or improve the judge, then: regauge calibrate {judge}"
-        where = ("refine", "goals", declared.number, key)
-        self.faults.append(self._project.setting_fault(where, message, fix=fix))
-
-    def _refuse_criterion(self, declared: DeclaredGoal, checks: list[str]) -> None:
-        for judge, (criterion, reason) in self._informing().items():
-            if declared.judge is None and criterion == declared.criterion:
-                self._refuse_informing(declared, "criterion", judge, reason)
-                return
-        known = ", ".join(f"{name} ({criterion_of(self._judges[name])})" for name in checks)
-        message = (
-            f"no judge that decides about {self._prompt} counts under {declared.criterion}: {known}"
-        )
-        fix = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
-        where = ("refine", "goals", declared.number, "criterion")
-        self.faults.append(self._project.setting_fault(where, message, fix=fix))
-
-    def _refuse(self, declared: DeclaredGoal, key: str, message: str, known: Iterable[str]) -> None:
-        known = sorted(set(known))
-        there = f"there are {', '.join(known)}" if known else "there are none"
-        fix = did_you_mean(str(getattr(declared, key)), known) or (
-            f"{there}; a goal of another prompt says so: `prompt = ...`"
-        )
-        where = ("refine", "goals", declared.number, key)
-        self.faults.append(self._project.setting_fault(where, message, fix=fix))
+def _nearest(given: str | None, known: Iterable[str]) -> str:
+    """The known word that is meant, or all of them."""
+    known = sorted(set(known))
+    there = f"there are {', '.join(known)}" if known else "there are none"
+    other = f"{there}; a goal of another prompt says so: `prompt = ...`"
+    return did_you_mean(str(given), known) or other
 
 
 def _kinds(name: str, judge: Judge) -> Iterator[str]:

@@ -195,9 +195,7 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     texts = {found["name"]: found["text"] for found in _TEXT.finditer(asked)}
     # Counts differ from run to run and are no part of the task.
     check = _COUNTS.sub("", texts.get("check", ""))
-    told = "\x1f".join(
-        (texts.get("prompt", ""), check, texts.get("lines", ""), texts.get("lessons", ""))
-    )
+    told = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
     identity = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
     desk = Desk(texts=texts, dice=replace(dice, document=identity))
     said = part(desk)
@@ -318,39 +316,9 @@ def _rewritten(desk: Desk, useful: list[dict[str, JSON]]) -> str:
     return "\n".join(lines)
 
 
-def _reflect(desk: Desk) -> JSON:
-    tried = json_list(desk.texts.get("tried", ""))
-    lessons = [
-        f"Adding {str(entry['added'])[:80]!r} did not help: {entry.get('outcome')}."
-        for entry in tried
-        if entry.get("added")
-    ]
-    return {"lessons": cast("JSON", lessons[-3:] or ["Nothing was learned yet."])}
-
-
-def _verify(desk: Desk) -> JSON:
-    lines = desk.texts.get("lines", "")
-    words = lines.casefold().split()
-    phrases = {" ".join(words[n : n + _PHRASE]) for n in range(len(words) - _PHRASE + 1)}
-    cases = [" ".join(text.casefold().split()) for text in desk.inputs]
-    orders = any(
-        found[0].strip().casefold() in lines.casefold()
-        for text in desk.inputs
-        for found in _ORDER.finditer(text)
-    )
-    return {
-        "about": " ".join(lines.split())[:80],
-        "needed": bool(set(stems(lines)) & desk.about) or not desk.about,
-        "case_data": any(phrase in case for phrase in phrases for case in cases),
-        "orders": orders,
-    }
-
-
 _PARTS: Final[Mapping[frozenset[str], Callable[[Desk], JSON | str]]] = {
     frozenset({"hypothesis", "kind", "quotes"}): _criticise,
     frozenset({"rationale", "ops"}): _propose,
-    frozenset({"lessons"}): _reflect,
-    frozenset({"about", "needed", "case_data", "orders"}): _verify,
 }
 
 

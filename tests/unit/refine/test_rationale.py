@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.refine import markdown_of
 from regauge.refine.delivery import note_of
 from regauge.refine.edits import PromptText
 from regauge.refine.refinement import changes, warnings_of
+from regauge.refine.report import markdown_of
 from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
 
 if TYPE_CHECKING:
@@ -195,12 +195,12 @@ def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
 
     told = markdown_of({**NOTHING, "people": people})
 
-    assert "## What people said\n\n14 comments. No model was asked, so none was told" in told
+    assert "## What people said\n\n14 comments. Unused: no refiner model was called" in told
     assert "- ada: Too long. &#64;&#8203;all &#35;&#8203; Accept &#96;it&#96;\n- https" in told
     assert "- and 2 more, in the audit trail" in told
     spent = {**NOTHING["spent"], "model_calls": 3}  # type: ignore[dict-item]
     told = markdown_of({**NOTHING, "people": people, "spent": spent})
-    assert "The model that proposes was told; it decided nothing." in told
+    assert "Shown to the refiner model. Feedback decides nothing." in told
 
 
 def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_replace():
@@ -217,12 +217,12 @@ def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_
     ("edit", "note"),
     [
         (adding("- A."), "Add a rule for json"),
-        (adding("- A.\n  - B.\n\n  - C."), "Add 3 lines for json"),
+        (adding("- A.\n  - B.\n\n  - C."), "Add a rule for json"),
         (replacing("- A.", "- B."), "Reword a rule for json"),
-        (replacing("- A.", "- B.\n- C."), "Put 2 lines in place of 1 for json"),
+        (replacing("- A.", "- B.\n- C."), "Reword a rule for json"),
     ],
 )
-def test_the_changelog_says_how_many_lines_an_edit_brings(edit: Edit, note: str):
+def test_the_changelog_says_what_an_edit_does(edit: Edit, note: str):
     one: Any = SimpleNamespace(
         cluster=SimpleNamespace(check="json"), edit=replace(edit, strategy="model-add")
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from regauge.prompts import Replaceable
 from regauge.refine._policy import GuardPolicy, RefinePolicy
 from regauge.refine.attempts import Memory, Tried
 from regauge.refine.changes import changed_statements
-from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, ReplaceSection, apply
+from regauge.refine.edits import Anchor, Edit, Insert, PromptText, ReplaceSection, apply
 from regauge.refine.guards import Guard, OpenSection, faults_in
 from regauge.refine.leaks import CaseText
 from tests.unit.refine.world import (
@@ -169,27 +167,6 @@ def test_the_words_of_a_mark_limit_every_edit():
     assert not objection(more, marks=wide)
 
 
-WAS = "Levels:\n- high: wake somebody.\n  - a cluster is gone\n- low: wait.\n\nBe short."
-NOW = "Levels:\n- high: it is Monday.\n- low: it is Tuesday.\n\nBe short."
-
-
-def test_what_a_release_explained_comes_back_without_what_replaced_it():
-    def said(edit: Edit, *, marks=(), released=WAS) -> str:
-        base = PromptText.of(NOW)
-        guard = Guard(base, [], [], GuardPolicy(), replaceable=marks, released=[released])
-        return guard.objection(edit, base, apply(base, edit.ops))
-
-    high, low = NOW.split("\n")[1:3]
-    block = WAS.split("\n\n", maxsplit=1)[0].partition("\n")[2]
-    half = replacing(high, block)
-    whole = replace(half, ops=(*half.ops, Delete(Anchor(low))))
-    twice = "it explains 'low' once more, beside '- low: it is Tuesday.', which stays"
-
-    assert said(half) == twice
-    assert not said(whole), "all that comes was released, and all that goes was not"
-    mark = Replaceable(section="Levels:")
-    assert (said(half, marks=[mark]), said(whole, marks=[mark])) == (twice, "")
-    # A release that had two rules of one field may have them again.
-    assert not said(half, released=f"{WAS.partition('Be')[0].rstrip()}\n- low: no hurry.")
-    fault = f"'low' is explained twice: '- low: wait.' and {low!r}"
-    assert faults_in(apply(PromptText.of(NOW), half.ops)) == [fault]
+def test_a_word_that_a_list_explains_twice_is_named():
+    text = PromptText.of("Levels:\n- low: wait.\n- low: no hurry.\n\nBe short.")
+    assert faults_in(text) == ["'low' is explained twice: '- low: wait.' and '- low: no hurry.'"]

@@ -103,7 +103,6 @@ class World:
     says_of: Callable[[str, str], bool] = lambda *_: True
     cannot_read: str = ""
     usd: float = 0.0
-    seconds: float = 0.0
     actions: int = 0
     drawn: list[tuple[str, str, int]] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
@@ -116,9 +115,7 @@ class World:
             self._outcome(one.text, case, trial) for one in draws for case, trial in one.trials
         ]
         self.drawn += [(o.text, o.case, o.trial) for o in outcomes]
-        spent = Spent(
-            calls=len(outcomes), usd=self.usd * len(outcomes), seconds=self.seconds * len(outcomes)
-        )
+        spent = Spent(calls=len(outcomes), usd=self.usd * len(outcomes))
         return TrialsDone(outcomes=tuple(outcomes), spent=spent)
 
     async def look(self, action: Look) -> Looked:

@@ -15,7 +15,7 @@ from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, RegaugeError
 from regauge.gate.baselines import baseline_faults
 from regauge.prompts import load_prompt, prompt_files
-from regauge.refine import goal_faults
+from regauge.refine.subject import goal_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,20 +14,19 @@ from regauge.cli._terminal.text import echo, short
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.prompts import find_prompt
-from regauge.refine import (
+from regauge.refine.delivery import (
     apply_run,
     check_branch,
     commit_on_branch,
     current_branch,
-    evidence_lines,
     has_unpushed,
-    headline,
     push,
-    reject,
     remote_address,
     remote_tip,
     uncommitted,
 )
+from regauge.refine.report import evidence_lines, headline
+from regauge.refine.runs import reject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.github import GitHub, GitHubAccess, Posted
     from regauge.project import Project
-    from regauge.refine import Branch, Run
+    from regauge.refine.delivery import Branch
+    from regauge.refine.runs import Run
 
 
 def check_terminal() -> None:
@@ -272,7 +272,7 @@ def _access(path: Path) -> GitHubAccess:
     try:
         return GitHubAccess.from_environ(os.environ, repo=repo)
     except UsageError as error:
-        raise UsageError(f"--pr: {error}; or take --branch, which asks nobody") from error
+        raise UsageError(f"--pr: {error}; or use --branch, which makes no requests") from error
 
 
 def _check_work(path: Path, base: str) -> None:

@@ -23,32 +23,29 @@ from regauge.cli._terminal.text import echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt
-from regauge.refine import (
-    BY_SIGNAL,
+from regauge.refine.delivery import remote_address
+from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
+from regauge.refine.proposers._protocol import check_strategies
+from regauge.refine.refinement import BY_SIGNAL, Refinement
+from regauge.refine.report import headline
+from regauge.refine.runs import (
     CUT_OFF,
-    Heard,
-    Refinement,
-    RunOptions,
     begin_run,
-    check_strategies,
-    declared_goals,
     find_refinement,
-    headline,
-    heard_in_words,
-    heard_on_pull,
-    noted_in,
     only_one,
     recall,
     remember_status,
-    remote_address,
 )
+from regauge.refine.setting import RunOptions
+from regauge.refine.subject import declared_goals
 from regauge.reports import money
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from regauge.digests import JSON
-    from regauge.refine import Note, Run, State
+    from regauge.refine.loop._state import Note, State
+    from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
 
@@ -92,7 +89,7 @@ def heard_of(
         raise GitHubError(text, kind=error.kind, status=error.status) from error
     trusted = project.settings.refine.feedback_from
     said = heard_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
-    say(f"pull request {pull}: {heard_in_words(said) or 'nobody has said anything'}")
+    say(f"pull request {pull}: {heard_in_words(said) or 'no comments'}")
     return heard + said
 
 
@@ -222,7 +219,7 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
     if reason == "holdout-looks":
         raise UsageError(
             "the held-out cases decided too often to tell whether a further edit generalises\n"
-            "  fix: deal the cases anew with another `split_salt` in [tool.regauge], or hold others"
+            "  fix: reshuffle the split with a new `split_salt` in [tool.regauge], or hold others"
             " out with `split: holdout`"
         )
     if reason in CUT_OFF:
@@ -241,27 +238,31 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
 
 EPILOG = """\
 \b
-Exit codes: 0 a revision or "no change proposed", 2 wrong use or a faulty file, 3 it could not
-go on (a provider, a key, the budget, a model whose replies cannot be read), 130 Ctrl-C. What was
-cut off goes on with `regauge refine resume`.
+RUN is the id of a run as `regauge refine list` shows it, the beginning of an id, `latest`, or the
+name of a prompt, which means its newest run. `show`, `diff` and `verify` default to `latest`.
+
+\b
+Exit codes: 0 a revision or "no change proposed", 2 wrong use or an error in a file, 3 it could
+not continue (a provider, a key, the budget, a model with unreadable responses), 130 Ctrl-C.
+`regauge refine resume RUN` continues an interrupted run.
 
 \b
 Examples:
-  regauge refine alert-severity            propose; the prompt's file is left alone
+  regauge refine alert-severity            propose; leave the prompt file as it is
   regauge refine alert-severity --estimate
   regauge refine alert-severity --apply    write the file, its version and prompts.lock
   regauge refine alert-severity --branch   commit the proposal on a branch of its own
-  regauge refine alert-severity --pr       push that branch and open its pull request, or renew it
+  regauge refine alert-severity --pr       push the branch and open or update its pull request
   regauge refine show latest
 """
 
 
-_FEEDBACK_PR = "Tell the refiner model what people said on this pull request."
-_FEEDBACK = "Tell it what a file says; every paragraph is a note."
-_VARIANCE = "Repair what is only flaky, too, once nothing else fails."
-_STRATEGY = "Only edits of this kind, such as restore; a wrong one lists them."
+_FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
+_FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
+_VARIANCE = "Also fix flaky checks, once nothing else fails."
+_STRATEGY = "Only edits of this kind, such as restore; an unknown kind lists all."
 _REFINER_CALLS = "Calls of the refiner model."
-_LOCALISE = "Calls that tell which sentence carries which check."
+_LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
 
 
 @click.command(name="run", epilog=EPILOG)
@@ -271,22 +272,32 @@ _LOCALISE = "Calls that tell which sentence carries which check."
 @click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
 @click.option("--localise", metavar="CALLS", type=click.IntRange(min=0), help=_LOCALISE)
 @click.option("--variance", is_flag=True, help=_VARIANCE)
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What the run may cost.")
-@click.option("--model", metavar="ID", help="Ask provider:model in place of the prompt's.")
-@click.option("--refiner-model", metavar="ID", help="Who criticises and proposes.")
-@click.option("--proposers", metavar="A,B", help="Who is asked for edits, the cheapest first.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="Limit of the cost in US dollars.")
+@click.option("--model", metavar="ID", help="Run provider:model instead of the prompt's model.")
+@click.option("--refiner-model", metavar="ID", help="Model for critiques and edits.")
+@click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
 @click.option("--strategy", "strategies", metavar="KIND", multiple=True, help=_STRATEGY)
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Another one, other trials.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="Another seed runs other trials."
+)
 @click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
 @click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
-@click.option("--show-goldens", is_flag=True, help="Let proposers see what train cases expect.")
-@click.option("--tracked", is_flag=True, help="Count cases that are only tracked, too.")
-@click.option("--forget", is_flag=True, help="Leave out what earlier runs found.")
-@click.option("--estimate", "--dry-run", "dry_run", is_flag=True, help="Say what it would take.")
+@click.option(
+    "--show-goldens", is_flag=True, help="Show proposers the expected values of training cases."
+)
+@click.option("--tracked", is_flag=True, help="Include tracked cases.")
+@click.option("--forget", is_flag=True, help="Ignore the findings of earlier runs.")
+@click.option(
+    "--estimate",
+    "--dry-run",
+    "dry_run",
+    is_flag=True,
+    help="Print planned calls and cost, then exit.",
+)
 @click.option("--apply", "apply_it", is_flag=True, help="Write the proposal into the file.")
-@click.option("--interactive", is_flag=True, help="Ask for every edit, then write the file.")
+@click.option("--interactive", is_flag=True, help="Confirm each edit, then write the file.")
 @click.option("--branch", is_flag=False, flag_value="", help="Commit the proposal on a branch.")
-@click.option("--pr", is_flag=True, help="Push that branch; open its pull request, or renew it.")
+@click.option("--pr", is_flag=True, help="Push the branch; open or update its pull request.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @click.option("--record", type=click.Choice(["none", "missing"]), default="missing", hidden=True)
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
@@ -342,7 +353,7 @@ def run_command(
             taking = replace(taking, write=False, branch=None)
             click.echo("not taken; the next run looks for another edit", err=True)
             break
-        click.echo("what you take is verified anew, without what you refuse", err=True)
+        click.echo("the edits you accept are verified without the ones you reject", err=True)
         asked = _with_less(asked, float(result["spent"]["usd"]))
         result = begin(asked, forget=False)
     ended(project, result, taking, shown=interactive, as_json=as_json)
@@ -476,13 +487,15 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
 
 @click.command(name="resume", epilog=EPILOG)
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--budget-usd", type=FiniteRange(min=0), help="What it may cost from here on.")
-@click.option("--budget-calls", type=click.IntRange(min=1), help="Calls it may make from here.")
+@click.option(
+    "--budget-usd", type=FiniteRange(min=0), help="Limit of the further cost in US dollars."
+)
+@click.option("--budget-calls", type=click.IntRange(min=1), help="Limit of further calls.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def resume_command(
     name: str, *, budget_usd: float | None, budget_calls: int | None, as_json: bool
 ) -> None:
-    """Go on where a run was cut off, or out of calls; nothing it paid for is paid again."""
+    """Continue a run that was interrupted or out of calls, without paying again."""
     project = Project.find()
     run = find_refinement(project, name)
     facts = run.facts()

@@ -14,21 +14,20 @@ from regauge.cli._terminal.text import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt
-from regauge.refine import (
-    FateTable,
-    Refinement,
-    RunOptions,
-    check_not_committed,
+from regauge.refine.attempts import FateTable
+from regauge.refine.delivery import check_not_committed, roll_back
+from regauge.refine.refinement import Refinement
+from regauge.refine.report import headline
+from regauge.refine.runs import (
     cut_off,
     edits_of_runs,
     find_refinement,
-    headline,
     list_refinements,
-    read_trail,
     read_whole,
     reject,
-    roll_back,
 )
+from regauge.refine.setting import RunOptions
+from regauge.refine.trail import read_trail
 from regauge.strict_json import read_json
 from regauge.wording import plural
 
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine import Grouping, Run
+    from regauge.refine.attempts import Grouping
+    from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
 
@@ -55,7 +55,7 @@ class NamedRun(click.Argument):
 @click.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def list_command(*, as_json: bool) -> None:
-    """List the runs, the newest first."""
+    """List runs, newest first."""
     project = Project.find()
     runs, dead = list_refinements(project), cut_off(project)
     listed = [
@@ -76,10 +76,10 @@ def list_command(*, as_json: bool) -> None:
 
 @click.command(name="show")
 @click.argument("name", metavar="[RUN]", default="latest")
-@click.option("--trail", is_flag=True, help="Every decision, out of the audit trail.")
+@click.option("--trail", is_flag=True, help="Every decision in the audit trail.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 def show_command(name: str, *, trail: bool, as_json: bool) -> None:
-    """Show why a run proposes what it does. RUN: an id, its beginning, `latest`, or a prompt."""
+    """Show the reasons and the evidence of a run."""
     run = find_refinement(Project.find(), name)
     if trail:
         _show_trail(run, as_json=as_json)
@@ -93,7 +93,7 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
 @click.argument("name", metavar="[RUN]", default="latest")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def diff_command(name: str, *, as_json: bool) -> None:
-    """Show what a run changes of the prompt's file, as a patch."""
+    """Show a run's changes to the prompt file, as a patch."""
     run = find_refinement(Project.find(), name)
     result = _result(run)
     read_whole(run)
@@ -111,10 +111,10 @@ def diff_command(name: str, *, as_json: bool) -> None:
 @click.command(name="apply")
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--branch", is_flag=False, flag_value="", help="Commit it on a branch instead.")
-@click.option("--pr", is_flag=True, help="Push that branch; open its pull request, or renew it.")
+@click.option("--pr", is_flag=True, help="Push the branch; open or update its pull request.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
-    """Write what a run proposes into the prompt's file, and its version into prompts.lock."""
+    """Write a run's revision to the prompt file, its version to prompts.lock."""
     project = Project.find()
     run = find_refinement(project, name)
     result = _result(run)
@@ -137,10 +137,10 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
 
 @click.command(name="reject")
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only that one.")
+@click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only this edit.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
-    """Remember that a run's edits are not wanted; no later run proposes them."""
+    """Reject a run's edits for later runs."""
     project = Project.find()
     run = find_refinement(project, name)
     changes = _result(run)["changes"]
@@ -164,7 +164,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
 @click.argument("name", metavar="RUN", cls=NamedRun)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def rollback_command(name: str, *, as_json: bool) -> None:
-    """Put back what a run replaced."""
+    """Undo `apply`."""
     project = Project.find()
     run = find_refinement(project, name)
     changed = roll_back(run, find_prompt(_prompt(run), root=project.root))
@@ -181,7 +181,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 @click.option("--recompute", is_flag=True, help="Make every decision again, without calls.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
-    """Check that nobody changed a run's audit trail or its proposal."""
+    """Check a run's audit trail and revision for changes."""
     project = Project.find()
     run = find_refinement(project, name)
     events = read_whole(run)
@@ -193,7 +193,7 @@ def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     if run.revision.is_file():
         echo(f"  {run.revision.name} is what the run wrote")
     if decisions is not None:
-        echo(f"  {decisions} decisions made once more from what was observed, all the same")
+        echo(f"  {decisions} decisions recomputed from the observations, all equal")
 
 
 RUN_COMMANDS = (
@@ -208,7 +208,7 @@ RUN_COMMANDS = (
 
 
 def _recomputed(project: Project, run: Run) -> int:
-    """How many decisions of a run come out the same when they are made once more."""
+    """Recompute a run's decisions and count the equal ones."""
     facts = run.facts()
     counted: list[int] = []
 

@@ -11,7 +11,7 @@ from regauge.cli._evals.collected import NotCollectedError, with_evals
 from regauge.cli._evals.judges import judges_in
 from regauge.cli._stale.judgements import lint_judgements
 from regauge.errors import Fault, RecordingError, RegaugeError
-from regauge.refine import goal_faults
+from regauge.refine.subject import goal_faults
 from regauge.runner import needed_keys
 
 if TYPE_CHECKING:

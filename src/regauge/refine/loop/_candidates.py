@@ -31,16 +31,14 @@ if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Setting, State
 
+# Each costs a screening of `screen_cases` calls.
 _CANDIDATES_MAX = 5
 # So many of them are proposals with all of their changes, where there are as many.
 _WHOLE_MIN = 2
-# What these take out, trials showed to be the cause, or a release did not say.
-_AS_THEY_ARE = frozenset({"restore", INSTEAD})
+# As many changes as a section counts for: it comes after all edits of statements.
 _SECTION = 10
+# Each place is a candidate of its own.
 _PLACES_MAX = 3
-
-REWRITE = "rewrite"
-"""The strategy of an edit that was read off a whole new text."""
 
 
 def candidates_of(
@@ -99,7 +97,7 @@ def _pooled(
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
-        if isinstance(edit.ops[0], ReplaceSection) or edit.strategy in _AS_THEY_ARE:
+        if isinstance(edit.ops[0], ReplaceSection) or edit.strategy == INSTEAD:
             wholes.append((edit, literal))
             continue
         # What is lost next to other changes has no reason of its own.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Setting, State, TrialsDone
 
+# With 8 cases and 4 trials of each, a sentence that all of them need shows at p < 0.05 after the
+# correction for 20 sentences. Between both p-values a sentence is named as doubtful.
 _CASES_MIN = 8
 _TRIALS_MAX = 4
 _DOUBTFUL = 0.2

@@ -107,7 +107,7 @@ def _given(setting: Setting, state: State, told: MoreCalls) -> State:
     note = Note(
         event="more-calls",
         subject=state.text.digest,
-        text=f"a person lets it go on with {told.calls} calls from here on",
+        text=f"continued by a person with {told.calls} more calls",
         numbers={"calls": told.calls},
     )
     granted = state.spent.total + told.calls - setting.policy.limits.calls

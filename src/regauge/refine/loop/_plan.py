@@ -6,6 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from regauge.refine.analysis import diagnose
+from regauge.refine.changes import merged
+from regauge.refine.edits import EditError
 from regauge.refine.goals import tolerated
 from regauge.refine.loop._state import Action, AskCritique, AskProposals, Draws, Look, RunTrials
 
@@ -97,27 +99,19 @@ def confirm(setting: Setting, state: State) -> RunTrials:
     """
     test, cluster = setting.policy.test, state.cluster
     text, check = state.candidates[0].text, cluster.check
-    if cluster.unsteady:
-        rest = [case for case in setting.train if case not in cluster.cases and state.look == 1]
-        return RunTrials(
-            draws=(
-                draws(setting, state, text, cluster.cases, test.steady_trials, check=check),
-                draws(setting, state, text, rest, 1, check=check),
-                draws(setting, state, state.text, cluster.cases, test.steady_trials, check=check),
-            )
-        )
-    if state.look == 1:
-        rest = [case for case in setting.train if case not in cluster.cases]
-        return RunTrials(
-            draws=(
-                draws(setting, state, text, cluster.cases, test.look_trials, check=check),
-                draws(setting, state, text, rest, 1, check=check),
-                draws(
-                    setting, state, state.text, cluster.cases, _lacking(setting, state), check=check
-                ),
-            )
-        )
     others = [case for case in setting.train if case not in cluster.cases]
+    if cluster.unsteady or state.look == 1:
+        each, old = test.look_trials, _lacking(setting, state)
+        if cluster.unsteady:
+            each, old = test.steady_trials, dict.fromkeys(cluster.cases, test.steady_trials)
+        rest = others if state.look == 1 else []
+        return RunTrials(
+            draws=(
+                draws(setting, state, text, cluster.cases, each, check=check),
+                draws(setting, state, text, rest, 1, check=check),
+                draws(setting, state, state.text, cluster.cases, old, check=check),
+            )
+        )
     # Other anchors at every look, and the same ones whenever the run is repeated.
     start = (state.look * test.anchors) % max(1, len(others))
     anchors = [*others[start:], *others[:start]][: test.anchors]
@@ -153,9 +147,6 @@ def without(setting: Setting, state: State) -> tuple[int, PromptText] | None:
 
     An edit is only in question when a later one was for the same check, and was not tried yet.
     """
-    from regauge.refine.changes import merged
-    from regauge.refine.edits import EditError
-
     tried = {entry.after for entry in state.memory.tried if entry.finding == "confirmed"}
     for index, edit in enumerate(state.accepted[:-1]):
         later = state.accepted[index + 1 :]
@@ -257,6 +248,7 @@ def _numbers(first: int, count: int) -> range:
     return range(first, first + count)
 
 
+# The error rate is shared by the looks: more looks settle more edits and need more trials for each.
 FRESH_LOOKS = 6
 """How often fresh trials of accepted edits are looked at, at the most."""
 
@@ -382,7 +374,6 @@ def exceeded(setting: Setting, state: State, action: Action | None) -> StopReaso
     reached: dict[StopReason, bool] = {
         "model-calls": asks and spent.model_calls >= limits.model_calls,
         "usd": limits.usd is not None and 0 < spent.usd >= limits.usd,
-        "seconds": limits.seconds is not None and spent.seconds >= limits.seconds,
         "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
     }
     return next((reason for reason, is_reached in reached.items() if is_reached), None)

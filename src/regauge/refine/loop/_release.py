@@ -7,23 +7,23 @@ it does not? the next release, and then the proposers
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.edits import Edit, EditError, PromptText, ops_between
+from regauge.refine.attempts import named
+from regauge.refine.edits import Delete, Edit, Insert, apply, blocks_between, ops_between
 from regauge.refine.loop._plan import draws, screen_cases
 from regauge.refine.loop._screening import begin_test
 from regauge.refine.loop._search import enter_tier, next_cluster, tried
 from regauge.refine.loop._state import Candidate, Note, RunTrials
+from regauge.statements import content_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from regauge.gate import Count
-    from regauge.prompts import Message
     from regauge.refine.analysis import Cluster
+    from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import Release, Setting, State, TrialsDone
 
 RESTORE = "restore"
@@ -33,16 +33,6 @@ RESTORE = "restore"
 _HALVINGS_MAX = 12
 # Of the pass rate on the failing cases: a part that does not lose more is as good as the whole.
 _AS_GOOD = 0.17
-_WORD_MIN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines of one message that differ, as positions in the text and in the release."""
-
-    message: int
-    now: tuple[int, int]
-    was: tuple[int, int]
 
 
 def release(setting: Setting, state: State) -> RunTrials:
@@ -88,15 +78,21 @@ def _after_whole(setting: Setting, state: State) -> State:
     if not helped:
         state = tried(state, text, f"{known.name} does no better", "screened-out")
         return _go_on(setting, state)
-    # One edit for one check: what else the release repairs is the next cycle's edit.
+    way_back = f"{known.name} passes more often: {known.command}"
+    return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
+
+
+def _for_one(setting: Setting, state: State, helped: tuple[Cluster, ...]) -> State:
+    """As little of the release as helps one check; what else it repairs is another edit."""
     others = tuple(cluster for cluster in state.open if cluster is not helped[0])
-    units = tuple(range(unit_count(state.text, known.text)))
+    units = tuple(range(unit_count(state.text, _release(setting, state).text)))
     state = replace(
         state,
         open=(helped[0], *others),
-        way_back=f"{known.name} passes more often: {known.command}",
+        helped=helped,
         kept_units=units,
         leaving_out=(0, (len(units) + 1) // 2),
+        parts_tried=0,
     )
     return _next_part(setting, state)
 
@@ -120,20 +116,19 @@ def _tested(setting: Setting, state: State) -> State:
     """Test what is left of the release as any other edit."""
     known = _release(setting, state)
     text = with_units(state.text, known.text, state.kept_units or ())
-    refused = state.memory.refuses(state.cluster.key, state.text, text)
-    if refused:
-        note = Note(event="guarded", subject=text.digest, text=f"{RESTORE}: {refused}")
-        return _go_on(setting, state.noting(note))
-    try:
-        ops = ops_between(state.text, text)
-    except EditError:
-        return _go_on(setting, state)
     edit = Edit(
-        ops=ops,
+        ops=ops_between(state.text, text),
         strategy=RESTORE,
         proposer="rules",
         rationale=f"{known.name} said this, and {state.cluster.check} passed with it",
     )
+    refused = state.memory.refuses(state.cluster.key, state.text, text)
+    if refused:
+        words = f"{RESTORE}: {refused}"
+        note = Note(event="guarded", subject=edit.digest, text=words, numbers=named(edit))
+        state = state.noting(note)
+        more = state.helped[1:]
+        return _for_one(setting, state, more) if more else _go_on(setting, state)
     state = _done(state)
     candidate = Candidate(edit=edit, text=text)
     # The proposers follow from the first one on if the test refuses it.
@@ -213,53 +208,24 @@ def unit_count(text: PromptText, known: PromptText) -> int:
 def with_units(text: PromptText, known: PromptText, units: Sequence[int]) -> PromptText:
     r"""A text with some of the parts that differ as a release has them.
 
+    >>> from regauge.refine.edits import PromptText
     >>> now, was = PromptText.of("Be long.\nUse JSON."), PromptText.of("Be brief.\nUse JSON.")
     >>> with_units(now, was, [0]).whole
     'Be brief.\nUse JSON.'
     """
     every = _units(text, known)
-    chosen = [block for unit in units for block in every[unit]]
-    messages: list[Message] = []
-    for number, message in enumerate(text.messages):
-        lines = message.content.split("\n")
-        was = known.messages[number].content.split("\n")
-        for block in sorted((b for b in chosen if b.message == number), key=lambda b: -b.now[0]):
-            lines[slice(*block.now)] = was[slice(*block.was)]
-        messages.append(replace(message, content="\n".join(lines)))
-    return PromptText(messages=tuple(messages))
+    return apply(text, [op for unit in units for op in every[unit]])
 
 
-def _units(text: PromptText, known: PromptText) -> list[list[_Block]]:
-    """Blocks that differ; those that exchange a word belong together, such as two tags."""
-    units: list[tuple[set[str], list[_Block]]] = []
-    for block, words in _blocks(text, known):
+def _units(text: PromptText, known: PromptText) -> list[list[Op]]:
+    """Blocks of lines that differ; those that exchange a word belong together, such as tags."""
+    units: list[tuple[set[str], list[Op]]] = []
+    for block in blocks_between(text, known):
+        old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))
+        new = "\n".join(op.text for op in block if not isinstance(op, Delete))
+        words = {*content_words(old)} ^ {*content_words(new)}
         joined = [unit for unit in units if unit[0] & words]
         units = [unit for unit in units if unit not in joined]
-        units.append(
-            (
-                words.union(*(unit[0] for unit in joined)),
-                [*(b for unit in joined for b in unit[1]), block],
-            )
-        )
-    return [blocks for _, blocks in sorted(units, key=lambda unit: min(map(_place, unit[1])))]
-
-
-def _place(block: _Block) -> tuple[int, int]:
-    return block.message, block.now[0]
-
-
-def _blocks(text: PromptText, known: PromptText) -> Iterator[tuple[_Block, set[str]]]:
-    for number, (now, was) in enumerate(zip(text.messages, known.messages, strict=True)):
-        mine, its = now.content.split("\n"), was.content.split("\n")
-        matched = SequenceMatcher(
-            None, [one.strip() for one in mine], [one.strip() for one in its], autojunk=False
-        )
-        for tag, low, high, first, last in matched.get_opcodes():
-            if tag != "equal":
-                old = _words("\n".join(its[first:last]))
-                words = old ^ _words("\n".join(mine[low:high]))
-                yield _Block(number, (low, high), (first, last)), words
-
-
-def _words(text: str) -> set[str]:
-    return {word.casefold() for word in re.findall(r"\w+", text) if len(word) >= _WORD_MIN}
+        ops = [*(op for unit in joined for op in unit[1]), *block]
+        units.append((words.union(*(unit[0] for unit in joined)), ops))
+    return [ops for _, ops in units]

@@ -15,7 +15,6 @@ from regauge.refine.analysis import (
     steadiness_of,
     tail,
     worse_p,
-    worse_together_p,
 )
 from regauge.refine.attempts import named
 from regauge.refine.changes import lost_words
@@ -178,7 +177,7 @@ def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
             if name in setting.checks and setting.checks[name].criterion == criterion
         ]
         if len(checks) > 1:
-            p = worse_together_p(tally, new, old, setting.train, checks)
+            p = worse_p(tally, new, old, setting.train, *checks)
             found[f"{criterion} as a whole"] = p
     name = min(found, key=lambda name: found[name], default="")
     bound = test.harm_p / test.looks

@@ -121,7 +121,9 @@ def _enter_release(setting: Setting, state: State) -> State | None:
         return None
     if any(one.edit.strategy != "restore" for one in state.accepted):
         return None  # it would take back what was accepted since
-    refuted = {one.after for one in state.memory.tried if one.finding != "accepted"}
+    # Of a release that a person rejected, parts may do; the guard names what is rejected.
+    passed = {"accepted", "rejected-by-person"}
+    refuted = {one.after for one in state.memory.tried if one.finding not in passed}
     untried = [
         number
         for number, known in enumerate(setting.releases)

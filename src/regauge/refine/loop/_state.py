@@ -46,7 +46,6 @@ StopReason = Literal[
     "calls",
     "model-calls",
     "usd",
-    "seconds",
     "holdout-looks",  # the held-out cases decided too often to tell what generalises
     "budget-too-small",  # it does not even pay for a first look
     "underpowered",  # no edit could be confirmed with these cases and this noise
@@ -232,7 +231,6 @@ class Spent:
     judge_calls: int = 0
     model_calls: int = 0
     usd: float = 0.0
-    seconds: float = 0.0
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(
@@ -240,7 +238,6 @@ class Spent:
             judge_calls=self.judge_calls + other.judge_calls,
             model_calls=self.model_calls + other.model_calls,
             usd=self.usd + other.usd,
-            seconds=self.seconds + other.seconds,
         )
 
     @property
@@ -377,7 +374,7 @@ class SuiteSaid:
 class Interrupted:
     """Nothing more can be drawn: a person stopped the run, or a provider is down."""
 
-    reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd", "seconds"]
+    reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd"]
     text: str = ""
 
 
@@ -465,6 +462,7 @@ class State:
         spared: Clusters that are left alone because no goal asks for more.
         settled: What more trials were drawn for to settle goals, each of it once.
         release: Which release is tried, and `restored_from` the texts that all were tried on.
+        helped: The failures that it repairs, for which parts of it are still to be tested.
         kept_units: The parts of what differs from it that are still needed; None at first.
         leaving_out: Which of them are left out next: the first, and how many.
         parts_tried: How often parts were left out.
@@ -508,6 +506,7 @@ class State:
     settled: frozenset[str] = frozenset()
     release: int = 0
     restored_from: frozenset[str] = frozenset()
+    helped: tuple[Cluster, ...] = ()
     kept_units: tuple[int, ...] | None = None
     leaving_out: tuple[int, int] = (0, 0)
     parts_tried: int = 0

@@ -35,7 +35,7 @@ _RISE_MIN = 0.15
 # A statement is taken out with a rule that is added only if it is no more likely than this that
 # the rule does as well with it; more trials than these are not drawn to see it.
 _CAUSE_P, _CAUSE_TRIALS = 0.01, 24
-# Rules that are added to a prompt where nothing speaks against them pass more often than this.
+# Edits of a prompt where nothing speaks against them pass more often than this.
 _FOLLOWED = 0.8
 _ENDS = frozenset(".。!")
 
@@ -81,10 +81,10 @@ def masked(setting: Setting, state: State) -> tuple[Candidate, ...]:
         return ()
     if any(one.edit.strategy == INSTEAD for one in state.candidates):
         return ()
-    added = [one for one in state.candidates if says(one.text, rule)]
-    rates = [state.tally.over(one.text.digest, cases, check).rate for one in added]
-    if not added or max(rates) > _FOLLOWED:
+    rates = [state.tally.over(one.text.digest, cases, check).rate for one in state.candidates]
+    if max(rates) > _FOLLOWED:
         return ()
+    added = [one for one in state.candidates if says(one.text, rule)]
     found = ((one.text, _suspects(setting, state, one.text, rule)) for one in added)
     return tuple(replace(_without(text, places), within=text) for text, places in found if places)
 

@@ -471,7 +471,6 @@ _LIMITS: dict[StopReason, str] = {
     "calls": "the calls of the budget are used",
     "model-calls": "the calls of the refiner model are used",
     "usd": "the dollars of the budget are used",
-    "seconds": "the time of the budget is used",
     "cycles": "all cycles are used",
     "holdout-looks": "the held-out cases decided too often to tell what generalises",
     "candidates": "so many edits as may be tested were tested",

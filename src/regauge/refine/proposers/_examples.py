@@ -146,7 +146,7 @@ def _likeness(example: Example, problem: Problem) -> float:
 def _places(text: PromptText, example: Example) -> Sequence[Op]:
     """Where an example can go: below the last rule of the first message, or instead of another."""
     line = example_line(example)
-    mine = [known for known in text.lines if known.message == 0 and known.kind != "blank"]
+    mine = [known for known in text.lines if known.message == 0 and known.text.strip()]
     ops: list[Op] = []
     if mine:
         last = mine[-1]

@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from regauge.judges.model._delimited import delimited, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
-from regauge.refine.changes import changed_lines
-from regauge.refine.edits import Edit, EditError, PromptText, apply, op_from_json, ops_between
-from regauge.refine.loop import REWRITE
+from regauge.refine.edits import (
+    REWRITE,
+    Edit,
+    EditError,
+    PromptText,
+    op_from_json,
+    ops_between,
+)
 from regauge.refine.loop._state import Critique, CritiqueKind
 from regauge.refine.proposers._calls import ModelForm, NoCallsLeftError, NoEditError
 from regauge.refine.proposers._protocol import Ideas
-from regauge.refine.proposers._rules import lost_blocks
 from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:
@@ -28,7 +32,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
-    from regauge.refine.attempts import Tried
     from regauge.refine.edits import Op
     from regauge.refine.guards import OpenSection
     from regauge.refine.proposers._protocol import Ask, Problem, Shown
@@ -47,11 +50,10 @@ _BEGINS: Final = re.compile(r'\{\s*"')
 _NUMBER = re.compile(r"\s*\d{1,4}\| ?")
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
 _OPS_MAX = 3
+# Of its lines: a rewrite keeps most of the prompt, prose about the prompt quotes a few lines.
 _LIKE_THE_PROMPT = 0.4
 _WHOLE_KEYS = ("prompt", "new_prompt", "revised_prompt")
 _QUOTES_MAX = 5
-_LESSONS_MAX = 4
-_LESSON_CHARS = 300
 
 
 def numbered(text: PromptText) -> str:
@@ -77,15 +79,6 @@ def critique_in(reply: str, *, by: str) -> Critique:
         quotes=tuple(_NUMBER.sub("", line, count=1) for line in lines[:_QUOTES_MAX]),
         by=by,
     )
-
-
-def lessons_in(reply: str) -> tuple[str, ...]:
-    """The lessons that a reply states."""
-    said = object_in(reply, "lessons").get("lessons")
-    if not isinstance(said, list) or not all(isinstance(lesson, str) for lesson in said):
-        raise ReplyFault("the reply has no list of `lessons`")
-    lessons = (" ".join(str(lesson).split())[:_LESSON_CHARS] for lesson in said)
-    return tuple(lesson for lesson in lessons if lesson)[:_LESSONS_MAX]
 
 
 def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSection] = ()) -> Edit:
@@ -279,7 +272,6 @@ _LOOK = {
 _TRIALS_PER_SEED = 10_000
 # Replies in a row that cannot be read, each after a second attempt, before no more are asked for.
 _UNREAD_MAX = 2
-_REFLECTED_FROM = 2
 _EARLIER_MAX = 8
 _TRIED_MAX = 8
 
@@ -290,13 +282,10 @@ class ModelProposer:
 
     Attributes:
         seed: Another one gets other replies, of the critic as well.
-        verify: Put independent questions on each edit to the model, too; an edit whose answers
-            speak against it is not tried.
     """
 
     model: ModelId
     seed: int = 0
-    verify: bool = False
     form: ModelForm = field(default_factory=ModelForm)
     name: str = "model"
     asks_model: bool = True
@@ -320,7 +309,7 @@ class ModelProposer:
 
     async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
         """Why the check fails."""
-        given = {"people": _people(problem), "lessons": await self._lessons(problem, ask)}
+        given = {"people": _people(problem), "lessons": _tried(problem)}
         return await self.form.read(
             self._composed("critic", problem, given, trial=problem.cycle - 1),
             lambda reply: critique_in(reply, by=str(self.model)),
@@ -338,7 +327,7 @@ class ModelProposer:
                 "earlier": _earlier(problem),
                 "sections": _sections(problem),
                 "people": _people(problem),
-                "lessons": await self._lessons(problem, ask),
+                "lessons": _tried(problem),
             }
             for n in range(problem.candidates):
                 # Another cycle with the same request gets other replies.
@@ -353,11 +342,7 @@ class ModelProposer:
                     if unread == n + 1 == _UNREAD_MAX:
                         break
                     continue
-                against = await self._against(edit, problem, ask) if self.verify else ""
-                if against:
-                    refused.append(f"candidate {n + 1}: {against}")
-                else:
-                    edits.append(edit)
+                edits.append(edit)
         except NoCallsLeftError:
             refused.append("the model calls of this run are used up")
         return Ideas(edits=tuple(edits), refused=tuple(refused), unread=unread)
@@ -365,41 +350,6 @@ class ModelProposer:
     def _edit(self, problem: Problem, reply: str) -> Edit:
         by = f"model:{self.model}"
         return edit_in(reply, problem.text, by=by, sections=problem.replaceable)
-
-    async def _lessons(self, problem: Problem, ask: Ask) -> str:
-        """What was tried, and what the model makes of it once that is more than a little."""
-        tried = problem.lessons[-_TRIED_MAX:]
-        if not tried:
-            return "(nothing)"
-        facts = [_told(entry) for entry in tried]
-        listed = "\n".join(f"- {json.dumps(fact, ensure_ascii=False)}" for fact in facts)
-        if len(tried) < _REFLECTED_FROM:
-            return listed
-        given = {"tried": json.dumps(facts, ensure_ascii=False, indent=1)}
-        try:
-            compose = self._composed("reflection", problem, given, trial=0)
-            lessons = await self.form.read(compose, lessons_in, ask)
-        except ReplyFault:
-            return listed
-        return "\n".join((listed, *(f"Lesson: {lesson}" for lesson in lessons)))
-
-    async def _against(self, edit: Edit, problem: Problem, ask: Ask) -> str:
-        """What independent answers on an edit say against it; empty where nothing does."""
-        try:
-            added, _ = changed_lines(problem.text, apply(problem.text, edit.ops))
-            if not added.strip():
-                return ""
-            compose = self._composed("verifier", problem, {"lines": added}, trial=0)
-            said = await self.form.read(compose, lambda reply: object_in(reply, "needed"), ask)
-        except (EditError, ReplyFault) as error:
-            return str(error)
-        if said.get("case_data") is True:
-            return f"asked on its own, the model finds data of a case in it: {said.get('about')}"
-        if said.get("orders") is True:
-            return "asked on its own, the model finds an instruction of a case's input in it"
-        if said.get("needed") is False:
-            return "asked on its own, the model finds no case that needs it"
-        return ""
 
     def _composed(
         self,
@@ -419,12 +369,10 @@ class ModelProposer:
             if more > len(problem.failing):
                 return None
             failing = problem.failing[: len(problem.failing) - more]
-            inputs = [dict(shown.inputs) for shown in failing]
             texts = {
                 **fixed,
                 "failing": _listed(failing),
                 "passing": _listed(passing),
-                "cases": json.dumps(inputs, ensure_ascii=False, indent=1),
             }
             return self._request(name, texts, trial=trial, temperature=temperature)
 
@@ -456,7 +404,7 @@ class ModelProposer:
 
 @cache
 def refiner_prompt(name: str) -> Prompt:
-    """One of the refiner's own prompts: `critic`, `proposer`, `reflection`, `verifier`."""
+    """One of the refiner's own prompts: `critic`, `proposer`."""
     from regauge.prompts import load_prompt
 
     return load_prompt(Path(__file__).parent.parent / "prompts" / f"{name}.prompt.yml")
@@ -494,25 +442,32 @@ def _check(problem: Problem) -> str:
 
 def _critique(critique: Critique | None) -> str:
     if critique is None:
-        return "(nobody has said)"
+        return "(none)"
     quotes = "".join(f"\n> {line}" for line in critique.quotes)
     return f"{critique.kind}: {critique.hypothesis}{quotes}"
 
 
 def _earlier(problem: Problem) -> str:
-    """Where the newest earlier version that differs said something else."""
+    """The places where the newest earlier version that differs has other lines."""
+    now = [line.text for line in problem.text.lines if line.text.strip()]
     for version in problem.released:
-        places = lost_blocks(problem.text, version)
-        told = [
+        old = [line for line in version.split("\n") if line.strip()]
+        matcher = difflib.SequenceMatcher(
+            a=[" ".join(line.split()) for line in old],
+            b=[" ".join(line.split()) for line in now],
+            autojunk=False,
+        )
+        places = [
             {
-                "below the line": place.below.text if place.below else "",
-                "it said": list(place.lines),
-                "the prompt says": [line.text for line in place.instead],
+                "below the line": now[b_from - 1] if b_from else "",
+                "it said": old[a_from:a_to],
+                "the prompt says": now[b_from:b_to],
             }
-            for place in places[:_EARLIER_MAX]
+            for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes()
+            if tag != "equal"
         ]
-        if told:
-            return json.dumps(told, ensure_ascii=False, indent=1)
+        if places:
+            return json.dumps(places[:_EARLIER_MAX], ensure_ascii=False, indent=1)
     return "(none)"
 
 
@@ -549,12 +504,16 @@ def _sections(problem: Problem) -> str:
     return json.dumps(told, ensure_ascii=False, indent=1)
 
 
-def _told(entry: Tried) -> dict[str, str]:
-    """A tried edit as facts."""
-    told = {
-        "added": entry.added,
-        "removed": entry.removed,
-        "outcome": entry.finding,
-        "detail": entry.detail,
-    }
-    return {key: value for key, value in told.items() if value}
+def _tried(problem: Problem) -> str:
+    """The edits that were tried for the same check, as facts."""
+    listed: list[str] = []
+    for entry in problem.lessons[-_TRIED_MAX:]:
+        facts = {
+            "added": entry.added,
+            "removed": entry.removed,
+            "outcome": entry.finding,
+            "detail": entry.detail,
+        }
+        known = {key: value for key, value in facts.items() if value}
+        listed.append(f"- {json.dumps(known, ensure_ascii=False)}")
+    return "\n".join(listed) or "(nothing)"

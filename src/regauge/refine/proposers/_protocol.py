@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from regauge.errors import UsageError
-from regauge.refine.loop import REWRITE
+from regauge.refine.edits import REWRITE
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -135,7 +135,6 @@ class ProposerContext:
     Attributes:
         model: Who criticises and proposes, for proposers that ask a model.
         seed: Another one gets other replies.
-        verify: Let the model answer independent questions on each edit before it is tried.
         temperature: Of every request; None is what suits the step.
         max_tokens: Of every reply; None is what suits the step.
         context_tokens: What a request and its reply may take together; None is no limit.
@@ -143,7 +142,6 @@ class ProposerContext:
 
     model: ModelId
     seed: int = 0
-    verify: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
     context_tokens: int | None = None
@@ -267,7 +265,6 @@ def _own() -> Mapping[str, MakesProposer]:
         "model": lambda context: ModelProposer(
             model=context.model,
             seed=context.seed,
-            verify=context.verify,
             form=ModelForm(
                 temperature=context.temperature,
                 max_tokens=context.max_tokens,

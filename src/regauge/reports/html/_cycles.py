@@ -58,7 +58,7 @@ def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
 def _repair(project: Project, suggestion: Suggestion) -> Repair:
     if not suggestion.run:
         return Repair(suggestion=suggestion, cycles=())
-    from regauge.refine import TrailError
+    from regauge.refine.trail import TrailError
 
     path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
     try:
@@ -68,7 +68,7 @@ def _repair(project: Project, suggestion: Suggestion) -> Repair:
 
 
 def _cycles(path: Path) -> tuple[Cycle, ...]:
-    from regauge.refine import read_trail
+    from regauge.refine.trail import read_trail
 
     notes: dict[int, list[Note]] = {}
     for event in read_trail(path):

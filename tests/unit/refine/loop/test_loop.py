@@ -107,7 +107,6 @@ ENDINGS = {
         critics=frozenset({"model"}),
     ),
     "usd": lambda: world(without("json"), limited(usd=0.1), usd=0.01, propose=fluff),
-    "seconds": lambda: world(without("json"), limited(seconds=5.0), seconds=1.0, propose=fluff),
     "holdout-looks": lambda: world(without("json"), looked_before=LOOKED),
     "underpowered": lambda: world(
         without("json"), RefinePolicy(test=replace(RefinePolicy().test, alpha=1e-60))

@@ -35,7 +35,7 @@ def wild_world(seed: int, policy: RefinePolicy, *, variance: bool = False):
         return rates.setdefault((text, check), fixed.choice([0.1, 0.5, 0.9, 0.97, 1.0]))
 
     def propose(state, action):
-        rules = [line.text for line in state.text.lines if line.kind == "rule"]
+        rules = [line.text for line in state.text.lines if line.text.startswith("- ")]
         made = [adding(f"- Write {dice.choice(WORDS)}.") for _ in range(2)]
         if rules:
             made.append(deleting(dice.choice(rules)))

@@ -7,19 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from regauge.refine.attempts import Tried
 from regauge.refine.changes import lost_words
-from regauge.refine.edits import PromptText, apply
+from regauge.refine.edits import apply
 from regauge.refine.proposers._calls import proposed
-from regauge.refine.proposers._rules import RuleProposer, lost_blocks, propose_by_rules
+from regauge.refine.proposers._rules import RuleProposer, propose_by_rules
 from tests.unit.refine.proposers.problems import (
     LIMIT,
     RELEASED,
     SEVERITY,
-    USER,
     cluster,
     prompt,
     strategies,
@@ -39,44 +35,6 @@ WARNING = "- warning: somebody has to look at it."
 def after(system: str, edit: object) -> str:
     """The first message once an edit is made."""
     return apply(prompt(system), edit.ops).messages[0].content  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("now", "first"),
-    [
-        (without(RELEASED, REASON), RELEASED),
-        (without(RELEASED, CRITICAL, WARNING), RELEASED),
-        (RELEASED.replace(CRITICAL, "- critical: nobody has to do anything."), RELEASED),
-        (RELEASED.replace(WARNING, "- ginwarn: dosebomy sah ot kool ta ti."), RELEASED),
-        (RELEASED.replace(WARNING, f"{WARNING}\n- Never say critical."), RELEASED),
-        (RELEASED.replace("You rate alerts.\n", "You rate alerts.\nAnswer in prose.\n"), RELEASED),
-    ],
-    ids=["deleted", "block deleted", "contradicted", "garbled", "added", "added above"],
-)
-def test_what_a_release_said_comes_back_to_the_byte(now: str, first: str) -> None:
-    edits = propose_by_rules(prompt(now), cluster(SEVERITY), CHECKS, [f"{RELEASED}\n{USER}"])
-    restored = [after(now, edit) for edit in edits if edit.strategy == "restore"]
-    assert first in restored
-    assert not any("Keep `reason`" in text for text in restored)
-
-
-def test_nothing_but_an_earlier_wording_is_proposed_while_one_on_the_subject_is_untried() -> None:
-    now = without(RELEASED, REASON)
-    edits = propose_by_rules(prompt(now), cluster(), CHECKS, [f"{RELEASED}\n{USER}"])
-    assert set(strategies(edits)) == {"restore"}
-    tried = [
-        Tried(
-            before="",
-            after=apply(prompt(now), edit.ops).shape,
-            cluster=cluster().key,
-            added="",
-            removed="",
-            finding="refuted",
-        )
-        for edit in edits
-    ]
-    again = propose_by_rules(prompt(now), cluster(), CHECKS, [f"{RELEASED}\n{USER}"], tried)
-    assert "add-rule" in strategies(again)
 
 
 def test_the_answer_of_field_equals_is_never_advised() -> None:
@@ -208,23 +166,6 @@ def test_a_unit_that_is_wrong_is_corrected_where_it_is():
     assert [after(said, e).rstrip() for e in edits if e.strategy == "set-unit"] == [
         "- reason: why it is so. At most 30 words."
     ]
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    lines=st.lists(st.sampled_from("abcdefghij"), min_size=3, max_size=12, unique=True),
-    gone=st.sets(st.integers(min_value=1, max_value=11), max_size=4),
-    blank=st.sets(st.integers(min_value=0, max_value=11), max_size=4),
-)
-def test_every_lost_line_can_be_brought_back(
-    lines: list[str], gone: set[int], blank: set[int]
-) -> None:
-    """All places together lead back to the release, whatever was deleted below its first line."""
-    raw = [f"- rule {line}" + ("\n" if n in blank else "") for n, line in enumerate(lines)]
-    release = "\n".join(raw)
-    now = PromptText.of("\n".join(line for n, line in enumerate(raw) if n not in gone))
-    ops = [op for lost in lost_blocks(now, release) for edit in lost.ops() for op in edit]
-    assert apply(now, ops).shape == PromptText.of(release).shape
 
 
 def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
