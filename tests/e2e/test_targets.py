@@ -645,3 +645,16 @@ def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalPr
     assert rejected.returncode == 1, rejected.stdout + rejected.stderr
     assert "3 broken" in rejected.stdout
     assert "5 unchanged" in rejected.stdout
+
+
+def test_lint_names_missing_files_and_targets_without_an_identity(app: EvalProject) -> None:
+    app.settings(
+        provider='[tool.regauge.targets.app]\nkind = "python"\ncallable = "app.pipeline:answer"\n'
+        'files = ["app/pipeline.py", "gone.py"]\n'
+        '[tool.regauge.targets.cli]\nkind = "command"\nargv = ["true"]\n'
+    )
+    linted = app.command("lint")
+    assert linted.returncode == 1
+    assert "tool.regauge.targets.app.files: there is no gone.py" in linted.stdout
+    assert "app/__init__.py, app/words.py, which `files` leaves out" in linted.stdout
+    assert "tool.regauge.targets.cli: it has neither `files` nor `version`" in linted.stdout
