@@ -175,6 +175,8 @@ def _git(project: Project) -> Iterator[Finding]:
 
 def _prompts(project: Project) -> Iterator[Finding]:
     count = len(prompt_files(project.prompts_dir))
+    if not count and project.settings.targets:
+        return
     if not count:
         yield Finding(
             check="prompts",
