@@ -339,8 +339,8 @@ ERROR evals/test_triage.py\
             "@golden('triage', judges=['min_chars'])\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-ROOT/evals/test_triage.py:4: 'min_chars' is no judge
-  fix: give a judge of regauge.judges, such as max_words(40), or a function (output, case) -> bool | float | Verdict
+ROOT/evals/test_triage.py:4: min_chars: missing a required argument: 'n'
+  it takes min_chars(n, *, field=None)
 ERROR evals/test_triage.py\
 """),
         ),
