@@ -54,6 +54,9 @@ ENDPOINT_IDENTITY = (
     "options",
 )
 
+# A pattern that matches one of these would make files of regauge unreadable.
+_NOT_SECRET = ("", "accepted", "rejected", "passed", "failed", "2026-01-31T10:00:00+00:00")
+
 TRIALS_MAX = 10_000
 """The most trials of a case in one run."""
 
@@ -70,6 +73,17 @@ def _compilable(pattern: str) -> str:
             f"not a regular expression: {error}\n"
             "  fix: correct it; a character that is meant itself takes a backslash, such as \\("
         ) from error
+    return pattern
+
+
+def _redactable(pattern: str) -> str:
+    word = next((word for word in _NOT_SECRET if re.search(_compilable(pattern), word)), None)
+    if word is not None:
+        raise ValueError(
+            f"{pattern!r} matches {f'the word {word!r}' if word else 'the empty text'}, which every"
+            " file of regauge may contain\n  fix: match what is particular to the secret, such as"
+            " its prefix or its length"
+        )
     return pattern
 
 
@@ -540,7 +554,7 @@ class Settings(_Table):
     record: RecordMode | None = None
     budget_usd: float | None = Field(default=None, ge=0)
     timeout_s: float = Field(default=60, gt=0)
-    redact: list[Annotated[str, AfterValidator(_compilable)]] = []
+    redact: list[Annotated[str, AfterValidator(_redactable)]] = []
     holdout: float = Field(default=0.3, ge=0, le=1)
     split_salt: str = ""
     store: Annotated[str, AfterValidator(_store)] | None = None

@@ -72,6 +72,17 @@ ROOT/pyproject.toml:6: tool.regauge.providers.local.timeout_s: must be a number 
     )
 
 
+@pytest.mark.parametrize(
+    ("pattern", "matched"), [("[a-z]+", "the word 'accepted'"), (".*", "the empty text")]
+)
+def test_a_pattern_that_matches_ordinary_text_cannot_be_redacted(
+    tmp_path: Path, pattern: str, matched: str
+):
+    (fault,) = faults(tmp_path, f"[tool.regauge]\nredact = ['{pattern}']\n")
+    assert f"pyproject.toml:2: tool.regauge.redact.0: '{pattern}' matches {matched}" in fault
+    assert "fix: match what is particular to the secret" in fault
+
+
 def test_faults_of_goals_say_what_to_write(tmp_path: Path):
     goals = "".join(
         f"[[tool.regauge.refine.goals]]\n{line}\n"
