@@ -68,8 +68,8 @@ _GIT = re.compile(r"(?<![\w./-])git (?!init\b)")
 _WITHOUT_SHELL = re.compile(r"(regauge|pytest) [^|&;<>()$`*?\[\]{}~#!\\\n]*|regauge|pytest")
 _DROPPED = {"CI", "FORCE_COLOR", "PY_COLORS"}
 _PLUGINS = {
-    "repository": "regauge.pytest_plugin,pytest_asyncio.plugin,xdist.plugin,pytest_socket",
-    "empty": "regauge.pytest_plugin,pytest_asyncio.plugin",
+    "repository": "regauge.pytest_plugin,xdist.plugin,pytest_socket",
+    "empty": "regauge.pytest_plugin",
 }
 _ENVIRONMENT = {
     "COLUMNS": "100",
@@ -215,10 +215,15 @@ class Page:
             assert (self._here / ".git").is_dir(), f"no repository of its own for {command!r}"
         binaries = Path(sys.executable).parent
         line = self._mapped(command.replace("make evals", "pytest evals --record=none"))
+        plugins = self._plugins
+        settings = self._here / "pyproject.toml"
+        # `regauge init` writes a setting of this plugin, which pytest does not know without it.
+        if settings.is_file() and "asyncio_default" in settings.read_text(encoding="utf-8"):
+            plugins = f"{plugins},pytest_asyncio.plugin"
         env = {
             **inherited,
             **_ENVIRONMENT,
-            "PYTEST_PLUGINS": self._plugins,
+            "PYTEST_PLUGINS": plugins,
             "PATH": f"{binaries}{os.pathsep}{inherited['PATH']}",
             "HOME": str(self.scratch),
             "GIT_CEILING_DIRECTORIES": str(self._here.parent.resolve()),
