@@ -43,7 +43,7 @@ async def _serve(host: str, port: int, options: object, *, as_json: bool) -> Non
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         # An event loop of Windows takes no handlers.
-        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+        signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
     introduce = _introduce_as_json if as_json else _introduce
     counters = await serve(host, port, options, ready=introduce, until=stop)
     if as_json:

@@ -49,21 +49,20 @@ def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
     """The path of a setting in the file, without the names of a union's alternatives."""
     where: list[int | str] = []
     for part in item["loc"]:
-        if isinstance(table, dict) and part not in table and part == _kind(table):
-            continue
-        if isinstance(table, dict) and part in table:
-            table = cast("dict[int | str, object]", table)[part]
-        elif isinstance(table, list) and isinstance(part, int):
+        if isinstance(table, dict):
+            settings = cast("dict[int | str, object]", table)
+            if part not in settings and part == settings.get("kind"):
+                continue  # the alternative of a union of targets
+            if part in settings:
+                table = settings[part]
+                where.append(part)
+                continue
+        if isinstance(table, list) and isinstance(part, int):
             table = cast("list[object]", table)[part]
         elif item["type"] != "missing":
             break
         where.append(part)
     return tuple(where)
-
-
-def _kind(table: object) -> object:
-    """The kind of a target, which names the alternative of a union."""
-    return cast("dict[str, object]", table).get("kind")
 
 
 def _problem(where: tuple[int | str, ...], items: list[ErrorDetails]) -> str:

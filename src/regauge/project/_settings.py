@@ -265,6 +265,7 @@ class PythonTarget(_Target):
     """A Python function: `[tool.regauge.targets.<name>]` with `kind = "python"`.
 
     Attributes:
+        kind: `python`.
         callable: The function, sync or async, as `module:function`. It is called with the inputs
             of a case by name, or with the case where its only parameter is `case`.
         version: A text of your own; another one needs other recordings.
@@ -286,6 +287,7 @@ class HttpTarget(_Target):
     """An HTTP endpoint: `[tool.regauge.targets.<name>]` with `kind = "http"`.
 
     Attributes:
+        kind: `http`.
         url: Where it is; `{{name}}` inserts an input of the case.
         method: The HTTP method.
         headers_env: Request headers, each from the environment variable named here.
@@ -329,6 +331,7 @@ class CommandTarget(_Target):
     """A program: `[tool.regauge.targets.<name>]` with `kind = "command"`.
 
     Attributes:
+        kind: `command`.
         argv: The program and its arguments. It runs in the root, without a shell, reads the
             inputs of a case as JSON, and writes text or JSON.
         env: The environment variables that it gets, besides PATH, HOME and LANG.
@@ -351,6 +354,7 @@ class RecordedTarget(_Target):
     """Outputs in a file: `[tool.regauge.targets.<name>]` with `kind = "recorded"`.
 
     Attributes:
+        kind: `recorded`.
         path: A JSON Lines file below `fixtures`. Each line has `case`, `trial` (from 0, by default
             0), `text` or `messages`, and may have `tool_calls`, `context`, `usage`, `cost_usd`.
         version: A text of your own.
@@ -372,17 +376,17 @@ TARGET_KINDS: Final = ("python", "http", "command", "recorded")
 
 
 def _known_kind(tables: object) -> object:
-    """Refuse a missing or unknown kind in words of its own: the union has four."""
-    if isinstance(tables, dict):
-        for name, table in cast("dict[str, object]", tables).items():
-            kind = cast("dict[str, object]", table).get("kind") if isinstance(table, dict) else None
-            if isinstance(table, dict) and kind not in TARGET_KINDS:
-                hint = did_you_mean(str(kind), TARGET_KINDS) if kind else ""
-                raise ValueError(
-                    f"{name} has no kind of target: {kind!r}\n"
-                    f"  fix: {hint or 'kind = ' + ', '.join(TARGET_KINDS)}"
-                )
-    return tables
+    """Refuse a missing or unknown kind with one sentence: the union has four alternatives."""
+    named = cast("dict[str, object]", tables).items() if isinstance(tables, dict) else ()
+    for name, table in named:
+        kind = cast("dict[str, object]", table).get("kind") if isinstance(table, dict) else None
+        if isinstance(table, dict) and kind not in TARGET_KINDS:
+            hint = did_you_mean(str(kind), TARGET_KINDS) if kind else ""
+            raise ValueError(
+                f"{name} has no kind of target: {kind!r}\n"
+                f"  fix: {hint or 'kind = ' + ', '.join(TARGET_KINDS)}"
+            )
+    return cast("object", tables)
 
 
 def _no_kind(providers: dict[str, EndpointSettings]) -> dict[str, EndpointSettings]:

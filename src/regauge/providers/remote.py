@@ -194,7 +194,11 @@ class RemoteProvider:
         """
         self.calls.requests += 1
         if isinstance(self._api, HttpApi):
-            refuse_unsupported(request, self._endpoint)
+            try:
+                refuse_unsupported(request, self._endpoint)
+            except ProviderError:
+                self._endpoint.check()  # a missing key is reported first
+                raise
         ledger = Ledger(
             max_attempts=self._settings.max_attempts, deadline_s=self._settings.deadline_s
         )
