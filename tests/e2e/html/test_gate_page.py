@@ -79,7 +79,8 @@ def test_the_first_page_says_what_was_decided_and_why(rejected: Rejected, opened
     assert "cases broke" not in seen.text(".decision")
     row = seen.text("#view-overview tbody tr")
     difference = rejected.decision["prompts"][0]["test"]["difference"]
-    assert f"{difference['main']:.0%} → {difference['candidate']:.0%}, " in row
+    rates = f"{difference['main']:.0%} → {difference['candidate']:.0%}, ".replace("%", " %")
+    assert rates in row
     assert f"{100 * difference['low']:+.1f} to {100 * difference['high']:+.1f}" in row
     assert NAME in row
     assert "1.0.0 → 1.1.0 (simulated)" in row
