@@ -208,7 +208,7 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
     role = reader.text(role_node, "the role of a message")
-    fix = 'write one text; an image is an input of a case: `{"image": "path"}`'
+    fix = "write one text; images and files are not supported yet"
     content = reader.text(content_node, "the content of a message", fix)
     if role is not None and role not in _ROLES:
         known = f"write one of {', '.join(_ROLES)}"
