@@ -128,7 +128,8 @@ def test_extras_are_those_of_the_package_and_all_has_each():
 
 
 def test_plugins_that_come_along_neither_load_nor_warn_in_a_project_of_init(core: Core):
-    out = core.process("pytest", "evals", "-p", "no:cacheprovider")
+    every = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "", "PYTEST_PLUGINS": ""}
+    out = core.process("pytest", "evals", "-p", "no:cacheprovider", **every)
     assert "10 passed" in out.stdout
     assert "arning" not in out.stdout + out.stderr
     assert "deepeval" not in out.stdout

@@ -263,6 +263,8 @@ import os, signal, time
 from pathlib import Path
 import pytest
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+
 def pytest_runtest_logstart(nodeid):
     if "disk-030" in nodeid:
         os.kill(os.getpid(), signal.SIGINT)

@@ -133,7 +133,7 @@ ERROR evals/test_triage.py\
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-there is no provider 'locals'; there are local, openai, sim
+there is no provider 'locals'; there are anthropic, local, openai, sim
   fix: did you mean 'local'? declare [tool.regauge.providers.locals] with its base_url in pyproject.toml
 ERROR evals/test_triage.py\
 """),

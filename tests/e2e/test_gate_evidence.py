@@ -62,7 +62,7 @@ class Repository:
         self.project = project
         self.endpoint = endpoint
         endpoint.answer = model
-        project.write(".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\nrunpytest-*/\n")
+        project.write(".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\nrunpytest-*/\n*.txt\n")
         project.golden(
             [{"id": f"c{n:02}", "inputs": {"text": f"c{n:02}: is it?"}} for n in range(CASES)]
         )
@@ -402,7 +402,7 @@ def test_selected_recordings_of_an_equal_prompt_are_found_and_honest_ones_are_no
     found = repo.gate(code=1)
     assert found["audit"]["result"] == "better"
     assert "recordings of triage are better than fresh trials" in found["printed"]
-    assert "fix: regauge record --all triage" in found["printed"]
+    assert "next: `regauge record --all triage`, then commit" in found["printed"]
     again = live.command("gate", "--from", "latest", "--json")
     assert again.returncode == 1
     assert json.loads(again.stdout)["audit"] == found["audit"]
