@@ -572,7 +572,7 @@ async def connect():
 
 def history():
     place = StorePlace.of(Project.find(Path.cwd()), {})
-    Store(place).close()
+    Store(place)
     take_all()
     Store(place)
 
