@@ -452,7 +452,10 @@ def digits(text: str) -> Callable[[Path], object]:
         (rows('{"case": "a"}\n'), "trials.jsonl:1: not a row: node: Field required"),
         (rows("[" * 200_000), "trials.jsonl:1: not a row: nested too deeply"),
         (rows("3\n"), "trials.jsonl:1: not a row: not a JSON object"),
-        (replace("trials.jsonl", lambda path: path.mkdir()), "trials.jsonl: a directory stands where"),
+        (
+            replace("trials.jsonl", lambda path: path.mkdir()),
+            "trials.jsonl: a directory stands where",
+        ),
         (replace("trials.jsonl", lambda path: path.symlink_to("/etc/passwd")), "a link"),
         (replace("run.json", lambda path: path.mkdir()), "run.json: a directory stands where"),
         (replace("run.json", lambda path: path.symlink_to("/etc/passwd")), "run.json: a link"),

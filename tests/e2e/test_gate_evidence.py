@@ -62,7 +62,9 @@ class Repository:
         self.project = project
         self.endpoint = endpoint
         endpoint.answer = model
-        project.write(".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\nrunpytest-*/\n*.txt\n")
+        project.write(
+            ".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\nrunpytest-*/\n*.txt\n"
+        )
         project.golden(
             [{"id": f"c{n:02}", "inputs": {"text": f"c{n:02}: is it?"}} for n in range(CASES)]
         )
