@@ -377,16 +377,20 @@ TARGET_KINDS: Final = ("python", "http", "command", "recorded")
 
 def _known_kind(tables: object) -> object:
     """Refuse a missing or unknown kind with one sentence: the union has four alternatives."""
-    named = cast("dict[str, object]", tables).items() if isinstance(tables, dict) else ()
-    for name, table in named:
-        kind = cast("dict[str, object]", table).get("kind") if isinstance(table, dict) else None
+    for name, table in _entries(tables):
+        kind = dict(_entries(table)).get("kind")
         if isinstance(table, dict) and kind not in TARGET_KINDS:
             hint = did_you_mean(str(kind), TARGET_KINDS) if kind else ""
             raise ValueError(
                 f"{name} has no kind of target: {kind!r}\n"
                 f"  fix: {hint or 'kind = ' + ', '.join(TARGET_KINDS)}"
             )
-    return cast("object", tables)
+    return tables
+
+
+def _entries(table: object) -> list[tuple[str, object]]:
+    """The entries of a table; none of any other value."""
+    return list(cast("dict[str, object]", table).items()) if isinstance(table, dict) else []
 
 
 def _no_kind(providers: dict[str, EndpointSettings]) -> dict[str, EndpointSettings]:
