@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# pytester forgets the modules that a test imports; these register types but once.
+# pytester forgets the modules that a test imports; this one registers types but once.
 import pandas.core.arrays.arrow.extension_types  # noqa: F401
 import pytest
-import sqlalchemy.dialects.sqlite  # noqa: F401
 from _pytest.pytester import RunResult
 from hypothesis import HealthCheck, settings
 

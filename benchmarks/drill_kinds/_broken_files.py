@@ -29,7 +29,7 @@ __all__ = ["COMMANDS", "FORMS", "main"]
 
 _SECONDS = 40
 _OF_SQLITE = frozenset({".sqlite3-wal", ".sqlite3-shm"})
-_LIBRARIES = ("pytest", "pandas", "pyarrow.parquet", "jinja2", "httpx2", "openai", "sqlalchemy")
+_LIBRARIES = ("pytest", "pandas", "pyarrow.parquet", "jinja2", "httpx2", "openai")
 _MEMORY = 6 * 1024**3
 _EVALS = ("evals", "-q", "-p", "no:cacheprovider")
 # Each with the exit code that it has where nothing is broken.
