@@ -4,6 +4,8 @@
 PYTHON ?= python3
 # What to test in place of the checkout: make test WHEEL=dist/regauge-0.1.0-py3-none-any.whl
 WHEEL ?=
+# How many processes run the tests.
+JOBS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -22,7 +24,7 @@ evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 
 test: $(STAMP) ## Set up and run the tests.
 	$(KEEP) $(BIN)/python -m compileall -q src
-	$(BIN)/python -m pytest tests -n auto --dist worksteal --hypothesis-profile=ci
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal --hypothesis-profile=ci
 
 browser: ## Install the browser that tests of pages use, on Debian as root.
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get -qq update \
