@@ -27,6 +27,7 @@ class Endpoint:
         calls: How often each text was asked about, whatever came of it.
         answered: How often each text was answered, to the last byte.
         answer: What is said of a text, or the whole message as the wire has it.
+        answer_of: What single models say instead, by name.
         latency_s: How long every answer takes, in seconds.
         object_to_each: Every n-th request is answered with 429; 0 is none.
         objections: How many requests were answered with 429.
@@ -46,6 +47,7 @@ class Endpoint:
         self.models: Counter[str] = Counter()
         self.base_url = ""
         self.answer = answer
+        self.answer_of: dict[str, Callable[[str], str | dict[str, Any]]] = {}
         self.object_to_each = object_to_each
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -128,7 +130,7 @@ class Endpoint:
             return 429, {"error": {"message": "slow down", "type": "requests", "code": "rate"}}
         await asyncio.sleep(self.latency_s)
         self.answered[text] += 1
-        said = self.answer(text)
+        said = self.answer_of.get(asked["model"], self.answer)(text)
         message: dict[str, Any] = {"role": "assistant", "content": said, "refusal": None}
         if isinstance(said, dict):
             message.update(said)

@@ -52,7 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="requests in flight at once; auto grows until the provider objects",
     )
     group.addoption(
-        "--model", type=_utf8, metavar="ID", help="ask provider:model in place of every prompt's"
+        "--model",
+        type=_utf8,
+        action="append",
+        metavar="ID",
+        help="run provider:model instead of every prompt's own; given several times, run every "
+        "case with each model and compare them (the setting is models)",
     )
     group.addoption(
         "--judge-model",
@@ -164,6 +169,13 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--suggest asks models side by side in one process, and does not share its run with"
             " xdist's workers\n  fix: leave out -n, or add -n 0"
+        )
+    models: list[str] = config.getoption("--model") or []
+    if len(models) > 1 and (config.getoption("--gate") or config.getoption("--suggest")):
+        option = "--gate" if config.getoption("--gate") else "--suggest"
+        raise pytest.UsageError(
+            f"{option} takes one model, not {len(models)}: {', '.join(models)}\n"
+            "  fix: leave one --model; to gate a change of model: regauge migrate --to MODEL"
         )
     given = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     config.stash[_run_id_key] = given or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

@@ -23,8 +23,8 @@ _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.M
 class CaseRun(Protocol):
     """The run that the cases of a prompt file belong to."""
 
-    def cases_of_prompt_file(self, path: Path) -> list[PlannedCase]:
-        """The rows of the file's `testData`."""
+    def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
+        """The rows of the file's `testData`, with the names of their items."""
         ...
 
     def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
@@ -58,8 +58,8 @@ class PromptFile(pytest.File):
 
     def collect(self) -> Iterator[PromptCase]:
         """One item per row of `testData`."""
-        for planned in self.run.cases_of_prompt_file(self.path):
-            yield PromptCase.of(self, planned)
+        for name, planned in self.run.cases_of_prompt_file(self.path):
+            yield PromptCase.of(self, name, planned)
 
 
 class PromptCase(pytest.Item):
@@ -69,10 +69,10 @@ class PromptCase(pytest.Item):
     run: CaseRun
 
     @classmethod
-    def of(cls, parent: PromptFile, planned: PlannedCase) -> PromptCase:
+    def of(cls, parent: PromptFile, name: str, planned: PlannedCase) -> PromptCase:
         """Make the item of one row."""
         make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
-        item: PromptCase = make(parent, name=planned.case.id)
+        item: PromptCase = make(parent, name=name)
         item.planned, item.run = planned, parent.run
         return item
 

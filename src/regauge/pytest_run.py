@@ -19,6 +19,7 @@ from regauge.pytest_command_line import CommandLine
 from regauge.pytest_items import (
     FIXTURE,
     Turns,
+    commanded_key,
     locate,
     planned_case,
     raised,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate import ReplayEvidence
+    from regauge.project import Settings
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import Suggesting
@@ -82,7 +84,7 @@ class PytestRun:
             record=config.getoption("--record"),
             trials=config.getoption("--trials"),
             concurrency=config.getoption("--concurrency"),
-            model=config.getoption("--model"),
+            models=_models(config, self._project.settings),
             judge_model=config.getoption("--judge-model"),
             rejudge=bool(config.getoption("--rejudge")),
             budget_usd=config.getoption("--budget-usd"),
@@ -133,7 +135,7 @@ class PytestRun:
         spec = spec_of(metafunc.function)
         assert spec is not None
         try:
-            suite = self._session.bind(spec, metafunc.function)
+            suites = self._session.bind(spec, metafunc.function)
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
         if FIXTURE not in metafunc.fixturenames:
@@ -142,26 +144,27 @@ class PytestRun:
                 f"  fix: def {metafunc.function.__name__}(result): result.check()"
             )
         function = metafunc.function
-        self._declared[id(suite)] = lambda session: session.bind(spec, function)
-        planned = [PlannedCase(suite, case) for case in suite.dataset.cases]
+        # A search for suggestions has one model.
+        self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
+        planned = _planned_cases(suites)
         self._collected.add(inspect.unwrap(function), planned)
-        ids = [case.id for case in suite.dataset.cases]
+        ids = [_item_name(one, suites) for one in planned]
         metafunc.parametrize(FIXTURE, planned, ids=ids, indirect=True)
 
-    def cases_of_prompt_file(self, path: Path) -> list[PlannedCase]:
-        """The rows of a prompt file's own `testData`.
+    def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
+        """The rows of a prompt file's own `testData`, with the names of their items.
 
         Raises:
             pytest.Collector.CollectError: The file cannot be used as it is.
         """
         try:
-            suite = self._session.bind_prompt_file(path)
+            suites = self._session.bind_prompt_file(path)
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
-        self._declared[id(suite)] = lambda session: session.bind_prompt_file(path)
-        planned = [PlannedCase(suite, case) for case in suite.dataset]
+        self._declared[id(suites[0])] = lambda session: session.bind_prompt_file(path)[0]
+        planned = _planned_cases(suites)
         self._collected.add(None, planned)
-        return planned
+        return [(_item_name(one, suites), one) for one in planned]
 
     def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and tell other plugins."""
@@ -169,6 +172,8 @@ class PytestRun:
         evals = [(item, planned) for item, planned in cases if planned is not None]
         selected = [planned for _, planned in evals]
         self._turns.plan([item.nodeid for item, _ in evals])
+        if self._config.getoption("--model") and selected:
+            _refuse_targets_alone(selected)
         self._command_line = CommandLine.read(self._config)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
             self._owed = owed_by(
@@ -413,6 +418,25 @@ class PytestRun:
         return PytestGate(self._config, self._session, writer=self._writer)
 
 
+def _planned_cases(suites: Sequence[Suite]) -> list[PlannedCase]:
+    """Case by case, so that models are called for the same case at the same time."""
+    return [PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites]
+
+
+def _item_name(planned: PlannedCase, suites: Sequence[Suite]) -> str:
+    """The id of a case's item; with several models it ends with the model."""
+    return f"{planned.case.id}-{planned.suite.model}" if len(suites) > 1 else planned.case.id
+
+
+def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:
+    """The models of the run; `models` of the settings are for plain runs of pytest."""
+    named: list[str] | None = config.getoption("--model")
+    if named:
+        return named
+    plain = commanded_key not in config.stash and not config.getoption("--suggest")
+    return settings.models if plain and config.getoption("--gate") is None else ()
+
+
 def _gates(config: pytest.Config) -> bool:
     """Whether the run is to compare with a base version."""
     return config.getoption("--gate") is not None and not config.option.collectonly
@@ -430,6 +454,20 @@ def _independent(config: pytest.Config) -> IndependentTrials | None:
 def _load_the_end() -> None:
     """Load what the end of the run needs while there is nothing else to do."""
     import_module("regauge.pytest_end")
+
+
+def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:
+    """Refuse `--model` for a run in which it changes nothing.
+
+    Raises:
+        pytest.UsageError: Every selected eval tests a target.
+    """
+    if all(planned.suite.target is not None for planned in selected):
+        name = selected[0].suite.prompt.name
+        raise pytest.UsageError(
+            f"--model changes prompts, and every selected eval tests a target, such as {name}\n"
+            "  fix: leave out --model, or select evals of prompts"
+        )
 
 
 def _refuse_directories(project: Project) -> None:

@@ -136,7 +136,6 @@ def command(
         record=cast("RecordMode | None", record),
         trials=None,
         concurrency=concurrency,
-        model=None,
         budget_usd=budget_usd,
         fail_fast=False,
         judge_model=model,

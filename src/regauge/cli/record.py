@@ -69,7 +69,14 @@ class _Said:
     "--dry-run", is_flag=True, help="Print what is missing and what it costs, without calls."
 )
 @click.option("--prune", is_flag=True, help="Remove recordings that no eval asks for any more.")
-@click.option("--model", metavar="ID", help="Ask provider:model in place of every prompt's.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="ID",
+    help="Record provider:model instead of every prompt's own; several times for several models."
+    " Default: `models` of the settings.",
+)
 @click.option("--judge-model", metavar="ID", help="Ask provider:model for judges that name none.")
 @click.option("--trials", type=click.IntRange(1, TRIALS_MAX), help="Draws per case.")
 @click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
@@ -87,7 +94,7 @@ def command(
     anew: bool,
     dry_run: bool,
     prune: bool,
-    model: str | None,
+    models: tuple[str, ...],
     judge_model: str | None,
     trials: int | None,
     concurrency: str | None,
@@ -104,13 +111,13 @@ def command(
     mode = "none" if dry_run or prune else "all" if anew else "missing"
     given = {
         "--record": mode,
-        "--model": model,
         "--judge-model": judge_model,
         "--trials": trials,
         "--concurrency": concurrency,
         "--budget-usd": budget_usd,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    options += [f"--model={model}" for model in models or project.settings.models]
     failures: list[str] = []
     said = _Said(as_json=as_json)
     progress: Progress | None = None

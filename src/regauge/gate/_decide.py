@@ -125,7 +125,7 @@ def compare(
             base=compare_with_base(
                 group[0].suite,
                 at,
-                across_models=session.options.model is not None,
+                across_models=bool(session.options.models),
                 baseline=baseline
                 if baseline is not None and baseline.prompt == group[0].suite.prompt.name
                 else None,

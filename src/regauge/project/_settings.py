@@ -76,6 +76,13 @@ def _compilable(pattern: str) -> str:
     return pattern
 
 
+def _distinct(models: list[str]) -> list[str]:
+    twice = next((model for number, model in enumerate(models) if model in models[:number]), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} is listed twice")
+    return models
+
+
 def _redactable(pattern: str) -> str:
     word = next((word for word in _NOT_SECRET if re.search(_compilable(pattern), word)), None)
     if word is not None:
@@ -538,6 +545,8 @@ class Settings(_Table):
 
     Attributes:
         model: The model of prompts that name none, as `provider:model`.
+        models: Models that `pytest evals` runs every case with and compares, instead of the
+            prompts' own; the first is the one that others are compared with.
         judge_model: The model of judges that name none, as `provider:model`.
         trials: How often every case is drawn.
         concurrency: Requests in flight at once; `auto` grows until the provider objects.
@@ -556,6 +565,7 @@ class Settings(_Table):
     """
 
     model: _ModelName | None = None
+    models: Annotated[list[_ModelName], AfterValidator(_distinct)] = []
     judge_model: _ModelName | None = None
     trials: int = Field(default=1, ge=1, le=TRIALS_MAX)
     concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"

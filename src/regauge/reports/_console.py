@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from regauge.printable import printable
 from regauge.recordings import warn_of_sizes
 from regauge.reports._labels import label_table, wrong_labels
+from regauge.reports._models import difference_text, rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,9 +38,10 @@ Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
 _NAMED_CASES_MAX = 5
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
-_TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers"})
+_TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers", "difference to the first"})
 # A column that only some tables need.
 _NOT_BLOCKING = "not blocking"
+_COMPARED = ("pass rate", "difference to the first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,11 @@ class Line:
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
     """The table: a heading, and one line per suite."""
     rows = [_cells(suite) for suite in suites]
-    if not any(suite.not_blocking for suite in suites):
-        for row in rows:
-            del row[_NOT_BLOCKING]
+    unused = {
+        _NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
+        **dict.fromkeys(_COMPARED, not any(suite.comparison for suite in suites)),
+    }
+    rows = [{name: cell for name, cell in row.items() if not unused.get(name)} for row in rows]
     widths = {name: max(len(row[name]) for row in (*rows, {name: name})) for name in rows[0]}
     lines = [Line(_aligned({name: name for name in widths}, widths), "quiet")]
     for suite, row in zip(suites, rows, strict=True):
@@ -275,12 +279,18 @@ def _cells(suite: SuiteSummary) -> dict[str, str]:
         "tracked": str(suite.tracked_failed),
         _NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
+        **dict(zip(_COMPARED, _compared_cells(suite), strict=True)),
         "tokens": quantity(suite.input_tokens + suite.output_tokens),
         "cost": money(suite.cost_usd),
         "p50": duration(suite.latency_p50_s),
         "p95": duration(suite.latency_p95_s),
         "answers": ", ".join(sources) or "none",
     }
+
+
+def _compared_cells(suite: SuiteSummary) -> tuple[str, str]:
+    found = suite.comparison
+    return ("-", "-") if found is None else (rate_text(found), difference_text(found))
 
 
 def _aligned(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.criteria import CRITERIA
 from regauge.reports._console import duration, money, quantity
 from regauge.reports._labels import label_table, wrong_labels
+from regauge.reports._models import difference_text, rate_text
 from regauge.reports._suggestions import suggestion_blocks
 from regauge.reports._verbatim import escape_markdown, shown_name
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
     from regauge.reports._schema import RunRecord, SuiteSummary
 
-__all__ = ["run_markdown"]
+__all__ = ["run_markdown", "suite_table"]
 
 _REASON_CHARS_MAX = 200
-_COLUMNS = (
-    *("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured"),
-    *("tokens", "cost", "p50", "p95"),
-)
+_COUNTS = ("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured")
+_COMPARED = ("pass rate (95 % interval)", "difference to the first")
+_CALLS = ("tokens", "cost", "p50", "p95")
+_TEXTS = frozenset({"prompt", "version", "model"})
 _FAILED_CASES_MAX = 50
 
 
@@ -35,9 +36,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     lines = [
         f"### regauge: {_headline(record)}",
         "",
-        f"| {' | '.join(_COLUMNS)} |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-        *(_suite_row(suite) for suite in record.suites),
+        *suite_table(record.suites),
     ]
     lines += [
         *_criteria_notes(record.suites),
@@ -51,7 +50,11 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     ]
     if troubled:
         lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
-        lines += [_case_row(row) for row in troubled[:_FAILED_CASES_MAX]]
+        several = {suite.prompt for suite in record.suites if suite.comparison is not None}
+        lines += [
+            _case_row(row, with_model=row["prompt"] in several)
+            for row in troubled[:_FAILED_CASES_MAX]
+        ]
         if len(troubled) > _FAILED_CASES_MAX:
             lines += ["", f"… and {len(troubled) - _FAILED_CASES_MAX} more."]
     lines += suggestion_blocks(record.suggestions)
@@ -75,7 +78,20 @@ def _headline(record: RunRecord) -> str:
     return f"{counted}, none failed"
 
 
-def _suite_row(suite: SuiteSummary) -> str:
+def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
+    """The table of suites; with several models of a prompt, each next to the first."""
+    compared = any(suite.comparison for suite in suites)
+    columns = (*_COUNTS, *(_COMPARED if compared else ()), *_CALLS)
+    return [
+        f"| {' | '.join(columns)} |",
+        f"|{'|'.join('---' if name in _TEXTS else '--:' for name in columns)}|",
+        *(_suite_row(suite, compared=compared) for suite in suites),
+    ]
+
+
+def _suite_row(suite: SuiteSummary, *, compared: bool) -> str:
+    found = suite.comparison
+    comparison = (rate_text(found), difference_text(found)) if found is not None else ("-", "-")
     model = f"{suite.model} (simulated)" if suite.simulated else suite.model
     cells = [
         escape_markdown(suite.prompt),
@@ -86,6 +102,7 @@ def _suite_row(suite: SuiteSummary) -> str:
         suite.failed,
         suite.tracked_failed,
         suite.unmeasured,
+        *(comparison if compared else ()),
         quantity(suite.input_tokens + suite.output_tokens),
         money(suite.cost_usd),
         duration(suite.latency_p50_s),
@@ -147,7 +164,7 @@ def _label_tables(suites: Sequence[SuiteSummary]) -> list[str]:
     return lines
 
 
-def _case_row(row: dict[str, Any]) -> str:
+def _case_row(row: dict[str, Any], *, with_model: bool) -> str:
     if row["cause"] is not None:
         what, why = "unmeasured", row["cause"]["message"]
     else:
@@ -161,4 +178,5 @@ def _case_row(row: dict[str, Any]) -> str:
     if len(why) > _REASON_CHARS_MAX:
         why = f"{why[: _REASON_CHARS_MAX - 1]}…"
     case = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}"
+    case += f", {escape_markdown(row['model'])}" if with_model else ""
     return f"| {case} | {row['trial']} | {escape_markdown(what)} | {escape_markdown(why)} |"

@@ -19,6 +19,7 @@ __all__ = [
     "GitState",
     "JudgeName",
     "LabelRow",
+    "ModelComparison",
     "RunRecord",
     "Suggestion",
     "SuiteSummary",
@@ -174,6 +175,34 @@ class JudgeName(_Document):
     labels: list[LabelRow] = []
 
 
+class ModelComparison(_Document):
+    """One of several models on the same cases, or one of several runs.
+
+    Attributes:
+        rate: The mean pass rate over cases, from 0 to 1; None where no trial was measured.
+        low: The lower end of its 95 % interval.
+        high: The upper end.
+        cases: Cases with trials of this model and of the first; 0 for the first itself.
+        difference: This rate minus that of the first on those cases, from -1 to 1; None without
+            any.
+        difference_low: The lower end of its 95 % interval.
+        difference_high: The upper end.
+        p_value: How likely a difference so large is if the models are alike: two-sided, multiplied
+            by the number of models that are compared with the first.
+        outcome: `worse` or `better` up to a p-value of 0.05.
+    """
+
+    rate: float | None
+    low: float
+    high: float
+    cases: int = 0
+    difference: float | None = None
+    difference_low: float = -1.0
+    difference_high: float = 1.0
+    p_value: float = 1.0
+    outcome: Literal["worse", "better", "not shown"] = "not shown"
+
+
 class SuiteSummary(_Document):
     """One prompt on one dataset with one model: the counts of a run.
 
@@ -194,6 +223,7 @@ class SuiteSummary(_Document):
         judge_spent_usd: What this run paid for them.
         judge_latency_s: How long a judgement's calls took in the mean, in seconds.
         arm: In a run that gates, whose trials these are; None in any other.
+        comparison: Where several models have the same cases, this one next to the first.
     """
 
     prompt: str
@@ -228,6 +258,7 @@ class SuiteSummary(_Document):
     judge_spent_usd: float | None = 0.0
     judge_latency_s: float | None = None
     arm: Literal["candidate", "main"] | None = None
+    comparison: ModelComparison | None = None
 
 
 class Suggestion(_Document):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from regauge.reports._labels import LabelCounts
+from regauge.reports._models import compare_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,6 +102,9 @@ class _SuiteCount:
     outcomes: dict[str, str] = field(default_factory=dict[str, str])
     tracked: set[str] = field(default_factory=set[str])
     not_blocking: dict[str, str] = field(default_factory=dict[str, str])
+    counts: dict[tuple[str, str], tuple[int, int]] = field(
+        default_factory=dict[tuple[str, str], tuple[int, int]]
+    )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     latencies: list[float] = field(default_factory=list[float])
     trials: int = 0
@@ -115,6 +119,7 @@ class _SuiteCount:
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.outcomes[row["node"]] = row["case_outcome"]
+        self._count_trial(row)
         if row["tier"] == "tracked":
             self.tracked.add(row["node"])
         elif row.get("not_blocking"):
@@ -145,6 +150,13 @@ class _SuiteCount:
             self.replayed += 1
         if row["latency_s"] is not None:
             self.latencies.append(row["latency_s"])
+
+    def _count_trial(self, row: Mapping[str, Any]) -> None:
+        if row["outcome"] == "unmeasured":
+            return
+        key = (_eval_of(row["node"]), row["case"])
+        passed, trials = self.counts.get(key, (0, 0))
+        self.counts[key] = (passed + (row["outcome"] == "passed"), trials + 1)
 
     def summary(self) -> SuiteSummary:
         from regauge.reports._schema import SuiteSummary
@@ -218,13 +230,64 @@ class Tally:
                 found.setdefault(suite.first["prompt"], []).extend(suite.not_blocking.values())
         return found
 
-    def suites(self) -> list[SuiteSummary]:
-        """One summary per suite, in the order they were first met."""
-        return [suite.summary() for suite in self._suites.values()]
+    def suites(self, models: Sequence[str] = ()) -> list[SuiteSummary]:
+        """One summary per suite, in the order they were first met.
+
+        Args:
+            models: Those of the run, in their order: a prompt's others are compared with the first.
+        """
+        ranks = {model: number for number, model in enumerate(models)}
+        groups: dict[tuple[Any, ...], list[_SuiteCount]] = {}
+        for suite in self._suites.values():
+            first = suite.first
+            own = id(suite) if first.get("arm") else None  # a gate compares its arms itself
+            key = (first["prompt"], first["version"], first["dataset"], own)
+            groups.setdefault(key, []).append(suite)
+        for group in groups.values():
+            group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
+        return [summary for group in groups.values() for summary in _summaries(group)]
+
+    @staticmethod
+    def compare(runs: Sequence[Tally]) -> list[list[tuple[int, SuiteSummary]]]:
+        """By prompt and dataset, the summary of each run next to the first, with its number."""
+        groups: dict[tuple[Any, ...], list[tuple[int, _SuiteCount]]] = {}
+        for number, run in enumerate(runs):
+            for suite in run._suites.values():  # noqa: SLF001 - of another tally
+                if suite.first.get("arm") != "main":
+                    key = (suite.first["prompt"], suite.first["dataset"])
+                    groups.setdefault(key, []).append((number, suite))
+        return [
+            list(
+                zip(
+                    (number for number, _ in group),
+                    _summaries([suite for _, suite in group]),
+                    strict=True,
+                )
+            )
+            for group in groups.values()
+        ]
 
     def causes(self) -> list[CauseGroup]:
         """What is unmeasured, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
+
+
+def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
+    """The summaries of what has the same cases, each compared with the first."""
+    summaries = [suite.summary() for suite in group]
+    if len(group) == 1:
+        return summaries
+    compared = compare_models([suite.counts for suite in group])
+    return [
+        one.model_copy(update={"comparison": comparison})
+        for one, comparison in zip(summaries, compared, strict=True)
+    ]
+
+
+def _eval_of(node: str) -> str:
+    """The eval that an item belongs to; the rest of its id names the case and the model."""
+    function, bracket, _ = node.partition("[")
+    return function if bracket else node.partition("::")[0]
 
 
 def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

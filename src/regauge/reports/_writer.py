@@ -184,7 +184,7 @@ class RunWriter:
             command=list(command),
             git=git,
             options=dict(options),
-            suites=self.tally.suites(),
+            suites=self.tally.suites(options.get("models") or ()),
             suggestions=list(suggestions),
         )
         record = map_texts(record, self._redact).model_copy(update={"decision": decision})

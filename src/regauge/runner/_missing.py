@@ -96,8 +96,8 @@ def record_command(suite: Suite, settings: Settings, options: RunOptions) -> str
         if suite.dataset.path == suite.prompt.path
         else ["regauge", "record", suite.prompt.name]
     )
-    if options.model is not None:
-        words += ["--model", options.model]
+    if options.models:
+        words += ["--model", str(suite.model)]
     if options.judge_model not in {None, settings.judge_model}:
         words += ["--judge-model", str(options.judge_model)]
     if options.trials != settings.trials:

@@ -11,7 +11,7 @@ from regauge.model_id import parse_model_id
 from regauge.project import TRIALS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from regauge.project import RecordMode, Settings
 
@@ -29,7 +29,8 @@ class RunOptions:
             recorded, `all` always.
         trials: Draws per case where the eval does not say.
         concurrency: Requests in flight at once; `auto` grows until the provider objects.
-        model: `provider:model` asked in place of every prompt's own.
+        models: Each `provider:model` to run every case with, instead of the prompts' own; empty
+            runs the prompts' own.
         judge_model: `provider:model` of judges that name none; None is what the settings say.
         rejudge: Whether what judges measured is worked out anew from their recorded calls.
         budget_usd: What the run may spend, in US dollars.
@@ -42,7 +43,7 @@ class RunOptions:
     record: RecordMode
     trials: int = 1
     concurrency: int | Literal["auto"] = "auto"
-    model: str | None = None
+    models: tuple[str, ...] = ()
     budget_usd: float | None = None
     ahead: int | None = None
     judge_model: str | None = None
@@ -58,9 +59,9 @@ def resolve_options(
     record: RecordMode | None,
     trials: int | None,
     concurrency: str | None,
-    model: str | None,
     budget_usd: float | None,
     fail_fast: bool,
+    models: Sequence[str] = (),
     judge_model: str | None = None,
     rejudge: bool = False,
     budget_tokens: int | None = None,
@@ -74,7 +75,7 @@ def resolve_options(
         record: `--record`.
         trials: `--trials`.
         concurrency: `--concurrency`, a number or `auto`.
-        model: `--model`.
+        models: `--model`, in the order of the reports.
         budget_usd: `--budget-usd`.
         budget_tokens: `--budget-tokens`.
         budget_calls: `--budget-calls`.
@@ -84,10 +85,14 @@ def resolve_options(
             spent ahead of them.
 
     Raises:
-        UsageError: A number is out of range, or `judge_model` names no provider.
+        UsageError: A number is out of range, a model is named twice, or `judge_model` names no
+            provider.
     """
     if judge_model is not None:
         parse_model_id(judge_model, at="--judge-model")
+    for number, model in enumerate(models):
+        if model in models[:number]:
+            raise UsageError(f"--model names {model} twice\n  fix: name each model once")
     if trials is not None and not 1 <= trials <= TRIALS_MAX:
         raise UsageError(f"--trials must be from 1 to {TRIALS_MAX}, not {trials}")
     if budget_usd is not None and not 0 <= budget_usd < math.inf:
@@ -100,7 +105,7 @@ def resolve_options(
         record=record or settings.record or ("none" if in_ci else "missing"),
         trials=trials or settings.trials,
         concurrency=_concurrency(concurrency) if concurrency else settings.concurrency,
-        model=model,
+        models=tuple(models),
         budget_usd=settings.budget_usd if budget_usd is None else budget_usd,
         ahead=_FAIL_FAST_AHEAD if fail_fast else None,
         judge_model=judge_model or settings.judge_model,

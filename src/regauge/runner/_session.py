@@ -103,24 +103,25 @@ class EvalSession:
         self.plan = Plan(cases=())
         self._environ = environ
         self._workers = workers
-        self._suites: dict[int, tuple[EvalSpec, Suite]] = {}
+        self._suites: dict[int, tuple[EvalSpec, tuple[Suite, ...]]] = {}
         self._lookahead: Lookahead[AskedTrial] | None = None
         self._loop = OneLoop()
         self._closed = False
         self._trials = self._made_by(None)
 
-    def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> Suite:
-        """Load what an eval names, once per eval."""
+    def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> tuple[Suite, ...]:
+        """Load what an eval names, once per eval: a suite per model of the run."""
         known = self._suites.get(id(spec))
         if known is None:
-            suite = bind(spec, function, project=self.project, options=self.options)
-            judges = self.embeddings.give(suite.judges, prompt=suite.prompt.name)
-            suite = replace(suite, judges=judges)
-            known = self._suites[id(spec)] = (spec, suite)
+            suites = bind(spec, function, project=self.project, options=self.options)
+            first = suites[0]
+            judges = self.embeddings.give(first.judges, prompt=first.prompt.name)
+            suites = tuple(replace(suite, judges=judges) for suite in suites)
+            known = self._suites[id(spec)] = (spec, suites)
         return known[1]
 
-    def bind_prompt_file(self, path: Path) -> Suite:
-        """Make a suite of a prompt file that brings its own `testData` and `evaluators`."""
+    def bind_prompt_file(self, path: Path) -> tuple[Suite, ...]:
+        """Suites of a prompt file that brings its own `testData` and `evaluators`."""
         return bind_prompt_file(path, project=self.project, options=self.options)
 
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:

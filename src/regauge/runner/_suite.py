@@ -6,7 +6,7 @@ import inspect
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from regauge.datasets import Dataset, find_dataset, load_dataset
@@ -109,8 +109,8 @@ class Suite:
 
 def bind(
     spec: EvalSpec, function: Callable[..., Any], *, project: Project, options: RunOptions
-) -> Suite:
-    """Load what an eval names.
+) -> tuple[Suite, ...]:
+    """Load what an eval names: one suite per model of the run; a target has no model.
 
     Raises:
         UsageError: The declaration makes no sense: no judges, a share out of range, a provider
@@ -130,8 +130,10 @@ def bind(
     target = _target(spec, where, project=project, options=options)
     if target is None:
         prompt = load_prompt(spec.prompt, spec.version, root=project.root)
+        models = _models(prompt, spec.model, project=project, options=options)
     else:
         prompt = target.subject(spec.prompt, path=project.pyproject)
+        models = (target.model,)
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     dataset = load_dataset(
         path,
@@ -149,30 +151,25 @@ def bind(
             f"{where}: the eval has no judges, so nothing would be measured\n"
             "  fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`"
         )
-    return Suite(
+    suite = Suite(
         prompt=prompt,
         dataset=dataset,
         judges=judges,
         standings=_standings(judges, project),
-        model=target.model
-        if target is not None
-        else _model(prompt, spec.model, project=project, options=options),
+        model=models[0],
         trials=spec.trials or options.trials,
         pass_rate=spec.pass_rate,
         origin=str(project.relative(prompt.path)),
         target=target,
     )
+    return tuple(replace(suite, model=model) for model in models)
 
 
 def _target(spec: EvalSpec, where: str, *, project: Project, options: RunOptions) -> Target | None:
     """What answers instead of a model; a module may be imported in a process to find its files."""
     if spec.target is None:
         return None
-    for name, given in (
-        ("--model", options.model),
-        ("model", spec.model),
-        ("version", spec.version),
-    ):
+    for name, given in (("model", spec.model), ("version", spec.version)):
         if given is not None:
             raise UsageError(
                 f"{where}: {name} changes a prompt, and {spec.prompt} tests the target"
@@ -188,8 +185,8 @@ def _target(spec: EvalSpec, where: str, *, project: Project, options: RunOptions
     )
 
 
-def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> Suite:
-    """Make a suite of a prompt file that brings its own `testData` and `evaluators`.
+def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tuple[Suite, ...]:
+    """Make a suite per model of a prompt file that brings its own `testData` and `evaluators`.
 
     Raises:
         PromptError: The file cannot be loaded, has no `testData` or no `evaluators`, or nothing
@@ -212,22 +209,26 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> Su
     judges = _judges(
         judges_from_evaluators(prompt), where, _context(project, options), options=options
     )
-    return Suite(
+    models = _models(prompt, None, project=project, options=options)
+    suite = Suite(
         prompt=prompt,
         dataset=Dataset(name="testData", path=path, cases=cases_from_test_data(prompt)),
         judges=judges,
         standings=_standings(judges, project),
-        model=_model(prompt, None, project=project, options=options),
+        model=models[0],
         trials=options.trials,
         pass_rate=1.0,
         origin=str(project.relative(path)),
     )
+    return tuple(replace(suite, model=model) for model in models)
 
 
-def _model(prompt: Prompt, wanted: str | None, *, project: Project, options: RunOptions) -> ModelId:
-    """Who answers: what the run says, else the eval, else the prompt, else the project."""
-    model = options.model or wanted or prompt.model or project.settings.model
-    if model is None:
+def _models(
+    prompt: Prompt, wanted: str | None, *, project: Project, options: RunOptions
+) -> tuple[ModelId, ...]:
+    """The models of the run, else that of the eval, else of the prompt, else of the project."""
+    model = wanted or prompt.model or project.settings.model
+    if not options.models and model is None:
         fault = Fault(
             path=project.relative(prompt.path),
             line=1,
@@ -235,11 +236,12 @@ def _model(prompt: Prompt, wanted: str | None, *, project: Project, options: Run
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",
         )
         raise PromptError([fault])
-    said = "--model" if options.model else "" if wanted else str(project.relative(prompt.path))
-    asked = parse_model_id(model, at=said)
+    at = "--model" if options.models else "" if wanted else str(project.relative(prompt.path))
+    models = tuple(parse_model_id(name, at=at) for name in options.models or (model or "",))
     if options.record != "none":
-        endpoint_of(project.settings, asked.provider)
-    return asked
+        for one in models:
+            endpoint_of(project.settings, one.provider)
+    return models
 
 
 def _context(project: Project, options: RunOptions) -> JudgeContext:
@@ -252,7 +254,7 @@ def _judges(
     """The judges of an eval; plain functions become judges, and every name is unique."""
     judges = tuple(_judge(judge, where, context) for judge in given)
     if options.record != "none":
-        models = [model for judge in judges for model in _models(judge)]
+        models = [model for judge in judges for model in _models_of_judge(judge)]
         for at, model in models:
             provider = parse_model_id(model, at=at).provider
             if provider not in EXTERNAL:
@@ -267,7 +269,7 @@ def _judges(
     return judges
 
 
-def _models(judge: Judge) -> list[tuple[str, str]]:
+def _models_of_judge(judge: Judge) -> list[tuple[str, str]]:
     """The models that a judge calls, each with the judge's name."""
     models = getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ()
     return [(judge.name, model) for model in models]

@@ -23,7 +23,7 @@ class Interval:
 _NOTHING_KNOWN = Interval(low=0.0, high=1.0)
 
 
-def wilson(passes: int, trials: int, *, confidence: float = 0.95) -> Interval:
+def wilson(passes: float, trials: int, *, confidence: float = 0.95) -> Interval:
     """The score interval of a proportion (Wilson, JASA 1927).
 
     Its coverage is close to `confidence` on average, for few trials too (Brown, Cai & DasGupta,
@@ -33,7 +33,7 @@ def wilson(passes: int, trials: int, *, confidence: float = 0.95) -> Interval:
     (0.4677, 0.9111)
 
     Args:
-        passes: 0 to `trials`.
+        passes: 0 to `trials`; a sum of pass rates where each trial is a case of several.
         trials: With 0 trials the interval is 0 to 1.
         confidence: Above 0 and below 1.
 
@@ -129,7 +129,7 @@ def _rate_with_tail(least: int, trials: int, tail: float) -> float:
     return high
 
 
-def _check(passes: int, trials: int, confidence: float) -> None:
+def _check(passes: float, trials: int, confidence: float) -> None:
     if not 0 <= passes <= trials:
         raise ValueError(f"passes must be 0 to trials, not {passes} of {trials}")
     if not 0 < confidence < 1:

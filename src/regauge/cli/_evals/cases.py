@@ -22,7 +22,7 @@ def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[Pla
     cases = [planned for planned in evals.plan.cases if planned.suite.prompt.name == name]
     file = project.prompts_dir / f"{name}.prompt.yml"
     try:
-        suite = evals.bind_prompt_file(file)
+        suites = evals.bind_prompt_file(file)
     except RegaugeError:  # no such file, or no data of its own
         return cases
-    return [*cases, *(PlannedCase(suite, case) for case in suite.dataset)]
+    return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]

@@ -1,0 +1,84 @@
+"""Several models on the same cases: the pass rate of each, and its difference to the first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.stats import rate_difference, suite_p_value, wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.reports._schema import ModelComparison
+
+    # By case: how many of its measured trials passed, and how many there are.
+    CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
+
+__all__ = ["compare_models", "difference_text", "rate_text"]
+
+_LEVEL = 0.05
+
+
+def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
+    """Compare models with the first, case by case.
+
+    The rate is the mean over cases. The p-value is two-sided and comes from the gate's exact test
+    within cases, with equal weights; it is multiplied by the number of models that are compared
+    with the first.
+
+    Args:
+        models: The counts of each model; a case without a measured trial is left out.
+    """
+    return [
+        _compared(one, models[0] if number else None, tests=len(models) - 1)
+        for number, one in enumerate(models)
+    ]
+
+
+def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
+    from regauge.reports._schema import ModelComparison
+
+    rates = [passed / trials for passed, trials in counts.values()]
+    interval = wilson(sum(rates), len(rates))
+    rate = sum(rates) / len(rates) if rates else None
+    own = ModelComparison(rate=rate, low=interval.low, high=interval.high)
+    both = [key for key in first or () if key in counts]
+    if first is None or not both:
+        return own
+    arms = [[one[key][place] for key in both] for one in (first, counts) for place in (0, 1)]
+    found = rate_difference(*arms)
+    assert found is not None, "every case has trials of both"
+    worse, better = (
+        float(suite_p_value(*arms, weights=1, direction=direction))
+        for direction in ("worse", "better")
+    )
+    p_value = min(1.0, 2 * tests * min(worse, better))
+    shown = p_value <= _LEVEL
+    return own.model_copy(
+        update={
+            "cases": len(both),
+            "difference": found.value,
+            "difference_low": found.low,
+            "difference_high": found.high,
+            "p_value": p_value,
+            "outcome": ("worse" if worse < better else "better") if shown else "not shown",
+        }
+    )
+
+
+def rate_text(found: ModelComparison) -> str:
+    """A pass rate with its 95 % interval."""
+    if found.rate is None:
+        return "-"
+    return f"{100 * found.rate:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
+
+
+def difference_text(found: ModelComparison) -> str:
+    """The difference to the first model in points, with its 95 % interval and p-value."""
+    if found.difference is None:
+        return "-"
+    low, high = 100 * found.difference_low, 100 * found.difference_high
+    points = f"{100 * found.difference:+.1f} points ({low:.1f} to {high:.1f})"
+    word = f"{found.outcome}, " if found.outcome != "not shown" else ""
+    p_value = "p < 0.001" if found.p_value < 0.001 else f"p = {found.p_value:.2g}"  # noqa: PLR2004 - in the text
+    return f"{points}, {word}{p_value}"
