@@ -18,6 +18,7 @@ import contextlib
 import functools
 import gc
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -173,6 +174,8 @@ def _load() -> None:
         if not found.name.endswith("__main__") and "deepeval" not in found.name:
             with contextlib.suppress(Exception):
                 importlib.import_module(found.name)
+    # To show where an error is, pytest finds the module of a line: the paths of all modules, once.
+    inspect.getmodule(compile("", "", "exec"))
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
 

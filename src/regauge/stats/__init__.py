@@ -17,6 +17,7 @@ from regauge.stats._agreement import (
     cohen_kappa,
     confusion_matrix,
     kendall_tau_b,
+    of_all,
     position_flips,
     spearman,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "log_drift_ratio",
     "log_e_value",
     "log_marginal",
+    "of_all",
     "pass_rate_grid",
     "position_flips",
     "rate_difference",

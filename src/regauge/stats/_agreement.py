@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from regauge.stats._counts import FloatArray, IntArray
+
+    # Takes how often each sample has each item, shape (samples, items), and gives the value of
+    # each sample, NaN where it is not defined: what `bootstrap_interval` asks for.
+    Sampled = Callable[[IntArray], FloatArray]
 
 Label = TypeVar("Label", bound="Hashable")
 Weights = Literal["none", "linear", "quadratic"]
@@ -88,15 +92,23 @@ def confusion_matrix(
     return ConfusionMatrix(labels=known, counts=tuple(map(tuple, counts.tolist())))
 
 
-def accuracy(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
-    """The share of items on which both say the same, 0 to 1; None without items.
+def of_all(statistic: Sampled, items: int) -> float | None:
+    """The value for the items as they are; None where it is not defined."""
+    value = float(statistic(np.ones((1, items), dtype=np.int64))[0])
+    return None if np.isnan(value) else value
+
+
+def accuracy(first: Sequence[Hashable], second: Sequence[Hashable]) -> Sampled:
+    """The share of items on which both say the same, 0 to 1; not defined without items.
 
     Raises:
         ValueError: If the raters rated different numbers of items.
     """
     _check_paired(len(first), len(second))
-    same = sum(one == other for one, other in zip(first, second, strict=True))
-    return same / len(first) if first else None
+    same = np.array([one == other for one, other in zip(first, second, strict=True)], dtype=float)
+    return lambda drawn: _ratio(
+        np.asarray(drawn @ same, dtype=np.float64), drawn.sum(axis=1).astype(np.float64)
+    )
 
 
 def cohen_kappa(
@@ -105,14 +117,14 @@ def cohen_kappa(
     *,
     weights: Weights = "none",
     labels: Sequence[Label] | None = None,
-) -> float | None:
+) -> Sampled:
     """Agreement beyond chance: 1 for full agreement, 0 for what chance gives, -1 at worst.
 
     (Cohen, Educational and Psychological Measurement 1960; weighted: Cohen, Psychological
     Bulletin 1968.) With weights a disagreement costs the distance of the labels in their order,
-    or its square.
+    or its square. It is not defined without items, or when both raters use one label only.
 
-    >>> cohen_kappa(["a", "a", "b", "b"], ["a", "a", "b", "a"])
+    >>> of_all(cohen_kappa(["a", "a", "b", "b"], ["a", "a", "b", "a"]), 4)
     0.5
 
     Args:
@@ -121,69 +133,90 @@ def cohen_kappa(
         weights: `linear` and `quadratic` need labels on a scale.
         labels: All labels in their order; needed for weights, where the order is the scale.
 
-    Returns:
-        None where it is not defined: without items, or when both raters use one label only.
-
     Raises:
         ValueError: As in `confusion_matrix`, or if weights come without labels.
     """
     if weights != "none" and labels is None:
         raise ValueError(f"{weights} weights need the labels in the order of their scale")
-    matrix = confusion_matrix(first, second, labels=labels)
-    if not matrix.total:
-        return None
-    seen = np.array(matrix.counts, dtype=np.float64) / matrix.total
-    by_chance = np.outer(seen.sum(axis=1), seen.sum(axis=0))
-    place = np.arange(len(matrix.labels))
-    distance = np.abs(np.subtract.outer(place, place))
+    known = confusion_matrix(first, second, labels=labels).labels
+    place = {label: index for index, label in enumerate(known)}
+    cells = [
+        place[one] * len(known) + place[other] for one, other in zip(first, second, strict=True)
+    ]
+    within = np.eye(len(known) ** 2)[np.array(cells, dtype=np.int64)]
+    places = np.arange(len(known))
+    distance = np.abs(np.subtract.outer(places, places))
     power = {"none": 0, "linear": 1, "quadratic": 2}[weights]
     cost = np.where(distance > 0, distance.astype(np.float64) ** power, 0.0)
-    expected = float((cost * by_chance).sum())
-    return 1 - float((cost * seen).sum()) / expected if expected > 0 else None
+
+    def statistic(drawn: IntArray) -> FloatArray:
+        counts = (drawn @ within).reshape(len(drawn), len(known), len(known))
+        # A sample without items has no counts, and so no disagreement that is due to chance.
+        seen = counts / np.maximum(drawn.sum(axis=1), 1)[:, np.newaxis, np.newaxis]
+        by_chance = seen.sum(axis=2)[:, :, np.newaxis] * seen.sum(axis=1)[:, np.newaxis, :]
+        expected = (cost * by_chance).sum(axis=(1, 2))
+        return 1 - _ratio((cost * seen).sum(axis=(1, 2)), expected)
+
+    return statistic
 
 
-def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
+def spearman(first: Sequence[float], second: Sequence[float]) -> Sampled:
     """The rank correlation, -1 to 1, ties sharing their mean rank (Spearman 1904).
 
-    >>> spearman([1, 2, 3, 4], [10, 20, 30, 25])
+    >>> of_all(spearman([1, 2, 3, 4], [10, 20, 30, 25]), 4)
     0.8
 
-    Returns:
-        None where it is not defined: for fewer than two items, or when one rater never varies.
+    It is not defined for fewer than two items, or when one rater never varies.
 
     Raises:
         ValueError: If the raters rated different numbers of items, or a value is NaN.
     """
-    one, other = (_ranks(values) for values in _paired_numbers(first, second))
-    # Ranks from 1 to n have the mean (n + 1) / 2, ties or not.
-    middle = (one.size + 1) / 2
-    one, other = one - middle, other - middle
-    scale = float(np.sqrt((one**2).sum() * (other**2).sum()))
-    return _limited(float((one * other).sum()) / scale) if scale > 0 else None
+    one, other, kind = _kinds(first, second)
+    levels = [np.unique(values, return_inverse=True)[1] for values in (one, other)]
+
+    def statistic(drawn: IntArray) -> FloatArray:
+        counts = _sums(drawn, kind)
+        # Ranks from 1 to n have the mean (n + 1) / 2, ties or not.
+        middle = (counts.sum(axis=1, keepdims=True) + 1) / 2
+        ranks: list[FloatArray] = []
+        for level in levels:
+            of_level = _sums(counts, level)
+            # Equal values share the mean of their ranks.
+            ranks.append((np.cumsum(of_level, axis=1) - (of_level - 1) / 2)[:, level] - middle)
+        first_ranks, second_ranks = ranks
+        scale = np.sqrt(
+            (counts * first_ranks**2).sum(axis=1) * (counts * second_ranks**2).sum(axis=1)
+        )
+        return _limited(_ratio((counts * first_ranks * second_ranks).sum(axis=1), scale))
+
+    return statistic
 
 
-def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
+def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> Sampled:
     """Concordant less discordant pairs of items, -1 to 1, corrected for ties (Kendall 1945).
 
-    Returns:
-        None where it is not defined: for fewer than two items, or when one rater never varies.
+    It is not defined for fewer than two items, or when one rater never varies.
 
     Raises:
         ValueError: If the raters rated different numbers of items, or a value is NaN.
     """
-    one, other = _paired_numbers(first, second)
-    balance = untied_one = untied_other = 0
-    # Every pair is met twice, which changes no ratio. Some items at a time against all: memory
-    # grows with the items, not their square.
-    for start in range(0, one.size, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        signs_one = np.sign(one - one[rows, np.newaxis])
-        signs_other = np.sign(other - other[rows, np.newaxis])
-        balance += int((signs_one * signs_other).sum())
-        untied_one += int(np.count_nonzero(signs_one))
-        untied_other += int(np.count_nonzero(signs_other))
-    scale = float(np.sqrt(float(untied_one) * float(untied_other)))
-    return _limited(balance / scale) if scale > 0 else None
+    one, other, kind = _kinds(first, second)
+
+    def statistic(drawn: IntArray) -> FloatArray:
+        counts = _sums(drawn, kind)
+        balance, untied_one, untied_other = (np.zeros(len(drawn)) for _ in range(3))
+        # Every pair is met twice, which changes no ratio. Some items at a time against all: memory
+        # grows with the items, not their square.
+        for start in range(0, one.size, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            signs_one = np.sign(one[:, np.newaxis] - one[rows])
+            signs_other = np.sign(other[:, np.newaxis] - other[rows])
+            balance += (counts @ (signs_one * signs_other) * counts[:, rows]).sum(axis=1)
+            untied_one += (counts @ np.abs(signs_one) * counts[:, rows]).sum(axis=1)
+            untied_other += (counts @ np.abs(signs_other) * counts[:, rows]).sum(axis=1)
+        return _limited(_ratio(balance, np.sqrt(untied_one * untied_other)))
+
+    return statistic
 
 
 def position_flips(shown: Sequence[Side], exchanged: Sequence[Side]) -> PositionFlips:
@@ -212,21 +245,31 @@ def position_flips(shown: Sequence[Side], exchanged: Sequence[Side]) -> Position
     )
 
 
-def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks from 1; equal values share the mean of theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last: IntArray = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[place]
+def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """One over the other, NaN where there is no whole."""
+    ratio = np.full(part.shape, np.nan)
+    np.divide(part, whole, out=ratio, where=whole > 0)
+    return ratio
 
 
-def _paired_numbers(
+def _sums(counts: IntArray | FloatArray, kind: IntArray) -> FloatArray:
+    """Counts of items of one kind, added up; every kind from 0 on has an item."""
+    order = np.argsort(kind, kind="stable")
+    starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    sums: FloatArray = np.add.reduceat(counts[:, order].astype(np.float64), starts, axis=1)
+    return sums
+
+
+def _kinds(
     first: Sequence[float], second: Sequence[float]
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Both ratings of each kind of item, and the kind of each item."""
     _check_paired(len(first), len(second))
-    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if np.isnan(one).any() or np.isnan(other).any():
+    rated = np.array([first, second], dtype=np.float64)
+    if np.isnan(rated).any():
         raise ValueError("a rating is NaN")
-    return one, other
+    kinds, kind = np.unique(rated, axis=1, return_inverse=True)
+    return kinds[0], kinds[1], kind.reshape(-1)
 
 
 def _check_paired(first: int, second: int) -> None:
@@ -234,6 +277,6 @@ def _check_paired(first: int, second: int) -> None:
         raise ValueError(f"the raters rated {first} and {second} items; it must be the same ones")
 
 
-def _limited(correlation: float) -> float:
+def _limited(correlations: FloatArray) -> FloatArray:
     """Take off what rounding put beyond -1 and 1."""
-    return min(1.0, max(-1.0, correlation))
+    return np.clip(correlations, -1.0, 1.0)

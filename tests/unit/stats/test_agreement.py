@@ -1,23 +1,33 @@
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regauge.stats import (
-    accuracy,
-    bootstrap_interval,
-    cohen_kappa,
-    confusion_matrix,
-    kendall_tau_b,
-    position_flips,
-    spearman,
-)
+from regauge import stats
+from regauge.stats import bootstrap_interval, confusion_matrix, of_all, position_flips
 
 SCALE = (1, 2, 3, 4, 5)
 ratings = st.lists(st.tuples(st.sampled_from(SCALE), st.sampled_from(SCALE)), max_size=25)
 kinds = pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
+
+
+def value_of(measure):
+    """The measure of all items as they are."""
+
+    @functools.wraps(measure)
+    def value(one, other, **options):
+        return of_all(measure(one, other, **options), len(one))
+
+    return value
+
+
+accuracy, cohen_kappa = value_of(stats.accuracy), value_of(stats.cohen_kappa)
+spearman, kendall_tau_b = value_of(stats.spearman), value_of(stats.kendall_tau_b)
+MEASURES = [stats.accuracy, stats.cohen_kappa, stats.spearman, stats.kendall_tau_b]
 correlations = pytest.mark.parametrize("correlation", [spearman, kendall_tau_b])
 
 
@@ -132,14 +142,14 @@ def test_raters_must_rate_the_same_items(measure):
 @settings(max_examples=25, deadline=None)
 @given(pairs=ratings)
 def test_correlations_agree_with_scipy(correlation, pairs):
-    stats = pytest.importorskip("scipy.stats")
+    reference = pytest.importorskip("scipy.stats")
     one, other = apart(pairs)
     found = correlation(one, other)
     if len({*one}) < 2 or len({*other}) < 2:
         assert found is None
     else:
-        reference = stats.spearmanr if correlation is spearman else stats.kendalltau
-        assert found == pytest.approx(reference(one, other).statistic, abs=1e-9)
+        other_way = reference.spearmanr if correlation is spearman else reference.kendalltau
+        assert found == pytest.approx(other_way(one, other).statistic, abs=1e-9)
 
 
 @correlations
@@ -174,9 +184,22 @@ def test_no_pairs_have_no_rate_of_flips():
     assert position_flips([], []).rate is None
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+@settings(max_examples=25, deadline=None)
+@given(pairs=ratings, data=st.data())
+def test_a_sample_has_the_value_of_the_items_that_it_drew(measure, pairs, data):
+    items = st.lists(st.integers(0, len(pairs) - 1), max_size=12) if pairs else st.just([])
+    samples = data.draw(st.lists(items, min_size=1, max_size=4))
+    drawn = np.array([np.bincount(sample, minlength=len(pairs)) for sample in samples], dtype=int)
+    found = measure(*apart(pairs))(drawn)
+    for value, sample in zip(found.tolist(), samples, strict=True):
+        alone = value_of(measure)(*apart([pairs[item] for item in sample]))
+        assert value == pytest.approx(np.nan if alone is None else alone, abs=1e-12, nan_ok=True)
+
+
 def test_a_bootstrap_interval_of_a_mean_is_near_the_normal_one():
     values = np.random.default_rng(4).normal(5, 2, 400)
-    found = bootstrap_interval(lambda items: float(values[items].mean()), 400, seed=1)
+    found = bootstrap_interval(lambda drawn: drawn @ values / 400, 400, seed=1)
     half = 1.96 * values.std() / 20
     assert found.low == pytest.approx(values.mean() - half, abs=0.03)
     assert found.high == pytest.approx(values.mean() + half, abs=0.03)
@@ -185,20 +208,21 @@ def test_a_bootstrap_interval_of_a_mean_is_near_the_normal_one():
 def test_one_seed_gives_one_bootstrap_interval():
     human, judge = [1, 2, 3, 4, 5] * 4, [1, 2, 3, 5, 5] * 4
 
-    def kappa(items):
-        return cohen_kappa([human[i] for i in items], [judge[i] for i in items])
-
+    kappa = stats.cohen_kappa(human, judge)
     found = bootstrap_interval(kappa, 20, seed=9, resamples=200)
     assert found == bootstrap_interval(kappa, 20, seed=9, resamples=200)
-    assert kappa(range(20)) in found
+    assert of_all(kappa, 20) in found
 
 
 def test_a_statistic_that_is_mostly_not_defined_has_no_interval():
-    assert bootstrap_interval(lambda _: None, 5, seed=1, resamples=10) is None
-    assert bootstrap_interval(lambda _: 1.0, 0, seed=1) is None
+    assert (
+        bootstrap_interval(lambda drawn: np.full(len(drawn), np.nan), 5, seed=1, resamples=10)
+        is None
+    )
+    assert bootstrap_interval(lambda drawn: np.ones(len(drawn)), 0, seed=1) is None
 
 
 @pytest.mark.parametrize("options", [{"resamples": 0}, {"confidence": 1}])
 def test_a_bootstrap_needs_options_in_range(options):
     with pytest.raises(ValueError, match="in range"):
-        bootstrap_interval(lambda _: 1.0, 5, seed=1, **options)
+        bootstrap_interval(lambda drawn: np.ones(len(drawn)), 5, seed=1, **options)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from regauge.judges.calibration._record import Agreement, Confusion, Estimate, Flips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from regauge.judges.calibration._labels import Label, LabelKind
+    from regauge.stats._agreement import Sampled
 
 __all__ = ["Judged", "Judgement", "agreement_of", "disagrees", "levels_of"]
 
@@ -209,47 +207,40 @@ def _self_consistency(words: _Words, judged: Sequence[Judged]) -> float | None:
 
 
 def _estimates(kind: LabelKind, words: _Words, rows: Sequence[_Row]) -> dict[str, Estimate | None]:
+    import numpy as np
+
     from regauge.stats import accuracy, cohen_kappa, kendall_tau_b, spearman
 
-    def kappa(rows: Sequence[_Row]) -> float | None:
-        return cohen_kappa(*_flat(rows))
+    human, judge = _flat(rows)
+    row_of = np.array([n for n, row in enumerate(rows) for _ in row.judge], dtype=np.int64)
 
-    def weighted(rows: Sequence[_Row]) -> float | None:
-        return cohen_kappa(*_flat(rows), weights="quadratic", labels=words.all)
-
-    def scores(rows: Sequence[_Row]) -> tuple[list[float], list[float]]:
-        return [row.label_score for row in rows], [row.score for row in rows]
+    def of_words(statistic: Sampled) -> Sampled:
+        return lambda drawn: statistic(drawn[:, row_of])
 
     found = {
-        "accuracy": _estimate(lambda rows: accuracy(*_flat(rows)), rows, is_accuracy=True),
-        "kappa": _estimate(kappa, rows),
+        "accuracy": _estimate(of_words(accuracy(human, judge)), rows, is_accuracy=True),
+        "kappa": _estimate(of_words(cohen_kappa(human, judge)), rows),
     }
     if kind != "pairs":
-        found["spearman"] = _estimate(lambda rows: spearman(*scores(rows)), rows)
-        found["kendall"] = _estimate(lambda rows: kendall_tau_b(*scores(rows)), rows)
+        scores = [row.label_score for row in rows], [row.score for row in rows]
+        found["spearman"] = _estimate(spearman(*scores), rows)
+        found["kendall"] = _estimate(kendall_tau_b(*scores), rows)
     if kind == "scores":
-        found["weighted_kappa"] = _estimate(weighted, rows)
+        weighted = cohen_kappa(human, judge, weights="quadratic", labels=words.all)
+        found["weighted_kappa"] = _estimate(of_words(weighted), rows)
     return found
 
 
 def _estimate(
-    statistic: Callable[[Sequence[_Row]], float | None],
-    rows: Sequence[_Row],
-    *,
-    is_accuracy: bool = False,
+    statistic: Sampled, rows: Sequence[_Row], *, is_accuracy: bool = False
 ) -> Estimate | None:
     """A statistic with its bootstrap interval; labels are drawn again whole, with both orders."""
-    from regauge.stats import Interval, bootstrap_interval
+    from regauge.stats import Interval, bootstrap_interval, of_all
 
-    value = statistic(rows)
+    value = of_all(statistic, len(rows))
     if value is None:
         return None
-
-    def resampled(items: NDArray[np.int64]) -> float | None:
-        drawn: list[int] = items.tolist()
-        return statistic([rows[index] for index in drawn])
-
-    interval = bootstrap_interval(resampled, len(rows), seed=_SEED)
+    interval = bootstrap_interval(statistic, len(rows), seed=_SEED)
     if interval is not None and interval.low == interval.high and abs(value) == 1:
         # Resampling knows no error that the labels do not show.
         margin = _margin_of_perfect(rows, accuracy=is_accuracy)
