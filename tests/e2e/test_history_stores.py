@@ -18,8 +18,7 @@ from regauge.cli import group
 from regauge.errors import StoreError
 from regauge.history import MeasuredSuite, RunEntry, StorePlace, TrialEntry
 from regauge.history._history import History
-from regauge.history._steps import STEPS
-from regauge.history._store import Store
+from regauge.history._store import STEPS, Store
 from regauge.project import Project
 from tests.postgres import PostgresServer
 

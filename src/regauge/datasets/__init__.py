@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from regauge.datasets._case import GoldenCase, Split, Tier, split_of
+from regauge.datasets._case import GoldenCase, Record, Source, Split, Tier, split_of
 from regauge.datasets._dataset import Dataset, dataset_files, find_dataset, load_dataset
-from regauge.datasets._jsonl import read_jsonl
-from regauge.datasets._record import Record, Source
+from regauge.datasets._formats import read_jsonl
 
 __all__ = [
     "Dataset",

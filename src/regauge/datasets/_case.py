@@ -1,17 +1,139 @@
-"""One golden case, and the split its id puts it in."""
+"""One golden case: what a record of any format must hold, and every way it may not."""
 
 from __future__ import annotations
 
+import codecs
+import errno
 import hashlib
+import re
+import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from regauge.digests import JSON, digest_of
+from regauge.errors import Fault
+from regauge.regular_file import read_regular
+from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["GoldenCase", "Split", "Tier", "split_of"]
+__all__ = [
+    "KEYS",
+    "GoldenCase",
+    "Reading",
+    "Record",
+    "Source",
+    "Split",
+    "Texts",
+    "Tier",
+    "cases_of",
+    "decode_lines",
+    "file_reference",
+    "is_known",
+    "split_of",
+]
+
+# A mapping, since it keeps the order that messages show and is asked for every key of every case.
+KEYS = dict.fromkeys(
+    (
+        "id",
+        "inputs",
+        "expected",
+        "tags",
+        "tier",
+        "split",
+        "source",
+        "licence",
+        "note",
+        "checks",
+        "pass_at",
+    )
+)
+
+_MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """One case as its file states it, before anything was checked.
+
+    Attributes:
+        line: Where it starts, counted from 1; the row of a parquet file.
+        values: The values by key.
+        lines: The line of a key, where the format can tell; the case's own line otherwise.
+    """
+
+    line: int
+    values: dict[str, object]
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+
+    def line_of(self, key: str) -> int:
+        """The line to name when `key` is at fault."""
+        return self.lines.get(key, self.line)
+
+
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """A file being read, and all that is found wrong with it.
+
+    Attributes:
+        path: The file on this machine.
+        shown: The file as faults name it.
+        unit: What places of this file are counted in: `line`, or `row` for parquet.
+        holds: What one record of it is, in words.
+    """
+
+    path: Path
+    shown: Path
+    unit: str = "line"
+    holds: str = "a case"
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+    def fault(self, line: int | None, message: str, fix: str = "") -> None:
+        """Note that something is wrong at `line` and go on."""
+        self.faults.append(Fault(path=self.shown, line=line, message=message, fix=fix))
+
+
+def decode_lines(source: Source) -> str | None:
+    """The text of the file, without byte order mark; None, and a fault per line, if not UTF-8.
+
+    Line ends stay as they are.
+    """
+    data = read_regular(source.path)
+    if data.startswith(_MARKS_OF_UTF16):
+        source.fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        for number, raw in enumerate(data.split(b"\n"), 1):
+            try:
+                raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                source.fault(
+                    number,
+                    f"not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
+                    "save the file as UTF-8",
+                )
+        return None
+
+
+def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -> bool:
+    """Whether a case can have this key; a fault with the nearest known one if not."""
+    if key in KEYS:
+        return True
+    shown = {name: name for name in KEYS}
+    if word == "column":
+        shown["inputs"] = "inputs.<name>"
+    near = closest(key, KEYS)
+    known = f"known {word}s: {', '.join(shown.values())}"
+    fix = f"did you mean {shown[near]!r}?" if near else known
+    source.fault(line, f"unknown {word} {key!r}", fix)
+    return False
+
 
 Tier: TypeAlias = Literal["critical", "required", "tracked"]
 Split: TypeAlias = Literal["train", "holdout"]
@@ -102,3 +224,328 @@ def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
         raise ValueError(f"holdout is a share from 0 to 1, not {holdout!r}")
     head = hashlib.sha256(f"{salt}\0{case_id}".encode("utf-8", "backslashreplace")).digest()[:8]
     return "holdout" if int.from_bytes(head, "big") < holdout * 2**64 else "train"
+
+
+_LISTED_MAX = 500
+_SHOWN_MAX = 100
+# No model takes a text of this size: 64 MiB.
+_BYTES_MAX = 64 * 1024 * 1024
+
+
+def file_reference(value: object) -> str | None:
+    """The path in `{"file": "path"}`; None for every other value."""
+    if isinstance(value, dict) and len(mapping := cast("dict[str, object]", value)) == 1:
+        path = mapping.get("file")
+        return path if isinstance(path, str) else None
+    return None
+
+
+def _short(reference: str) -> str:
+    return repr(reference) if len(reference) <= _SHOWN_MAX else f"{reference[:_SHOWN_MAX]!r}..."
+
+
+class Texts:
+    """Reads the files that cases refer to, each once, and none outside the fixtures folder."""
+
+    def __init__(self, fixtures_dir: Path) -> None:
+        self._shown = fixtures_dir.name
+        self._root = fixtures_dir.resolve()
+        self._read: dict[str, str | ValueError] = {}
+
+    def text(self, reference: str) -> str:
+        r"""The text of a file, without byte order mark and with `\n` for every line end.
+
+        So the digest of a case is the same on every machine, however git checks files out.
+
+        Args:
+            reference: The path from the fixtures folder, with `/` between its parts.
+
+        Raises:
+            ValueError: The path leaves the folder, names no file, or the file is not UTF-8.
+        """
+        if reference not in self._read:
+            try:
+                self._read[reference] = self._load(reference)
+            except ValueError as error:
+                self._read[reference] = error
+        found = self._read[reference]
+        if isinstance(found, ValueError):
+            raise found
+        return found
+
+    def _load(self, reference: str) -> str:
+        inner = PurePosixPath(reference)
+        if not reference.strip() or "\\" in reference or "\0" in reference:
+            raise ValueError(
+                f"{reference!r} is no path: write it with / from the folder {self._shown!r}"
+            )
+        if inner.is_absolute() or ".." in inner.parts or ":" in "".join(inner.parts[:1]):
+            raise ValueError(
+                f"the file {reference!r} is not named by its path inside the folder {self._shown!r}"
+            )
+        try:
+            path = (self._root / inner).resolve()
+            if not path.is_relative_to(self._root):
+                raise ValueError(
+                    f"the file {reference!r} is a link that leaves the folder {self._shown!r}"
+                )
+            data = read_regular(path, bytes_max=_BYTES_MAX)
+        except FileNotFoundError:
+            raise ValueError(self._missing(reference, inner)) from None
+        except RuntimeError as error:
+            raise ValueError(f"the file {reference!r} is a link to itself") from error
+        except OSError as error:
+            # Until Python 3.12 a loop of links is a RuntimeError, from 3.13 on it is this.
+            if error.errno == errno.ELOOP:
+                raise ValueError(f"the file {reference!r} is a link to itself") from error
+            reason = (error.strerror or str(error)).lower()
+            raise ValueError(f"the file {_short(reference)} cannot be read: {reason}") from error
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"the file {reference!r} is not UTF-8, see its line {line}") from error
+        return text.replace("\r\n", "\n")
+
+    def _missing(self, reference: str, inner: PurePosixPath) -> str:
+        folder = self._root / inner.parent
+        names: list[str] = []
+        if folder.is_dir():
+            names = sorted(path.name for path in folder.iterdir())[:_LISTED_MAX]
+        near = closest(inner.name, names)
+        hint = f"; did you mean {str(inner.parent / near)!r}?" if near else ""
+        return f"there is no file {reference!r} in the folder {self._shown!r}{hint}"
+
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
+_ID_RULE = "a-z, A-Z, 0-9 and _ . + / - only, at most 200"
+# `-k` reads these words as operators, so nobody could select such a case.
+_OPERATORS = frozenset({"and", "or", "not"})
+_TIERS: tuple[str, ...] = get_args(Tier)
+_SPLITS: tuple[str, ...] = get_args(Split)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What it takes to turn the records of a file into cases.
+
+    Attributes:
+        texts: Reads the files that cases refer to.
+        salt: See `split_of`.
+        holdout: See `split_of`.
+    """
+
+    texts: Texts
+    salt: str
+    holdout: float
+
+
+def cases_of(records: Sequence[Record], source: Source, reading: Reading) -> list[GoldenCase]:
+    """The cases of a file; what is wrong with any of them is noted in `source`."""
+    first: dict[str, int] = {}
+    cases: list[GoldenCase] = []
+    for record in records:
+        faults = len(source.faults)
+        case_id = _id(record, source, first)
+        for key in record.values:
+            if key not in KEYS:
+                is_known(key, source, record.line_of(key))
+        inputs = _inputs(record, source, reading.texts)
+        expected = _expected(record, source, reading.texts)
+        tier = _word(record, source, "tier", _TIERS, "required")
+        split = _word(record, source, "split", _SPLITS, "")
+        tags = _tags(record, source)
+        origin, licence, note = (
+            _text(record, source, key) for key in ("source", "licence", "note")
+        )
+        checks = _checks(record, source)
+        pass_at = _pass_at(record, source)
+        if len(source.faults) > faults:
+            continue
+        cases.append(
+            GoldenCase(
+                id=case_id,
+                inputs=inputs,
+                expected=expected,
+                tags=tags,
+                tier=cast("Tier", tier),
+                split=cast("Split", split)
+                if split
+                else split_of(case_id, salt=reading.salt, holdout=reading.holdout),
+                source=origin,
+                licence=licence,
+                at=f"{source.shown.as_posix()}:{record.line}",
+                note=note,
+                checks=checks,
+                pass_at=pass_at,
+            )
+        )
+    return cases
+
+
+def _id(record: Record, source: Source, first: dict[str, int]) -> str:
+    value = record.values.get("id")
+    line = record.line_of("id")
+    if value is None:
+        source.fault(line, "a case without an id", 'give it one: "id": "a-unique-name"')
+        return ""
+    if not isinstance(value, str):
+        source.fault(line, f"the id {_shown(value)} is not text", "put it in quotes")
+        return ""
+    if not _ID.fullmatch(value) or value in _OPERATORS:
+        plain = _slug(value)
+        fix = f"{_ID_RULE}" + (f", such as {plain!r}" if plain else "")
+        if value in _OPERATORS:
+            fix = "pytest -k reads this word as an operator; choose another id"
+        source.fault(line, f"the id {_shown(value)} cannot be the id of a test", fix)
+    if value in first:
+        source.fault(
+            line,
+            f"the id {_shown(value)} is taken: {source.unit} {first[value]} has it too",
+            "every case needs an id of its own",
+        )
+    else:
+        first[value] = line
+    return value
+
+
+def _inputs(record: Record, source: Source, texts: Texts) -> Mapping[str, JSON]:
+    line = record.line_of("inputs")
+    value = record.values.get("inputs")
+    if "inputs" not in record.values:
+        source.fault(
+            line, "a case without inputs", 'name what the prompt needs: "inputs": {"name": "..."}'
+        )
+    elif isinstance(value, dict):
+        inputs = cast("Mapping[str, JSON]", value)
+        return _with_texts("inputs", inputs, line, source, texts)
+    else:
+        source.fault(line, f"inputs is {_kind(value)}, not a mapping of names to values")
+    return {}
+
+
+def _expected(record: Record, source: Source, texts: Texts) -> JSON:
+    value = cast("JSON", record.values.get("expected"))
+    line = record.line_of("expected")
+    if (reference := file_reference(value)) is not None:
+        return _text_of("expected", reference, line, source, texts)
+    if isinstance(value, dict):
+        return _with_texts("expected", value, line, source, texts)
+    return value
+
+
+def _with_texts(
+    where: str, values: Mapping[str, JSON], line: int, source: Source, texts: Texts
+) -> Mapping[str, JSON]:
+    """The same mapping, with the text of a file in place of each `{"file": ...}` value."""
+    found = {
+        key: reference
+        for key, item in values.items()
+        if isinstance(item, dict) and (reference := file_reference(item)) is not None
+    }
+    if not found:
+        return values
+    return {
+        key: _text_of(f"{where}.{key}", found[key], line, source, texts) if key in found else item
+        for key, item in values.items()
+    }
+
+
+def _text_of(where: str, reference: str, line: int, source: Source, texts: Texts) -> str:
+    try:
+        return texts.text(reference)
+    except ValueError as error:
+        source.fault(line, f"{where}: {error}")
+        return ""
+
+
+def _tags(record: Record, source: Source) -> tuple[str, ...]:
+    value = record.values.get("tags")
+    if value is None:
+        return ()
+    tags = cast("list[object]", value) if isinstance(value, list) else None
+    if tags is not None:
+        words = [tag for tag in tags if isinstance(tag, str) and tag.strip() == tag != ""]
+        if len(words) == len(tags) and not any(";" in word for word in words):
+            return tuple(words)
+    source.fault(
+        record.line_of("tags"),
+        f"tags is {_shown(record.values['tags'])}",
+        'a list of words without ";": "tags": ["storage", "night"]',
+    )
+    return ()
+
+
+def _checks(record: Record, source: Source) -> tuple[JSON, ...]:
+    """The judges that a case names; what they mean is checked where a suite is made."""
+    value = record.values.get("checks")
+    if value is None:
+        return ()
+    checks: list[object] = cast("list[object]", value) if isinstance(value, list) else []
+    if checks and all(isinstance(check, str | dict) for check in checks):
+        return tuple(cast("list[JSON]", checks))
+    source.fault(
+        record.line_of("checks"),
+        f"checks is {_shown(record.values['checks'])}",
+        'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]',
+    )
+    return ()
+
+
+def _pass_at(record: Record, source: Source) -> float | None:
+    value = record.values.get("pass_at")
+    if value is None:
+        return None
+    line = record.line_of("pass_at")
+    if isinstance(value, str):  # a cell of a CSV file
+        with suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        source.fault(line, f"pass_at is {_shown(value)}", "a share above 0 and up to 1")
+    elif not record.values.get("checks"):
+        source.fault(line, "pass_at without checks", "add `checks`, or remove `pass_at`")
+    else:
+        return float(value)
+    return None
+
+
+def _word(record: Record, source: Source, key: str, allowed: tuple[str, ...], default: str) -> str:
+    value = record.values.get(key)
+    if value is None:
+        return default
+    if isinstance(value, str) and value in allowed:
+        return value
+    near = did_you_mean(str(value), allowed)
+    fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
+    source.fault(record.line_of(key), f"no such {key}: {_shown(value)}", fix)
+    return default
+
+
+def _text(record: Record, source: Source, key: str) -> str:
+    value = record.values.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    source.fault(record.line_of(key), f"{key} is {_kind(value)}, not text")
+    return ""
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, dict) else _shown(value)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - the width of a line
+
+
+def _slug(value: str) -> str:
+    """What is left of an id when only allowed characters are kept, short enough for a message."""
+    letters = unicodedata.normalize("NFKD", value.replace("ß", "ss"))
+    plain = letters.encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9_.+/-]+", "-", plain).strip("-+./")[:40]

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
-from regauge.datasets._cases import Reading, cases_of
-from regauge.datasets._jsonl import read_jsonl
-from regauge.datasets._record import Record, Source
+from regauge.datasets._case import Reading, Record, Source, Texts, cases_of
+from regauge.datasets._formats import read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
-from regauge.datasets._texts import Texts
-from regauge.datasets._yaml import read_yaml
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault
 from regauge.wording import did_you_mean

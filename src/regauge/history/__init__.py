@@ -14,21 +14,17 @@ if TYPE_CHECKING:
         SuiteComparison,
         compare_rows,
     )
-    from regauge.history._entry import run_entry
-    from regauge.history._history import History, SyncReport, add_finished_run
-    from regauge.history._place import StorePlace
+    from regauge.history._history import History, SyncReport, add_finished_run, run_entry
     from regauge.history._points import Line, Point, lines_of
-    from regauge.history._types import MeasuredSuite, RunEntry, TrialEntry
+    from regauge.history._store import MeasuredSuite, RunEntry, StorePlace, TrialEntry
 else:
     __getattr__ = names_of(
         __name__,
         {
             "_comparison": "CaseChange CaseSide Change SuiteComparison compare_rows",
-            "_entry": "run_entry",
-            "_history": "History SyncReport add_finished_run",
-            "_place": "StorePlace",
+            "_history": "History SyncReport add_finished_run run_entry",
             "_points": "Line Point lines_of",
-            "_types": "MeasuredSuite RunEntry TrialEntry",
+            "_store": "MeasuredSuite RunEntry StorePlace TrialEntry",
         },
     )
 

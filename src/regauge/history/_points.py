@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from regauge.history._types import MeasuredSuite
+    from regauge.history._store import MeasuredSuite
     from regauge.stats import Interval
 
 __all__ = ["Line", "Point", "lines_of"]

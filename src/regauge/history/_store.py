@@ -1,27 +1,305 @@
-"""The database of the history: a file of SQLite, or PostgreSQL through psycopg."""
+"""What the history holds of a run."""
 
 from __future__ import annotations
 
+import importlib
+import re
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.errors import StoreError
-from regauge.history._failure import URL_FIX, damaged, driver_of, explained
-from regauge.history._steps import STEPS
-from regauge.history._types import MeasuredSuite
+from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
+from regauge.extras import install_command
+from regauge.project import is_store, shown_store
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from regauge.history._place import StorePlace
-    from regauge.history._steps import Step
-    from regauge.history._types import RunEntry
+    from regauge.project import Project
 
-__all__ = ["Store"]
+__all__ = [
+    "STEPS",
+    "URL_FIX",
+    "VARIABLE",
+    "MeasuredSuite",
+    "RunEntry",
+    "Step",
+    "Store",
+    "StorePlace",
+    "TrialEntry",
+    "damaged",
+    "driver_of",
+    "explained",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSuite:
+    """One prompt on one dataset with one model, as one run measured it.
+
+    Attributes:
+        run: The id of the run.
+        started_at: Of the run, ISO 8601 in UTC.
+        commit: That was checked out; None outside of a repository.
+        dirty: Whether the work tree differed from it.
+        arm: In a run that gates, whose trials these are; None in any other.
+        cases: How many there were; `measured` of them have an outcome.
+        passed: Of the measured. A gate draws again what failed, so of its runs the first trial of
+            each case counts alone.
+        trials: What an outcome rests on: draws of each case.
+        answers: How many the cost is of.
+        cost_usd: Of all answers, when they were made; None when the price is unknown.
+        judges_digest: Of the judges that decide.
+        cases_digest: Of the cases with their inputs and what is expected.
+    """
+
+    run: str
+    started_at: str
+    commit: str | None
+    dirty: bool
+    prompt: str
+    version: str | None
+    prompt_digest: str
+    dataset: str
+    model: str
+    arm: str | None
+    cases: int
+    measured: int
+    passed: int
+    trials: int
+    answers: int
+    cost_usd: float | None
+    latency_p50_s: float | None
+    judges_digest: str
+    cases_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialEntry:
+    """One row of a run.
+
+    Attributes:
+        number: Its place in the run, from 0.
+        row: The whole row as JSON in ASCII; see `TrialRow`.
+    """
+
+    number: int
+    prompt: str
+    case: str
+    arm: str | None
+    trial: int
+    outcome: str
+    row: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEntry:
+    """One run on its way into the history.
+
+    Attributes:
+        document: The whole record as JSON in ASCII; see `RunRecord`.
+    """
+
+    id: str
+    started_at: str
+    finished_at: str
+    document: str
+    suites: Sequence[MeasuredSuite]
+    trials: Sequence[TrialEntry]
+
+
+VARIABLE: Final = "REGAUGE_STORE"
+
+_FILE: Final = "history.sqlite3"
+_SQLITE: Final = "sqlite:///"
+_POSTGRESQL: Final = re.compile(r"[^:]+://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlace:
+    """Where the history is kept.
+
+    Attributes:
+        url: Of a server, as libpq reads it; it may hold a password. Empty for a file.
+        shown: The place without passwords, for messages.
+        file: The database file; None for a server.
+        own: Whether it is the project's own file, which is made from the runs beside it.
+    """
+
+    url: str
+    shown: str
+    file: Path | None
+    own: bool
+
+    @classmethod
+    def of(cls, project: Project, environ: Mapping[str, str]) -> StorePlace:
+        """What `REGAUGE_STORE` says, else `[tool.regauge] store`, else the project's own file.
+
+        Raises:
+            UsageError: The URL is of no database that regauge knows.
+        """
+        named = environ.get(VARIABLE, "").strip()
+        url = named or project.settings.store
+        if not url:
+            file = project.state_dir / _FILE
+            return cls(url="", shown=str(project.relative(file)), file=file, own=True)
+        if not is_store(url):
+            raise UsageError(
+                f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}\n"
+                "  fix: postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
+            )
+        if url.startswith(_SQLITE):
+            file = project.root / url.removeprefix(_SQLITE)
+            return cls(url="", shown=str(project.relative(file)), file=file, own=False)
+        server = _POSTGRESQL.sub("postgresql://", url, count=1)
+        return cls(url=server, shown=shown_store(url), file=None, own=False)
+
+
+_PERMISSION: Final = "give write permission for the file and its directory"
+# Words of the database, and what to do; nothing where its content is not what it should be.
+_OF_A_FILE: Final = (
+    ("locked|busy", "another process holds it for long: let it end, then run the command again"),
+    ("full|disk I/O", "make room on the disk, then: regauge runs --sync"),
+    ("readonly|unable to open", _PERMISSION),
+)
+_OF_A_SERVER: Final = (
+    ("permission denied", "let its owner grant it: GRANT USAGE, CREATE ON SCHEMA public TO <user>"),
+    (
+        "authentication failed|no password|role .* does not exist",
+        "check the user and the password in REGAUGE_STORE",
+    ),
+    ("database .* does not exist", "make it: createdb <name>"),
+    ("(relation|column) .* does not exist|violates", ""),
+    ("timeout|lock", "look for what holds its tables, then: regauge runs --sync"),
+)
+_CHECK_SERVER: Final = "check that the server runs and can be reached, then: regauge runs --sync"
+URL_FIX: Final = "postgresql://USER@HOST/DATABASE; write special characters of a password as %XX"
+
+
+@contextmanager
+def explained(place: StorePlace) -> Generator[None]:
+    """Turn what the driver raises into words.
+
+    Raises:
+        StoreError: For any error of the driver, or of the system.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise StoreError(
+            place.shown,
+            "PostgreSQL needs psycopg, which is not installed",
+            install_command("psycopg"),
+        ) from error
+    except OSError as error:
+        what, fix = explain_os_error(error)
+        raise StoreError(place.shown, what, fix or _PERMISSION) from error
+    except driver_of(place).Error as error:
+        words = str(error)
+        what, fix = _first_line(words), _fix(place, words)
+        if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
+            what, fix = explain_os_error(no_descriptor)
+        raise StoreError(place.shown, what, fix) from error
+
+
+def driver_of(place: StorePlace) -> Any:
+    """The driver, a module of PEP 249.
+
+    Raises:
+        ImportError: That of PostgreSQL is not installed.
+    """
+    return sqlite3 if place.file is not None else importlib.import_module("psycopg")
+
+
+def damaged(place: StorePlace) -> str:
+    """What to do about a database that is none, or none of ours."""
+    if place.file is None:
+        return "drop its tables regauge_*, then import what this machine has: regauge runs --sync"
+    return (
+        f"move it away: mv {place.shown} {place.shown}.damaged\n"
+        "  nothing is lost that is still in .regauge/runs: `regauge runs --sync` imports it"
+    )
+
+
+def _fix(place: StorePlace, said: str) -> str:
+    """What to do, by the words of SQLite or of PostgreSQL."""
+    known = _OF_A_SERVER if place.file is None else _OF_A_FILE
+    for pattern, fix in known:
+        if re.search(pattern, said):
+            return fix or damaged(place)
+    return damaged(place) if place.file is not None else _CHECK_SERVER
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else "no reason given"
+
+
+Step = tuple[str, ...]
+
+# In the words that SQLite and PostgreSQL share. `regauge_schema` holds the steps taken.
+STEPS: Final[tuple[Step, ...]] = (
+    (
+        """
+        CREATE TABLE regauge_schema (
+            step INTEGER PRIMARY KEY,
+            regauge_version TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE regauge_runs (
+            id TEXT PRIMARY KEY,
+            started_at TEXT NOT NULL,
+            finished_at TEXT NOT NULL,
+            document TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE regauge_suites (
+            run TEXT NOT NULL REFERENCES regauge_runs (id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            "commit" TEXT,
+            dirty BOOLEAN NOT NULL,
+            prompt TEXT NOT NULL,
+            version TEXT,
+            prompt_digest TEXT NOT NULL,
+            dataset TEXT NOT NULL,
+            model TEXT NOT NULL,
+            arm TEXT,
+            cases INTEGER NOT NULL,
+            measured INTEGER NOT NULL,
+            passed INTEGER NOT NULL,
+            trials INTEGER NOT NULL,
+            answers INTEGER NOT NULL,
+            cost_usd DOUBLE PRECISION,
+            latency_p50_s DOUBLE PRECISION,
+            judges_digest TEXT NOT NULL,
+            cases_digest TEXT NOT NULL,
+            PRIMARY KEY (run, number)
+        )
+        """,
+        "CREATE INDEX regauge_suites_of_prompt ON regauge_suites (prompt, run)",
+        """
+        CREATE TABLE regauge_trials (
+            run TEXT NOT NULL REFERENCES regauge_runs (id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            prompt TEXT NOT NULL,
+            "case" TEXT NOT NULL,
+            arm TEXT,
+            trial INTEGER NOT NULL,
+            outcome TEXT NOT NULL,
+            "row" TEXT NOT NULL,
+            PRIMARY KEY (run, number)
+        )
+        """,
+        'CREATE INDEX regauge_trials_of_case ON regauge_trials (prompt, "case", run)',
+    ),
+)
+
 
 _BUSY_S: Final = 30
 # Any number that no other program uses for its own advisory lock.

@@ -20,8 +20,11 @@ from regauge.project._settings import (
     RefineSettings,
     Settings,
     TargetSettings,
+    has_credentials,
+    is_store,
+    shown_store,
+    shown_url,
 )
-from regauge.project._urls import has_credentials, is_store, shown_store, shown_url
 
 __all__ = [
     "ENDPOINT_IDENTITY",

@@ -1,4 +1,4 @@
-"""Where a project's files are, and its settings with the line of every fault."""
+"""The line of pyproject.toml that a setting stands on."""
 
 from __future__ import annotations
 
@@ -7,22 +7,145 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
 from regauge.errors import ConfigError, Fault, UsageError
-from regauge.project._lines import line_of
-from regauge.project._problems import setting_problems
 from regauge.project._settings import SETTING_NAMES, Settings
 from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Project"]
+    from pydantic_core import ErrorDetails
+
+__all__ = ["Project", "line_of", "setting_problems"]
+
+
+def line_of(text: str, where: Sequence[int | str]) -> int | None:
+    r"""The line of a setting's key; that of its table where the key is not there.
+
+    Args:
+        text: The file.
+        where: The setting's path below `[tool.regauge]`; a number is a place in a list of tables.
+
+    >>> goals = "[[refine.goals]]\ntag = 1\n[[refine.goals]]\njudge = 2\ntag = 3"
+    >>> line_of(goals, ("refine", "goals", 1, "tag"))
+    5
+    >>> line_of(goals, ("refine", "goals", 0, "judge"))
+    1
+    """
+    lines = text.splitlines()
+    key = next(str(part) for part in reversed(where) if isinstance(part, str))
+    begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
+    header, end = _table(lines, where)
+    found = (n for n in range(header or 0, end) if begins.match(lines[n]))
+    line = next(found, header)
+    return None if line is None else line + 1
+
+
+def _table(lines: Sequence[str], where: Sequence[int | str]) -> tuple[int | None, int]:
+    """The first line of a table in a list of tables, and the line after its last."""
+    for name, place in pairwise(where):
+        if isinstance(place, int):
+            heads = re.compile(rf"\s*\[\[.*\b{re.escape(str(name))}\"?\s*\]\]")
+            headers = [n for n, line in enumerate(lines) if heads.match(line)]
+            if place < len(headers):
+                start = headers[place]
+                rest = range(start + 1, len(lines))
+                return start, next(
+                    (n for n in rest if lines[n].lstrip().startswith("[")), len(lines)
+                )
+    return None, len(lines)
+
+
+_BOUNDS = {
+    "greater_than": ("gt", "a number above {}"),
+    "greater_than_equal": ("ge", "a number of {} or more"),
+    "less_than": ("lt", "a number below {}"),
+    "less_than_equal": ("le", "a number of {} or less"),
+}
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "bool": "true or false",
+    "string": "a text in quotes",
+    "dict": "a table",
+    "model": "a table",
+    "list": "a list",
+}
+
+
+def setting_problems(
+    error: ValidationError, table: Mapping[str, Any]
+) -> dict[tuple[int | str, ...], str]:
+    """Each setting that cannot be used, by its path, with its problem and its fix.
+
+    Args:
+        error: What validation found.
+        table: `[tool.regauge]` as it was read.
+    """
+    items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
+    for item in error.errors():
+        items.setdefault(_path(item, table), []).append(item)
+    return {where: _problem(where, alternatives) for where, alternatives in items.items()}
+
+
+def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
+    """The path of a setting in the file, without the names of a union's alternatives."""
+    where: list[int | str] = []
+    for part in item["loc"]:
+        if isinstance(table, dict):
+            settings = cast("dict[int | str, object]", table)
+            if part not in settings and part == settings.get("kind"):
+                continue  # the alternative of a union of targets
+            if part in settings:
+                table = settings[part]
+                where.append(part)
+                continue
+        if isinstance(table, list) and isinstance(part, int):
+            table = cast("list[object]", table)[part]
+        elif item["type"] != "missing":
+            break
+        where.append(part)
+    return tuple(where)
+
+
+def _problem(where: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
+    item = items[0]
+    given = item["input"]
+    key = next(str(part) for part in reversed(where) if isinstance(part, str))
+    match item["type"]:
+        case "missing":
+            return f"it is missing\n  fix: write it: {where[-1]} = ..."
+        case "list_type" if isinstance(given, dict):
+            name = ".".join(("tool", "regauge", *map(str, where)))
+            return f"must be a list of tables\n  fix: two brackets on each side: [[{name}]]"
+        case "list_type":
+            return f"must be a list, not {given!r}\n  fix: {key} = [...]"
+        case "value_error" | "extra_forbidden":
+            return item["msg"]
+        case _:
+            wanted = " or ".join(_wanted(each) for each in items)
+            shown = repr(given)
+            shown = f"{shown[:60]}..." if len(shown) > 60 else shown  # noqa: PLR2004 - one line
+            return f"must be {wanted}, not {shown}\n  fix: set {key} to {wanted}"
+
+
+def _wanted(item: ErrorDetails) -> str:
+    """What a setting must be."""
+    kind, context = item["type"], item.get("ctx", {})
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return words.format(f"{context[name]:g}")
+    if kind == "literal_error":
+        return str(context["expected"])
+    return _TYPES.get(kind.partition("_")[0], item["msg"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What `[tool.regauge]` in pyproject.toml may say: every setting, its range and its default."""
+"""URLs as they may be shown: without user name, password, query and fragment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from pydantic import (
 from regauge.criteria import CRITERIA, Criterion
 from regauge.errors import UsageError
 from regauge.model_id import parse_model_id
-from regauge.project._urls import has_credentials, is_store, shown_store, shown_url
 from regauge.wording import did_you_mean
 
 __all__ = [
@@ -41,7 +40,58 @@ __all__ = [
     "RefineSettings",
     "Settings",
     "TargetSettings",
+    "has_credentials",
+    "is_store",
+    "shown_store",
+    "shown_url",
 ]
+
+_STORE = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://|sqlite:///.")
+# A password may hold what ought to be escaped in a URL, so all up to the last @ counts as one.
+_PASSWORD = re.compile(r"(?<=//)([^:/@?]*):.*@")
+_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
+
+# Whatever stands before the last @ of the authority, for URLs that do not parse, too.
+_AUTHORITY = re.compile(r"\A\s*(?P<scheme>[^:/?#@]*:)?//(?P<user>[^/?#]*@)?(?P<host>[^/?#]*)")
+
+
+def has_credentials(url: str) -> bool:
+    """Whether a URL names a user or a password.
+
+    >>> has_credentials("https://user:word@host/v1"), has_credentials("https://host/v1?to=a@b")
+    (True, False)
+    """
+    match = _AUTHORITY.match(url)
+    return match is not None and match["user"] is not None
+
+
+def shown_url(url: str) -> str:
+    """Scheme, host and path of a URL.
+
+    >>> shown_url("https://user:word@host:8000/v1?api-key=word#top")
+    'https://host:8000/v1'
+    """
+    clean = re.split(r"[?#]", url, maxsplit=1)[0]
+    return _AUTHORITY.sub(lambda match: f"{match['scheme'] or ''}//{match['host']}", clean)
+
+
+def is_store(url: str) -> bool:
+    """Whether a URL names a database that can hold the run history.
+
+    >>> is_store("sqlite:///history.db"), is_store("mysql://host/evals")
+    (True, False)
+    """
+    return _STORE.match(url) is not None
+
+
+def shown_store(url: str) -> str:
+    """The URL of a database without its passwords.
+
+    >>> shown_store("postgresql://me:p@ss/word@db/evals?sslpassword=x&sslmode=require")
+    'postgresql://me:***@db/evals?sslpassword=***&sslmode=require'
+    """
+    return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
+
 
 # The settings of a provider that decide which model answers.
 ENDPOINT_IDENTITY = (

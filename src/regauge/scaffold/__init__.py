@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from regauge.scaffold._install import Install, find_install, given_install
-from regauge.scaffold._new_files import new_eval, new_judge, new_prompt
-from regauge.scaffold._piece import Piece, Planned, refuse_blocked
-from regauge.scaffold._pyproject import advise_on_pytest, merge_pyproject
-from regauge.scaffold._workflows import WORKFLOWS, Repository, WorkflowContext, workflow
+from regauge.scaffold._files import (
+    Piece,
+    Planned,
+    advise_on_pytest,
+    merge_pyproject,
+    new_eval,
+    new_judge,
+    new_prompt,
+    refuse_blocked,
+)
+from regauge.scaffold._workflows import (
+    WORKFLOWS,
+    Install,
+    Repository,
+    WorkflowContext,
+    find_install,
+    given_install,
+    workflow,
+)
 from regauge.scaffold._working_set import plan_working_set, write_planned
 
 __all__ = [

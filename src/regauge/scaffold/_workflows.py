@@ -1,25 +1,268 @@
-"""Workflows of GitHub Actions, fitted to the repository they are written into."""
+"""Workflows of GitHub Actions, with the command that installs what the project pins."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+from urllib.parse import unquote, urlsplit
 
 import yaml
 
-from regauge.errors import GitError
+from regauge.errors import GitError, UsageError
 from regauge.git import run_git, work_tree
-from regauge.scaffold._piece import Piece, template
+from regauge.regular_file import read_regular
+from regauge.scaffold._files import Piece, template
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from regauge.project import Project
-    from regauge.scaffold._install import Install
 
-__all__ = ["WORKFLOWS", "Repository", "WorkflowContext", "workflow", "workflow_path"]
+__all__ = [
+    "WORKFLOWS",
+    "Install",
+    "Repository",
+    "WorkflowContext",
+    "find_install",
+    "given_install",
+    "workflow",
+    "workflow_path",
+]
+
+# uv has no dependencies, so one version and the hash of its wheel for the runner pin it whole. The
+# other tools get their dependencies as they were on a day.
+_UV: Final = """\
+hash=d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19
+echo "uv==0.13.9 --hash=sha256:$hash" >"$RUNNER_TEMP/uv.txt"
+python -m pip install --only-binary=:all: --require-hashes -r "$RUNNER_TEMP/uv.txt"
+"""
+_UVX: Final = "uvx --exclude-newer=2026-11-20 --from="
+_LOCKS: Final = {
+    "uv.lock": f"{_UV}uv sync --locked --all-extras --all-groups",
+    "poetry.lock": f"{_UV}POETRY_VIRTUALENVS_IN_PROJECT=true {_UVX}poetry==2.5.1"
+    " poetry sync --no-interaction --all-extras --all-groups",
+    "pdm.lock": f"{_UV}PDM_IGNORE_ACTIVE_VENV=1 {_UVX}pdm==2.29.4 pdm sync --group=:all",
+    "pylock.toml": f"{_UV}uv venv\nuv pip sync --require-hashes pylock.toml",
+    "Pipfile.lock": f"{_UV}PIPENV_VENV_IN_PROJECT=1 {_UVX}pipenv==2026.10.3 pipenv sync --dev",
+}
+_REQUIREMENTS: Final = ("requirements*.txt", "requirements*.lock", "requirements/*.txt")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_AT_COMMIT: Final = re.compile(r"git\+[a-z]+://[^\s#]+@(?:[0-9a-f]{64}|[0-9a-f]{40})(?:#\S*)?")
+_SHA256: Final = re.compile(r"(?:--hash=sha256:|#sha256=)[0-9a-f]{64}")
+_NAMED: Final = re.compile(r"regauge(?:\[[^\]]*\])?\s*(?P<rest>(?:[=@;\s].*)?)", re.IGNORECASE)
+_WHEEL: Final = re.compile(r"regauge-[^/]*\.(?:whl|tar\.gz)", re.IGNORECASE)
+_BARE: Final = re.compile(
+    r"(?:\b(?:install|add|inject|pipx run)\b[^\n;&|]*?|\buvx)"
+    r"\s[\"']?regauge(?:\[[^\]]*\])?[\"']?(?=\s|$|[;&|])"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """A script that installs regauge.
+
+    Attributes:
+        script: Of bash; several lines or one.
+        source: The file or the option that it comes from.
+    """
+
+    script: str
+    source: str
+
+
+def given_install(command: str) -> Install:
+    """The script of the option `--install`.
+
+    Raises:
+        UsageError: It is empty, holds an expression, or installs regauge by its name alone.
+    """
+    script = command.strip()
+    if not script or not all(
+        character.isprintable() or character in "\n\t" for character in script
+    ):
+        raise UsageError('--install: write a command of a shell, such as "make install"')
+    if "${{" in script:
+        raise UsageError(
+            "--install: `${{` would be filled in by GitHub before the shell reads the command\n"
+            "  fix: use a variable of the shell"
+        )
+    if _BARE.search(script):
+        raise UsageError(
+            "--install: `regauge` alone installs whatever package has that name on the day\n"
+            "  fix: name a lock, a version with a hash, a commit or a path, such as"
+            ' "python -m pip install --require-hashes -r requirements.txt"'
+        )
+    return Install(script=script, source="--install")
+
+
+def find_install(root: Path) -> Install | None:
+    """Find what pins regauge in a project; None where nothing does.
+
+    A lock, a requirements file with hashes, a commit, a path inside the project, or the source
+    that the running regauge was installed from.
+    """
+    return next((found for found in _candidates(root) if "${{" not in found.script), None)
+
+
+def _candidates(root: Path) -> Iterator[Install]:
+    for name, script in _LOCKS.items():
+        if any(_is_pinned(package, root) for package in _locked(root / name)):
+            yield Install(script=script, source=name)
+    for path in sorted({path for glob in _REQUIREMENTS for path in root.glob(glob)}):
+        name = path.relative_to(root).as_posix()
+        for line in _logical_lines(path):
+            flags = " --require-hashes" if _SHA256.search(line) and "==" in line else ""
+            if _pins(line, path.parent, root):
+                script = f"python -m pip install{flags} -r {shlex.quote(name)}"
+                yield Install(script=script, source=name)
+    project = _toml(root / "pyproject.toml")
+    for line in _dependencies(project):
+        if _pins(line, root, root):
+            script = f"python -m pip install {shlex.quote(line)}"
+            yield Install(script=script, source="pyproject.toml")
+    if _table(project.get("project")).get("name") == "regauge":
+        yield Install(script="python -m pip install .", source="pyproject.toml")
+    yield from _installed(root)
+
+
+def _locked(path: Path) -> list[dict[str, Any]]:
+    """The entries of regauge in a lock, whatever tool wrote it."""
+    if path.name == "Pipfile.lock":
+        document = _json(path)
+        groups = [_table(document.get(name)) for name in ("default", "develop")]
+        return [_table(group["regauge"]) for group in groups if "regauge" in group]
+    document = _toml(path)
+    packages = [document.get("package"), document.get("packages")]
+    return [
+        _table(package)
+        for listed in packages
+        for package in (cast("list[object]", listed) if isinstance(listed, list) else [])
+        if _table(package).get("name") == "regauge"
+    ]
+
+
+def _is_pinned(package: dict[str, Any], root: Path) -> bool:
+    """Whether an entry of a lock names hashes, a commit or a path inside the project."""
+    text = json.dumps(package, default=str)
+    if re.search(r"sha256[:\"= ]+[0-9a-f]{64}", text):
+        return True
+    words = re.findall(r'"([^"]*)"', text)
+    if "git" in text and any(_COMMIT.search(word) for word in words):
+        return True
+    source = _table(package.get("source"))
+    places = [source.get(key) for key in ("directory", "editable", "path", "virtual", "url")]
+    places += [package.get("path"), _table(package.get("directory")).get("path")]
+    return any(isinstance(place, str) and _inside(root / place, root) for place in places)
+
+
+def _logical_lines(path: Path) -> list[str]:
+    try:
+        text = read_regular(path).decode("utf-8")
+    except (OSError, ValueError):
+        return []
+    lines = re.sub(r"\\\r?\n", " ", text).splitlines()
+    return [re.sub(r"(^|\s)#.*", "", line).strip() for line in lines]
+
+
+def _pins(line: str, directory: Path, root: Path) -> bool:
+    """Whether a requirement is regauge with a hash, at a commit, or at a path of the project."""
+    named = _NAMED.fullmatch(line)
+    if named is not None:
+        rest = named["rest"].strip()
+        if rest.startswith("=="):
+            return bool(_SHA256.search(rest))
+        url = rest.removeprefix("@").strip()
+        if not rest.startswith("@") or _has_secret(url):
+            return False
+        return bool(_AT_COMMIT.match(url) or _SHA256.search(rest))
+    place = re.sub(r"^(?:-e|--editable)[\s=]*", "", line).removeprefix("file:").split("[")[0]
+    return place.startswith(("./", "../", "vendor/", "wheels/")) and _inside(
+        directory / place.split(" ")[0], root
+    )
+
+
+def _inside(path: Path, root: Path) -> bool:
+    """Whether a path is a copy of regauge inside a project."""
+    path = path.resolve()
+    if not path.is_relative_to(root.resolve()):
+        return False
+    if path.is_file():
+        return bool(_WHEEL.fullmatch(path.name))
+    return _table(_toml(path / "pyproject.toml").get("project")).get("name") == "regauge"
+
+
+def _dependencies(project: dict[str, Any]) -> Iterator[str]:
+    table = _table(project.get("project"))
+    groups: Iterable[object] = (
+        table.get("dependencies"),
+        *_table(table.get("optional-dependencies")).values(),
+        *_table(project.get("dependency-groups")).values(),
+    )
+    for group in groups:
+        for line in cast("list[object]", group) if isinstance(group, list) else []:
+            if isinstance(line, str):
+                yield line.strip()
+
+
+def _installed(root: Path) -> Iterator[Install]:
+    """The source of the running regauge, as its installer noted it in `direct_url.json`."""
+    try:
+        text = distribution("regauge").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return
+    try:
+        document = _table(json.loads(text or "{}"))
+    except ValueError:
+        return
+    url, source = str(document.get("url") or ""), "the installed regauge"
+    commit = _table(document.get("vcs_info")).get("commit_id")
+    hashed = _table(_table(document.get("archive_info")).get("hashes")).get("sha256")
+    line = ""
+    if isinstance(commit, str) and _COMMIT.fullmatch(commit):
+        line = f"regauge @ git+{url}@{commit}"
+    elif isinstance(hashed, str) and url.startswith("https://"):
+        line = f"regauge @ {url}#sha256={hashed}"
+    elif url.startswith("file://"):
+        path = Path(unquote(urlsplit(url).path))
+        if _inside(path, root):
+            place = path.resolve().relative_to(root.resolve()).as_posix()
+            script = f"python -m pip install {shlex.quote(f'./{place}')}"
+            yield Install(script=script, source=source)
+        return
+    # A local repository is not there on a runner.
+    if line and not url.startswith("file:") and not _has_secret(url):
+        yield Install(script=f"python -m pip install {shlex.quote(line)}", source=source)
+
+
+def _has_secret(url: str) -> bool:
+    """Whether a URL holds a user name or a token, which a workflow must not repeat."""
+    user = urlsplit(url).netloc.rpartition("@")[0]
+    return bool(user) and user != "git"
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_regular(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        return _table(json.loads(read_regular(path).decode("utf-8")))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
 
 WORKFLOWS = ("evals", "comment", "baseline", "refine")
 _FOLDER = ".github/workflows"

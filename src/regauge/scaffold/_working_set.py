@@ -8,8 +8,7 @@ from regauge.atomic import write_whole
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files, prompt_name
-from regauge.scaffold._piece import Piece, Planned, refuse_blocked, template
-from regauge.scaffold._pyproject import merge_pyproject
+from regauge.scaffold._files import Piece, Planned, merge_pyproject, refuse_blocked, template
 from regauge.scaffold._workflows import Repository, WorkflowContext, workflow, workflow_path
 from regauge.schemas import schema_text
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from regauge.scaffold._install import Install
+    from regauge.scaffold._workflows import Install
 
 __all__ = ["plan_working_set", "write_planned"]
 

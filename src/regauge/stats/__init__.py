@@ -21,28 +21,46 @@ from regauge.stats._agreement import (
     position_flips,
     spearman,
 )
-from regauge.stats._audit import AUDIT_STEPS, FULL_AUDIT, AuditStep, audit_p_value
-from regauge.stats._bootstrap import bootstrap_interval
 from regauge.stats._counts import Direction
-from regauge.stats._difference import RateDifference, rate_difference
-from regauge.stats._discoveries import EBound, benjamini_hochberg, e_bh
-from regauge.stats._drift import log_drift_ratio
 from regauge.stats._evidence import (
     CANDIDATE_MIXTURE,
     MAIN_MIXTURE,
     BetaComponent,
+    EBound,
+    benjamini_hochberg,
+    draw_pass_rates,
+    e_bh,
     failures_needed,
+    log_drift_ratio,
     log_e_value,
     log_marginal,
+    pass_rate_grid,
 )
 from regauge.stats._intervals import (
     Interval,
+    RateDifference,
+    bootstrap_interval,
     clopper_pearson,
     flaky_probability,
+    rate_difference,
     rule_of_three,
     wilson,
 )
-from regauge.stats._mixing import draw_pass_rates, pass_rate_grid
+from regauge.stats._permutation import (
+    AUDIT_STEPS,
+    FULL_AUDIT,
+    Arms,
+    AuditStep,
+    VarianceFall,
+    audit_p_value,
+    expected_failures,
+    failure_weight,
+    score_p_value,
+    steadier_p_value,
+    suite_p_value,
+    variance_fall,
+    verdict_variance,
+)
 from regauge.stats._policy import (
     AnchorPolicy,
     CasePolicy,
@@ -52,15 +70,6 @@ from regauge.stats._policy import (
     auto_baseline_trials,
     auto_first_draws,
 )
-from regauge.stats._scores import score_p_value
-from regauge.stats._spread import (
-    Arms,
-    VarianceFall,
-    steadier_p_value,
-    variance_fall,
-    verdict_variance,
-)
-from regauge.stats._suite import expected_failures, failure_weight, suite_p_value
 
 __all__ = [
     "AUDIT_STEPS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import lgamma
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -62,3 +63,66 @@ def two_arms(
     candidate = tallies(passes, trials, of="the candidate")
     s, m, k, r = np.broadcast_arrays(*main, *candidate)
     return s, m, k, r
+
+
+# Below this a tail of the Fourier transform is mostly rounding error, so it is computed by itself.
+_ROUNDED_BELOW = 1e-9
+_SMALLEST = 1e-300
+
+
+def upper_tails(pmfs: FloatArray, parts: IntArray, observed: IntArray) -> FloatArray:
+    """P(sum of the parts >= observed); the parts are independent.
+
+    All sums are convolved at once by their Fourier transforms. Tails that are too small for that
+    are convolved term by term, so they keep their relative precision.
+
+    Args:
+        pmfs: Shape (kinds, width): the probability of 0, 1, ... width-1 for each kind of part.
+        parts: Shape (sums, kinds): the number of parts of each kind in each sum.
+        observed: Shape (sums,).
+
+    Returns:
+        Shape (sums,), between 0 and 1.
+    """
+    steps: IntArray = np.arange(pmfs.shape[1], dtype=np.int64)
+    reach = np.max(np.where(pmfs > 0, steps, 0), axis=1, initial=0)
+    size = int((parts @ reach).max(initial=0)) + 1
+    length = 1 << size.bit_length()
+    transformed = np.fft.rfft(pmfs, n=length, axis=1)
+    sizes = np.log(np.maximum(np.abs(transformed), _SMALLEST))
+    together = np.exp(parts @ sizes + 1j * (parts @ np.angle(transformed)))
+    sums = np.fft.irfft(together, n=length, axis=1)[:, :size]
+    # Summed from the far end, the smallest first.
+    tails = np.cumsum(np.maximum(sums[:, ::-1], 0.0), axis=1)[:, ::-1]
+    found: FloatArray = tails[np.arange(len(tails)), np.clip(observed, 0, size - 1)]
+    for row in np.nonzero((found < _ROUNDED_BELOW) & (observed < size))[0]:
+        found[row] = _tail(pmfs, parts[row], int(observed[row]))
+    found[observed >= size] = 0.0
+    return np.minimum(found, 1.0)
+
+
+def _tail(pmfs: FloatArray, parts: IntArray, observed: int) -> float:
+    """The tail of one sum, term by term; every term is positive."""
+    total = np.ones(1)
+    for kind in np.nonzero(parts)[0]:
+        power, left = np.trim_zeros(pmfs[kind], "b"), int(parts[kind])
+        while left:
+            if left & 1:
+                total = np.convolve(total, power)
+            left >>= 1
+            if left:
+                power = np.convolve(power, power)
+    return float(total[observed:][::-1].sum())
+
+
+def binomial_tail(least: int, trials: int, rate: float) -> float:
+    """P(X >= least) for X binomial."""
+    if rate in {0.0, 1.0}:
+        return float(least <= trials * rate)
+    logs = [
+        lgamma(trials + 1) - lgamma(x + 1) - lgamma(trials - x + 1)
+        for x in range(least, trials + 1)
+    ]
+    x = np.arange(least, trials + 1)
+    terms = np.exp(np.array(logs) + x * np.log(rate) + (trials - x) * np.log1p(-rate))
+    return min(1.0, float(terms.sum()))

@@ -1,12 +1,4 @@
-"""Evidence against "the candidate passes this case at least as often as main".
-
-The e-value is that of universal inference (Wasserman, Ramdas & Balakrishnan, "Universal
-inference", PNAS 2020) with Beta mixtures as the alternative: the marginal likelihood of all
-trials, divided by the greatest likelihood that the null hypothesis can give them. The numerator
-over the likelihood of any one null is a test martingale (Ville 1939; Robbins 1970, method of
-mixtures), and the divisor is at least that likelihood, so E[e] <= 1 for whatever rule stops the
-drawing. The mixtures decide how fast evidence grows, never whether it is valid.
-"""
+"""Evidence on single cases: e-values, drift of main, and which of many tests may be believed."""
 
 from __future__ import annotations
 
@@ -15,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.stats._counts import FloatArray, IntArray, two_arms
+from regauge.stats._counts import FloatArray, IntArray, tallies, two_arms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from regauge.stats._counts import Direction
+    from regauge.stats._counts import BoolArray, Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,3 +164,213 @@ def _log_greatest_likelihood(x: IntArray, n: IntArray) -> FloatArray:
     entropy = counts * np.log(np.maximum(counts, 1.0))
     most_likely = np.take(entropy, x) + np.take(entropy, n - x) - np.take(entropy, n)
     return np.asarray(most_likely)
+
+
+def log_drift_ratio(
+    fresh: tuple[ArrayLike, ArrayLike],
+    *,
+    history: tuple[ArrayLike, ArrayLike],
+    candidate: tuple[ArrayLike, ArrayLike],
+) -> FloatArray:
+    """How much better main's fresh trials fit the candidate's record than main's own history.
+
+    The natural logarithm of the ratio of two posterior predictive probabilities, each after the
+    prior Beta(1/2, 1/2) (Jeffreys, "Theory of probability", 1961; the predictive of
+    Beta-Bernoulli trials in Bernardo & Smith, "Bayesian theory", 1994).
+
+    >>> drift = log_drift_ratio((0, 5), history=(12, 12), candidate=(0, 6))
+    >>> bool(drift > np.log(10))
+    True
+
+    Args:
+        fresh: Passes and trials of main in this run.
+        history: Passes and trials of main before it, without the fresh ones.
+        candidate: Passes and trials of the candidate.
+
+    Returns:
+        Above 0 where the candidate's record tells the fresh trials better; 0 without fresh trials.
+        In the common shape of the counts.
+
+    Raises:
+        ValueError: If a count is negative or not whole, or there are more passes than trials.
+    """
+    arms = (
+        *tallies(*fresh, of="main in this run"),
+        *tallies(*history, of="main's history"),
+        *tallies(*candidate, of="the candidate"),
+    )
+    x, n, s, m, k, r = np.broadcast_arrays(*arms)
+    return _log_predictive(x, n, k, r) - _log_predictive(x, n, s, m)
+
+
+def _log_predictive(x: IntArray, n: IntArray, seen: IntArray, of: IntArray) -> FloatArray:
+    """Log probability of x passes in n trials, in their order, after `seen` of `of` passed."""
+    most = int((n + of).max(initial=0))
+    half, one = log_rising(0.5, most), log_rising(1.0, most)
+    passed = np.take(half, seen + x) - np.take(half, seen)
+    failed = np.take(half, of - seen + n - x) - np.take(half, of - seen)
+    return np.asarray(passed + failed - (np.take(one, of + n) - np.take(one, of)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EBound:
+    """How large an e-value must be to count, in one family or in several.
+
+    Attributes:
+        count: K, how many e-values of the family reach the bound; 0 when none does.
+        log_bound: The natural logarithm of the bound; with K = 0 that of the first discovery.
+    """
+
+    count: IntArray
+    log_bound: FloatArray
+
+    def reached(self, log_e: ArrayLike) -> BoolArray:
+        """Which of the e-values, in the shape given to `e_bh`, reach the bound."""
+        return np.asarray(log_e, dtype=np.float64) >= self.log_bound[..., np.newaxis]
+
+
+def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> EBound:
+    """The bound of the e-BH procedure, which holds under any dependence between the cells.
+
+    K is the largest number such that the K-th largest e-value is at least n/(K alpha) (Wang &
+    Ramdas, "False discovery rate control with e-values", JRSS B 2022).
+
+    >>> bound = e_bh(np.log([5000.0, 900.0, 1.0]), alpha=0.05, cells=100)
+    >>> int(bound.count), round(float(np.exp(bound.log_bound)))
+    (1, 2000)
+
+    Args:
+        log_e: Natural logarithms of e-values; the last axis is the family, axes before it are
+            families of their own. A cell that was not tested is -inf.
+        alpha: The false discovery rate, above 0 and at most 1.
+        cells: n, the size of each family, where it is not the number of cells given here; cells at
+            -inf may be left out of it.
+
+    Returns:
+        Count and bound for each family, in the shape of `log_e` without its last axis.
+
+    Raises:
+        ValueError: If `alpha` is out of range, a value is NaN, or `cells` is less than the cells
+            given.
+    """
+    _check_rate(alpha)
+    largest_first = -np.sort(-np.atleast_1d(np.asarray(log_e, dtype=np.float64)), axis=-1)
+    if np.isnan(largest_first).any():
+        raise ValueError("an e-value is NaN")
+    given = largest_first.shape[-1]
+    family = np.broadcast_to(given if cells is None else cells, largest_first.shape[:-1])
+    tested = np.count_nonzero(largest_first > -np.inf, axis=-1)
+    if np.any(family < tested):
+        raise ValueError(f"a family of {family.min()} cells cannot have {tested.max()} e-values")
+    sizes = np.maximum(family, 1)
+    ranks: IntArray = np.arange(1, given + 1, dtype=np.int64)
+    reaches = largest_first >= np.log(sizes[..., np.newaxis] / (ranks * alpha))
+    count = np.max(np.where(reaches, ranks, 0), axis=-1, initial=0).astype(np.int64)
+    log_bound = np.asarray(np.log(sizes / (np.maximum(count, 1) * alpha)))
+    return EBound(count=count, log_bound=log_bound)
+
+
+def benjamini_hochberg(p_values: ArrayLike, *, alpha: float) -> BoolArray:
+    """Which p-values are discoveries at a false discovery rate of `alpha`.
+
+    For independent or positively dependent tests (Benjamini & Hochberg, JRSS B 1995; Benjamini &
+    Yekutieli, Annals of Statistics 2001).
+
+    Args:
+        p_values: Between 0 and 1, one axis.
+        alpha: Above 0 and at most 1.
+
+    Raises:
+        ValueError: If a value is out of range.
+    """
+    _check_rate(alpha)
+    p = np.asarray(p_values, dtype=np.float64)
+    if not np.all((p >= 0) & (p <= 1)):
+        raise ValueError("a p-value is outside 0 to 1")
+    ranks = np.arange(1, p.size + 1)
+    smallest_first = np.sort(p)
+    kept = smallest_first[smallest_first <= alpha * ranks / max(p.size, 1)]
+    return p <= kept[-1] if kept.size else np.zeros(p.shape, dtype=np.bool_)
+
+
+def _check_rate(alpha: float) -> None:
+    if not 0 < alpha <= 1:
+        raise ValueError(f"alpha must be above 0 and at most 1, not {alpha!r}")
+
+
+# Logits from -6 to 10 in steps of a quarter, and rates next to 0 and 1.
+_LOGITS = np.linspace(-6.0, 10.0, 65)
+_NEVER, _ALWAYS = 1e-4, 1 - 1e-6
+_ROUNDS = 200
+_ROUNDS_OF_RESAMPLED = 60
+
+
+def pass_rate_grid() -> FloatArray:
+    """The pass rates that a case may have."""
+    return np.concatenate([[_NEVER], 1 / (1 + np.exp(-_LOGITS)), [_ALWAYS]])
+
+
+def draw_pass_rates(
+    passes: ArrayLike,
+    trials: ArrayLike,
+    *,
+    runs: int,
+    rng: np.random.Generator,
+    suites: int = 0,
+) -> FloatArray:
+    """Pass rates of each case, drawn from what its record leaves open.
+
+    Args:
+        passes: Passes of main, one per case.
+        trials: Trials of main.
+        runs: Draws for each suite.
+        rng: Of the draws.
+        suites: With 0 the distribution is fitted once. Otherwise so many times, with other weights
+            of the cases each time (the Bayesian bootstrap: Rubin, Annals of Statistics 1981), and
+            each suite's rates stay the same for all its runs: the spread between suites says how
+            well the record is known.
+
+    Returns:
+        Shape (runs, cases), or (suites * runs, cases), suite by suite.
+
+    Raises:
+        ValueError: If there are more passes than trials, or a count is below 0.
+    """
+    s, m = tallies(passes, trials, of="main")
+    records, which, counts = np.unique(
+        np.stack([s, m], axis=-1), axis=0, return_inverse=True, return_counts=True
+    )
+    which = which.reshape(-1)
+    grid = pass_rate_grid()
+    logs = records[:, :1] * np.log(grid) + (records[:, 1:] - records[:, :1]) * np.log1p(-grid)
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    if not suites:
+        posterior = _fitted(likelihood, counts / s.size, rounds=_ROUNDS)
+        return grid[_chosen(posterior[which], runs, rng)]
+    found: list[FloatArray] = []
+    for own in rng.dirichlet(np.ones(s.size), suites):
+        weights = np.bincount(which, weights=own, minlength=len(records)).astype(np.float64)
+        posterior = _fitted(likelihood, weights, rounds=_ROUNDS_OF_RESAMPLED)
+        rates = grid[_chosen(posterior[which], 1, rng)]
+        found.append(np.repeat(rates, runs, axis=0))
+    return np.concatenate(found)
+
+
+def _fitted(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> FloatArray:
+    """The posterior of each record under the mixing distribution that fits all of them best."""
+    mixing = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    posterior = likelihood
+    for _ in range(rounds):
+        posterior = likelihood * mixing
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        mixing = weights @ posterior
+    return posterior
+
+
+def _chosen(posterior: FloatArray, runs: int, rng: np.random.Generator) -> IntArray:
+    """A place on the grid for each case and run; shape (runs, cases)."""
+    steps = np.cumsum(posterior, axis=1)
+    found = np.empty((runs, len(posterior)), dtype=np.int64)
+    for case, own in enumerate(steps):
+        found[:, case] = np.searchsorted(own, rng.random(runs))
+    return np.asarray(np.minimum(found, posterior.shape[1] - 1))

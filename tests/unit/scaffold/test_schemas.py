@@ -12,7 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from regauge.datasets._record import KEYS
+from regauge.datasets._case import KEYS
 from regauge.errors import PromptError
 from regauge.prompts import parse_prompt
 from regauge.prompts._declared import _CHANGELOG_KEYS, _INPUT_KEYS

@@ -1,0 +1,263 @@
+"""Files to write: what becomes of each, additions to pyproject.toml, templates."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from regauge.errors import ConfigError, Fault, UsageError
+from regauge.prompts import prompt_files, prompt_name
+from regauge.regular_file import read_regular
+from regauge.schemas import schema_text
+
+if TYPE_CHECKING:
+    from regauge.prompts import Prompt
+
+__all__ = [
+    "Piece",
+    "Planned",
+    "advise_on_pytest",
+    "filled",
+    "merge_pyproject",
+    "new_eval",
+    "new_judge",
+    "new_prompt",
+    "refuse_blocked",
+    "template",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A file as it is to be.
+
+    Attributes:
+        path: Where, below the root of the project, with slashes.
+        text: All of it.
+    """
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What is to become of one file.
+
+    Attributes:
+        path: The file.
+        action: `write` a new one, `add` to one that stays otherwise as it is, or `keep` it.
+        text: All of it, once done; empty where it is kept.
+        reason: Why it is kept, or what is added.
+    """
+
+    path: Path
+    action: Literal["write", "add", "keep"]
+    text: str = ""
+    reason: str = ""
+
+
+def refuse_blocked(root: Path, path: str) -> None:
+    """Refuse a file that nobody can write, since a file lies where its directory is to be.
+
+    Raises:
+        UsageError: So it is.
+    """
+    for parent in Path(path).parents:
+        there = root / parent
+        if there.exists() and not there.is_dir():
+            raise UsageError(
+                f"{parent} is a file, and {path} needs a directory of that name; nothing was"
+                f" written\n  fix: move or rename {parent}, then run the command again"
+            )
+
+
+def template(name: str) -> str:
+    """The text of a template of this package."""
+    return files("regauge.scaffold").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def filled(name: str, /, **values: str) -> str:
+    """A template with its `$names` replaced; `$` before anything else stays."""
+    return Template(template(name)).safe_substitute(values)
+
+
+_REGAUGE = """\
+[tool.regauge]
+# The simulated model: no LLM, no key, no network. Put `openai:gpt-5.4-mini` or another model here.
+model = "sim:clerk-1"
+"""
+_PYTEST = """\
+[tool.pytest.ini_options]
+# deepeval comes with regauge and brings plugins: its own takes seconds to load, and pytest-asyncio
+# warns unless its setting is there.
+addopts = ["-p", "no:deepeval", "--import-mode=importlib"]
+asyncio_default_fixture_loop_scope = "function"
+"""
+# pytest reads the first of these that is meant for it, and no other.
+_OTHERS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
+_SECTIONS = (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
+# A word that settings of pytest contain once a plugin is dealt with, and the advice.
+_ADVICE = (
+    (
+        "deepeval",
+        'add "-p", "no:deepeval" to addopts of pytest: its plugin takes seconds to load',
+    ),
+    (
+        "asyncio",
+        'set asyncio_default_fixture_loop_scope = "function": without it, pytest-asyncio warns',
+    ),
+)
+_FIX = "correct it first; nothing was written"
+
+
+def merge_pyproject(root: Path) -> Planned:
+    """What pyproject.toml becomes: the tables that are absent come at its end.
+
+    Raises:
+        ConfigError: It is no TOML, so neither pytest nor regauge would read it.
+    """
+    path = root / "pyproject.toml"
+    if not os.path.lexists(path):
+        other = _elsewhere(root)
+        tables = [_REGAUGE] if other else [_PYTEST, _REGAUGE]
+        advice = advise_on_pytest(root) if other else ""
+        reason = f"{other}: {advice}" if advice else ""
+        return Planned(path=path, action="write", text="\n".join(tables), reason=reason)
+    try:
+        text = read_regular(path).decode("utf-8")
+        tool = _tool(text)
+    except OSError as error:
+        raise ConfigError([Fault.unreadable(path, error)]) from error
+    except ValueError as error:
+        fault = Fault(path=path, line=None, message=f"not TOML: {error}", fix=_FIX)
+        raise ConfigError([fault]) from error
+    missing: list[str] = []
+    advice = ""
+    if "pytest" not in tool and not _elsewhere(root):
+        missing.append(_PYTEST)
+    else:
+        advice = advise_on_pytest(root)
+    notes = [advice] if advice else []
+    if "regauge" not in tool:
+        missing.append(_REGAUGE)
+    if not missing:
+        return Planned(path=path, action="keep", reason="; ".join(["has its tables", *notes]))
+    names = " and ".join(table.split("\n", 1)[0] for table in missing)
+    merged = _appended(text, missing)
+    try:
+        _tool(merged)
+    except ValueError:
+        reason = f"{names} cannot be added at its end: `tool` is written as one value"
+        return Planned(path=path, action="keep", reason=reason)
+    return Planned(path=path, action="add", text=merged, reason="; ".join([names, *notes]))
+
+
+def advise_on_pytest(root: Path) -> str:
+    """The settings of pytest that keep plugins of deepeval quiet and are absent; empty for none.
+
+    Args:
+        root: Of the project.
+    """
+    path = root / (_elsewhere(root) or "pyproject.toml")
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return "; ".join(advice for word, advice in _ADVICE if word not in text)
+
+
+def _tool(text: str) -> dict[str, Any]:
+    tool = tomllib.loads(text).get("tool", {})
+    if not isinstance(tool, dict):
+        raise ValueError("`tool` is no table")  # noqa: TRY004 - as tomllib's own faults
+    return cast("dict[str, Any]", tool)
+
+
+def _elsewhere(root: Path) -> str:
+    """The file other than pyproject.toml that pytest takes its settings from, if one does."""
+    for name in _OTHERS:
+        if (root / name).is_file():
+            return name
+    for name, section in _SECTIONS:
+        file = root / name
+        if file.is_file() and section in file.read_text(encoding="utf-8", errors="replace"):
+            return name
+    return ""
+
+
+def _appended(text: str, tables: list[str]) -> str:
+    end = "\r\n" if "\r\n" in text else "\n"
+    gap = end if text.strip() else ""
+    before = text if text.endswith("\n") or not text else text + end
+    return before + gap + "\n".join(tables).replace("\n", end)
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SCHEMA = "prompts/prompt.schema.json"
+
+
+def new_prompt(name: str, root: Path) -> list[Piece]:
+    """A prompt file, and the schema its first line names where that is not there yet.
+
+    Raises:
+        UsageError: The name is none, or a prompt has it.
+    """
+    _refuse_taken(name, root)
+    line = "# yaml-language-server: $schema=prompt.schema.json\n"
+    text = line + filled("new_prompt.yml", title=_title(name))
+    return [Piece(path=f"prompts/{name}.prompt.yml", text=text), *_schema(root)]
+
+
+def new_judge(name: str, root: Path) -> list[Piece]:
+    """A rubric: the prompt of a judge that asks a model.
+
+    Raises:
+        UsageError: The name is none, or a prompt has it.
+    """
+    _refuse_taken(name, root)
+    line = "# yaml-language-server: $schema=../prompt.schema.json\n"
+    text = line + filled("new_judge.yml", title=_title(name))
+    return [Piece(path=f"prompts/judges/{name}.prompt.yml", text=text), *_schema(root)]
+
+
+def new_eval(prompt: Prompt) -> Piece:
+    """An eval of a prompt, with the judges that its response format suggests."""
+    function = re.sub(r"\W+", "_", prompt.name).strip("_").lower()
+    kind = str((prompt.response_format or {}).get("type", "text"))
+    structured = kind in {"json_schema", "json_object"}
+    text = filled(
+        "new_eval.py.txt",
+        name=prompt.name,
+        function=function,
+        judges="json_parses" if structured else "min_chars",
+        calls='json_parses(kind="object")' if structured else "min_chars(1)",
+    )
+    return Piece(path=f"evals/test_{function}.py", text=text)
+
+
+def _refuse_taken(name: str, root: Path) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a prompt\n"
+            "  fix: a-z, A-Z, 0-9 and . _ - only, at most 100, such as alert-severity"
+        )
+    for path in prompt_files(root / "prompts"):
+        if prompt_name(path).lower() == name.lower():
+            raise UsageError(
+                f"there is a prompt {prompt_name(path)!r} already: {path.relative_to(root)}\n"
+                "  fix: choose another name: it stands for one prompt everywhere"
+            )
+
+
+def _title(name: str) -> str:
+    words = re.sub(r"[._-]+", " ", name).strip()
+    return words[:1].upper() + words[1:] if not words[:1].isdigit() else f"'{words}'"
+
+
+def _schema(root: Path) -> list[Piece]:
+    there = (root / _SCHEMA).exists()
+    return [] if there else [Piece(path=_SCHEMA, text=schema_text("prompt"))]
