@@ -16,7 +16,7 @@ __all__ = ["count_sentences", "sentences_in"]
 # Full stops, question and exclamation marks of scripts other than Latin: Greek, Armenian, Hebrew,
 # Arabic, Syriac, Devanagari, Tibetan, Myanmar, Ethiopic, Mongolian, Khmer, Chinese and Japanese.
 _STOPS = (
-    "\u0589\u055c\u055e\u05c3\u061d-\u061f\u06d4\u0700-\u0702\u0964\u0965\u0f0d\u0f0e\u104b\u1362"
+    "\u0589\u05c3\u061d-\u061f\u06d4\u0700-\u0702\u0964\u0965\u0f0d\u0f0e\u104b\u1362"
     "\u1367\u1368\u1803\u1809\u17d4\u17d5\u203c\u203d\u2047-\u2049\u3002\ufe52\ufe56\ufe57\uff01\uff0e"
     "\uff1f\uff61"
 )

@@ -90,7 +90,7 @@ def as_expected(probe: dict[str, Any]) -> bool:
     "probe",
     [
         probe
-        for name in ("known", "seen", "unseen", "fresh", "newest", "formats")
+        for name in ("known", "seen", "unseen", "fresh", "newest", "formats", "blind")
         for probe in read_probes(name)
     ],
     ids=lambda probe: probe["id"],

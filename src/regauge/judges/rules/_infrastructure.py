@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import itertools
 import logging
 import re
 from contextlib import contextmanager
@@ -26,30 +28,59 @@ __all__ = [
 ]
 
 _HCL_CHARS_MAX = 20_000
+_LABELS = {
+    **dict.fromkeys(("resource", "data", "ephemeral"), 2),
+    **dict.fromkeys(("variable", "output", "module", "provider", "check"), 1),
+    **dict.fromkeys(("terraform", "locals", "moved", "import", "removed"), 0),
+}
+
+
+@functools.cache
+def _hcl_parser() -> Any:
+    """python-hcl2's parser without positions in its tree, which take nearly half of its time."""
+    from hcl2.parser import parser
+    from lark import Tree
+    from lark.parse_tree_builder import ParseTreeBuilder
+
+    library: Any = parser
+    original = library()
+    builder: Any = ParseTreeBuilder(
+        original.rules, Tree, maybe_placeholders=original.options.maybe_placeholders
+    )
+    parts = [original]
+    for _ in range(3):
+        parts.append(copy.copy(parts[-1].parser))
+    parts[-1].callbacks = {**parts[-1].callbacks, **builder.create_callback()}
+    parts[0] = copy.copy(original)
+    for outer, inner in itertools.pairwise(parts):
+        outer.parser = inner
+    return parts[0]
 
 
 def _hcl_blocks(text: str) -> list[str] | str:
     """The names of the blocks at the top of a Terraform file, or why it is none."""
-    import hcl2
-
     if len(text) > _HCL_CHARS_MAX:
         return f"longer than {_HCL_CHARS_MAX} characters"
-    library: Any = hcl2
     try:
-        [body] = library.parses_to_tree(text).children
+        # The grammar ends lines, and not files.
+        [body] = _hcl_parser().parse(text + "\n").children
     except RecursionError:
         return "nested too deeply"
     except Exception as error:  # noqa: BLE001 - a grammar's call-backs raise what they like
         return str(error).partition("\n")[0][:200] or type(error).__name__
-    names = {
-        ".".join(
+    names: set[str] = set()
+    for part in body.children:
+        if part.data != "block":
+            continue
+        kind, *labels = (
             "".join(label.scan_values(_is_no_quote))
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
-        for part in body.children
-        if part.data == "block"
-    }
+        needed = _LABELS.get(kind, len(labels))
+        if len(labels) != needed:
+            return f"{kind} takes {plural(needed, 'label')}, and one has {len(labels)}"
+        names.add(".".join((kind, *labels)))
     return sorted(names)
 
 
@@ -59,7 +90,7 @@ def _is_no_quote(token: Any) -> bool:
 
 @rule(
     codes=("hcl_invalid", "missing_block"),
-    version=2,
+    version=3,
     about="format",
     wanted=(
         "{fill} Terraform code only: no prose around it, no code fence. | Include a"
@@ -70,6 +101,8 @@ def _is_no_quote(token: Any) -> bool:
 )
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole answer is Terraform (HCL2) that parses, by python-hcl2, with one block at least.
+
+    A `resource` has two labels, a `variable` one, `locals` none, and so on.
 
     Args:
         blocks: Blocks that must be there: `provider`, `resource.aws_s3_bucket`,
@@ -123,6 +156,15 @@ _CAPABILITIES = frozenset({
     "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
     "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 })  # fmt: skip
+_SYSCTLS = frozenset({
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+})  # fmt: skip
+_SELINUX_TYPES = frozenset({
+    "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t",
+})  # fmt: skip
 
 
 def _dig(value: Any, *keys: str) -> Any:
@@ -162,31 +204,30 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
             yield document
 
 
-def _pod_privileges(spec: Mapping[str, Any]) -> Iterator[str]:
-    """The privileges that a pod takes from its node."""
-    yield from (key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key) is True)
-    for volume in _items(spec.get("volumes")):
-        if _mapping(volume).get("hostPath") is not None:
-            yield f"volume {_mapping(volume).get('name')!r} is a hostPath"
-    if _dig(spec, "securityContext", "windowsOptions", "hostProcess") is True:
-        yield "hostProcess"
-
-
-def _all_privileges(manifest: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
-    """The privileges of a manifest, as faults."""
+def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """What a manifest's pods take from their nodes, each with its place."""
     steps = _TEMPLATES.get(str(manifest.get("kind")))
     if steps is None:
         return
-    for privilege in _pod_privileges(_mapping(_dig(manifest, *steps, "spec"))):
-        yield "privileged", f"{name}: {privilege}"
+    spec = _mapping(_dig(manifest, *steps, "spec"))
+    yield from (f": {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
+    for volume in map(_mapping, _items(spec.get("volumes"))):
+        if volume.get("hostPath") is not None:
+            yield f": volume {volume.get('name')!r} is a hostPath"
+    for sysctl in _items(_dig(spec, "securityContext", "sysctls")):
+        if _dig(sysctl, "name") not in _SYSCTLS:
+            yield f": sysctl {_dig(sysctl, 'name')}"
+    yield from (f": {what}" for what in _privileges(_mapping(spec.get("securityContext"))))
     for place, container in _containers(manifest):
-        for privilege in _privileges(container):
-            yield "privileged", f"{name} {place}: {privilege}"
+        for port in _items(container.get("ports")):
+            if _dig(port, "hostPort"):
+                yield f" {place}: hostPort {_dig(port, 'hostPort')}"
+        context = _mapping(container.get("securityContext"))
+        yield from (f" {place}: {what}" for what in _privileges(context))
 
 
-def _privileges(container: Mapping[str, Any]) -> Iterator[str]:
-    """The privileges of a container."""
-    context = _mapping(container.get("securityContext"))
+def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
+    """The privileges of the security context of a pod or a container."""
     yield from (
         key for key in ("privileged", "allowPrivilegeEscalation") if context.get(key) is True
     )
@@ -197,6 +238,12 @@ def _privileges(container: Mapping[str, Any]) -> Iterator[str]:
         yield f"procMount {context.get('procMount')}"
     if _dig(context, "windowsOptions", "hostProcess") is True:
         yield "hostProcess"
+    for profile in ("seccompProfile", "appArmorProfile"):
+        if _dig(context, profile, "type") == "Unconfined":
+            yield f"{profile} Unconfined"
+    linux = _mapping(context.get("seLinuxOptions"))
+    if linux.get("user") or linux.get("role") or linux.get("type", "") not in _SELINUX_TYPES:
+        yield "seLinuxOptions"
 
 
 def _faults(
@@ -216,7 +263,7 @@ def _faults(
     if document.get("kind") in _TEMPLATES and not list(_containers(document)):
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
-        yield from _all_privileges(document, name)
+        yield from (("privileged", f"{name}{what}") for what in _all_privileges(document))
     for place, container in _containers(document):
         at = f"{name} {place}"
         if pinned and not _tagged(container.get("image")):
@@ -238,7 +285,7 @@ def _faults(
         "no_limits",
         "privileged",
     ),
-    version=2,
+    version=3,
     about="format",
     wanted=(
         "{fill} YAML of Kubernetes manifests only: no prose around it, no code "
@@ -267,7 +314,8 @@ def kubernetes_manifests(
         pinned: Every image has a tag other than `latest`, or a digest.
         unprivileged: No pod or container has privileges: none of what the level "baseline" of the
             Pod Security Standards forbids (`privileged`, `hostPID`, `hostNetwork`, `hostIPC`,
-            `hostPath`, capabilities such as `SYS_ADMIN`), and no `allowPrivilegeEscalation: true`.
+            `hostPath`, `hostPort`, capabilities such as `SYS_ADMIN`, unsafe sysctls, `Unconfined`
+            profiles), and no `allowPrivilegeEscalation: true`.
         field: Judge this part of a JSON answer instead of the whole.
 
     >>> print(kubernetes_manifests().check_text(

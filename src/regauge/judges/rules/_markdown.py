@@ -242,7 +242,8 @@ _BOLD = re.compile(r" {0,3}(?:\*\*|__)([^*_]+?)(?:\*\*|__)[ \t]*:?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 # Emoji and their selectors, and the space after them.
 _ORNAMENTS = frozenset({"So", "Sk", "Mn", "Cf", "Zs"})
-_MARKS = re.compile(r"[*_`]|^\s*\d+[.)]\s+")
+_MARKS = re.compile(r"[*_`]")
+_NUMBERING = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+|[一二三四五六七八九十]+、)")
 
 
 @dataclass(slots=True)
@@ -309,7 +310,8 @@ def sections_of(text: str, *, bold: bool = False) -> list[Section]:
 
 @functools.lru_cache(maxsize=4096)
 def _plain(title: str) -> str:
-    words = " ".join(_MARKS.sub("", title).split()).removesuffix(":").rstrip().casefold()
+    bare = _NUMBERING.sub("", _MARKS.sub("", title), count=1)
+    words = " ".join(bare.split()).rstrip(":\uff1a ").casefold()
     start = 0
     while start < len(words) and unicodedata.category(words[start]) in _ORNAMENTS:
         start += 1

@@ -425,7 +425,7 @@ class Edge:
 
     def of(self, text: str) -> str:
         """The text whose edge counts."""
-        text = text.strip() if self.strip else text
+        text = text.lstrip("\ufeff").strip() if self.strip else text
         return text.strip('"') if self.strip_quotes else text
 
 
@@ -539,7 +539,7 @@ def compiled_pattern(
 
 # Fullwidth, ideographic, small, small ideographic, Arabic.
 _COMMA = re.compile("[,\uff0c\u3001\ufe50\ufe51\u060c]")
-_QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "'": "'", "‘": "’"}  # noqa: RUF001 - quotation marks are the point
+_QUOTES = frozenset("\"\" “” „“ „” ”” «» »« ‹› ›‹ 「」 『』 《》 '' ‘’ ‚‘ ‚’ ’’".split())  # noqa: RUF001, SIM905 - quotation marks are the point
 
 
 @rule(
@@ -643,8 +643,7 @@ def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
 
     def check(text: str) -> Verdict:
         bare = text.strip()
-        marks = _QUOTES if any_marks else {'"': '"'}
-        if len(bare) > 1 and bare[-1] == marks.get(bare[0]):
+        if len(bare) > 1 and bare[0] + bare[-1] in (_QUOTES if any_marks else {'""'}):
             return passed("stands in quotation marks")
         return failed(f"is not in quotation marks: {quote(bare, 40)}", code="not_quoted")
 

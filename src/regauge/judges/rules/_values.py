@@ -505,8 +505,10 @@ class _Options:
             rf"|(?<![^\W{_CJK}])(?P<judged>{several})"
             rf"[ ](?i:is|are)[ ](?i:the[ ])?(?i:correct|right|best|true)\b"
         )
+        # "Yes, it does." chooses; "A, for one, ..." does not.
+        comma = ",\uff0c" if min(map(len, options)) > 1 else ""
         self._line = re.compile(
-            rf"^[ \t>*_#-]*(?P<chosen>{several})[ \t]*(?:[.):\]*_]|[-\u2013\u2014][ ]|$)",
+            rf"^[ \t>*_#-]*(?P<chosen>{several})[ \t]*(?:[.):\]*_{comma}]|[-\u2013\u2014][ ]|$)",
             re.MULTILINE,
         )
         self._boxed = re.compile(rf"\\boxed\{{(?:\\text\{{)?(?P<chosen>{several})")
@@ -726,20 +728,37 @@ def _invented(new: list[str], total: int, noun: str, code: str) -> Verdict:
     )
 
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = (
-    r"(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
-    r"(?:uary|ruary|ch|il|e|y|ust|t(?:ember)?|ober|ember)?\.?"
-)
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-_YEAR = r"(?:,?\s+(?P<year>\d{4}))?"
+_MONTH_NAMES = """
+jan january januar jänner janvier enero gennaio janeiro januari stycznia января
+feb february februar février febrero febbraio fevereiro februari lutego февраля
+mar march märz mars marzo março maart marca марта
+apr april avril abril aprile kwietnia апреля
+may mai mayo maggio maio mei maja мая
+jun june juni juin junio giugno junho czerwca июня
+jul july juli juillet julio luglio julho lipca июля
+aug august août agosto augustus augusti sierpnia августа
+sep sept september septembre septiembre settembre setembro września сентября
+oct october okt oktober octobre octubre ottobre outubro października октября
+nov november novembre noviembre novembro listopada ноября
+dec december dez dezember décembre diciembre dicembre dezembro grudnia декабря
+"""
+_MONTHS = {
+    name: number
+    for number, line in enumerate(_MONTH_NAMES.split("\n")[1:-1], start=1)
+    for name in line.split()
+}
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|º|\.)?"
+_YEAR = r"(?:,?\s+(?:de\s+)?(?P<year>\d{4}))?"
 _DATES = (
     re.compile(r"\b(?P<year>\d{4})[-/.](?P<number>\d{1,2})[-/.](?P<day>\d{1,2})(?!\d)"),
-    re.compile(rf"\b{_DAY}(?:\s+of)?\s+{_MONTH}{_YEAR}\b", re.IGNORECASE),
-    re.compile(rf"\b{_MONTH}\s+{_DAY}{_YEAR}\b", re.IGNORECASE),
+    re.compile(r"(?P<year>\d{4})年(?P<number>\d{1,2})月(?P<day>\d{1,2})日"),
+    re.compile(rf"\b{_DAY}\s*(?:(?:of|de)\s+)?{_MONTH}{_YEAR}", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s+{_DAY}(?!\d){_YEAR}", re.IGNORECASE),
 )
 _CLOCK = re.compile(
-    r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
+    r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3])(?:[:\uff1a]|\s?h\s?(?=\d\d\b(?!\s?m)))(?P<minute>[0-5]\d)"
+    r"(?::(?P<second>[0-5]\d))?(?![\d:])"
     r"(?:\.\d+)?\s*(?P<half>[ap]\.?m\b)?",
     re.IGNORECASE,
 )
@@ -759,7 +778,7 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
     for pattern in _DATES:
         for date in pattern.finditer(spaced):
             parts = date.groupdict()
-            month = parts.get("number") or _MONTHS.index((parts.get("month") or "jan").lower()) + 1
+            month = parts.get("number") or _MONTHS[str(parts.get("month")).lower()]
             day = f"{int(month):02}-{int(parts['day']):02}"
             year = parts.get("year")
             found.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
@@ -776,6 +795,7 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
 
 @rule(
     codes=("invented_time",),
+    version=2,
     about="correctness",
     wanted="Use only dates and times that stand in the input{inside}; never invent one.",
 )
@@ -783,7 +803,7 @@ def no_new_times(*inputs: str, field: str | None = None) -> Check:
     """Every date and time of day in the answer stands in the case's inputs too.
 
     `3 May 2024`, `May 3rd, 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and
-    `14:05:00`. Time zones are not converted.
+    `14:05:00`. Months may have their names in nine large languages. Time zones are not converted.
 
     Args:
         inputs: Names of the inputs to look in; all by default.
