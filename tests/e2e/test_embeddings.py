@@ -209,3 +209,41 @@ def test_a_broken_line_is_named(meant: EvalProject):
     result = meant.run("--record=none")
     assert result.parseoutcomes() == {"unmeasured": 5}
     result.stdout.fnmatch_lines(["*embeddings/vectors.small.jsonl:1: not a recorded vector: *"])
+
+
+def test_a_check_of_a_case_compares_meanings(meant: EvalProject, vectors: Embeddings):
+    check = {"means_like": {"to": {"expected": "meaning"}, "model": "vectors:small"}}
+    rows = [
+        meant.case(number)
+        | {
+            "expected": {"meaning": f"critical severity: it says so, {number}"},
+            "checks": [check | {"weight": 3}, {"contains": "no such text"}],
+            "pass_at": 0.75,
+        }
+        for number in range(3)
+    ]
+    meant.golden(rows)
+    meant.judged_by("")
+    meant.run().assert_outcomes(passed=3)
+    assert len(vectors.texts) == len(set(vectors.texts)) == 4
+    live = verdicts(meant)
+    vectors.stop()
+    forget_store(meant)
+    meant.write("evals/conftest.py", NO_SOCKETS)
+    meant.run("--record=none").assert_outcomes(passed=3)
+    assert verdicts(meant) == live
+    (meant.root / "fixtures/recordings/embeddings/vectors.small.jsonl").unlink()
+    result = meant.run("--record=none")
+    assert result.parseoutcomes() == {"unmeasured": 3}
+    result.stdout.fnmatch_lines(["*record them: regauge record triage"])
+
+
+def test_record_finds_the_vectors_that_checks_need(meant: EvalProject, vectors: Embeddings):
+    check = {"means_like": {"to": "critical severity", "model": "vectors:small"}}
+    meant.golden(meant.case(number) | {"checks": [check]} for number in range(3))
+    meant.judged_by("")
+    done = meant.command("record", "triage")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["3 of 3 answers recorded", "2 vectors recorded"]
+    vectors.stop()
+    meant.run("--record=none").assert_outcomes(passed=3)

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
         calibrated_judges as calibrated_judges,
     )
     from regauge.judges._asking import (
+        is_semantic as is_semantic,
+    )
+    from regauge.judges._asking import (
         standing_of as standing_of,
     )
     from regauge.judges._asking import (
@@ -200,7 +203,7 @@ else:
             "_answer": "Answer Expected expected",
             "_asking": (
                 "EXTERNAL JudgeCalls JudgeContext Measurement MemoisedJudge ModelJudge Standing"
-                " UnboundJudge calibrated_judges standing_of usual_calls"
+                " UnboundJudge calibrated_judges is_semantic standing_of usual_calls"
             ),
             "_case_checks": "CaseChecks judge_of_checks",
             "_declared": "criterion_of",

@@ -8,7 +8,7 @@ through which each of its model calls is recorded, replayed, budgeted, retried a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast, runtime_checkable
 
 from regauge.errors import JudgeError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.judges._semantic import SemanticJudge
     from regauge.judges._types import Judge, Verdict
     from regauge.project import Project
     from regauge.prompts import Prompt
@@ -33,6 +34,7 @@ __all__ = [
     "UnboundJudge",
     "calibrated_judges",
     "calibrated_standing",
+    "is_semantic",
     "outside_run",
     "standing_of",
     "usual_calls",
@@ -139,6 +141,15 @@ def calibrated_judges(judge: ModelJudge) -> tuple[ModelJudge, ...]:
     """The judges whose calibration a judge rests on: itself, unless it names others."""
     named: object = getattr(judge, "calibrated", None)
     return cast("tuple[ModelJudge, ...]", named) if isinstance(named, tuple) else (judge,)
+
+
+def is_semantic(judge: object) -> TypeGuard[SemanticJudge]:
+    """Tell a judge that compares vectors, without loading its module for the others."""
+    if not hasattr(judge, "embedder"):
+        return False
+    from regauge.judges._semantic import SemanticJudge
+
+    return isinstance(judge, SemanticJudge)
 
 
 def usual_calls(judge: ModelJudge) -> int:

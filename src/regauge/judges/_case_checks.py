@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import shlex
@@ -20,6 +21,7 @@ from regauge.judges._asking import (
     Standing,
     UnboundJudge,
     calibrated_judges,
+    is_semantic,
     outside_run,
     standing_of,
 )
@@ -29,12 +31,13 @@ from regauge.judges._rule import Rule
 from regauge.judges._types import abstained, failed, passed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._asking import JudgeCalls, JudgeContext
+    from regauge.judges._semantic import SemanticJudge
     from regauge.judges._types import Verdict
     from regauge.judges.model._rubric import RubricJudge
     from regauge.project import Project
@@ -60,7 +63,7 @@ class _CaseCheck:
             check is advisory.
     """
 
-    judge: Rule | ModelJudge
+    judge: Rule | ModelJudge | SemanticJudge
     weight: float
     tier: Tier
     metric: str
@@ -95,8 +98,8 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
     of_case = _checks_of(cases, made)
     if not of_case:
         return None
-    if calling := _calling(of_case):
-        return CaseChecks(of_case=of_case, calibrated=calling, functions=made.functions)
+    if any(not isinstance(judge, Rule) for judge in made.judges.values()):
+        return CaseChecks(of_case=of_case, calibrated=_calling(of_case), functions=made.functions)
 
     def examine(answer: Answer) -> Verdict:
         found = of_case.get(answer.case.id) if answer.case is not None else None
@@ -189,7 +192,7 @@ def _calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
     named = (
         judge
         for asking in judges.values()
-        if not isinstance(asking, Rule)
+        if isinstance(asking, ModelJudge)
         for judge in calibrated_judges(asking)
     )
     return tuple({judge.digest: judge for judge in named}.values())
@@ -207,7 +210,7 @@ def _made_of(functions: Sequence[str]) -> dict[str, JSON]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseChecks:
-    """The checks of cases, where some of them call a model.
+    """The checks of cases, where some of them call a model or an embedding model.
 
     Attributes:
         of_case: By the case's id.
@@ -227,6 +230,36 @@ class CaseChecks:
     def models(self) -> tuple[str, ...]:
         """The models of all checks, each once."""
         return tuple(dict.fromkeys(model for judge in self.calibrated for model in judge.models))
+
+    @property
+    def usual_calls(self) -> int:
+        """How many calls a judgement takes at most; vectors are none."""
+        return max(
+            len({id(check.judge) for check in checks if isinstance(check.judge, ModelJudge)})
+            for checks, _ in self.of_case.values()
+        )
+
+    def semantic_judges(self, case: str) -> list[SemanticJudge]:
+        """The judges of a case that compare vectors."""
+        checks, _ = self.of_case.get(case, ((), 1.0))
+        judges = {id(check.judge): check.judge for check in checks}
+        return [judge for judge in judges.values() if is_semantic(judge)]
+
+    def with_vectors(self, give: Callable[[SemanticJudge], SemanticJudge]) -> CaseChecks:
+        """The same checks, with an embedder for each judge that compares vectors."""
+        given: dict[int, SemanticJudge] = {}
+
+        def embedded(check: _CaseCheck) -> _CaseCheck:
+            judge = check.judge
+            if not is_semantic(judge):
+                return check
+            return replace(check, judge=given.setdefault(id(judge), give(judge)))
+
+        of_case = {
+            case: (tuple(map(embedded, checks)), pass_at)
+            for case, (checks, pass_at) in self.of_case.items()
+        }
+        return replace(self, of_case=of_case)
 
     @cached_property
     def _digest(self) -> str:
@@ -268,13 +301,16 @@ class CaseChecks:
 
         in_parts = {id(check.judge) for check in checks if check.part}
 
-        async def verdicts_of(judge: Rule | ModelJudge) -> dict[str, Verdict]:
+        async def verdicts_of(judge: Rule | ModelJudge | SemanticJudge) -> dict[str, Verdict]:
             if isinstance(judge, Rule):
                 return {"": judge.examine(answer)}
+            if is_semantic(judge):
+                # Vectors are read and requested in an event loop of their own.
+                return {"": await asyncio.to_thread(asyncio.run, judge.judge(completion, case))}
             if id(judge) in in_parts:
                 several = cast("RubricJudge", judge)
                 return await several.verdicts_with(completion, case, calls)
-            return {"": await judge.judge_with(completion, case, calls)}
+            return {"": await cast("ModelJudge", judge).judge_with(completion, case, calls)}
 
         judges = {id(check.judge): check.judge for check in checks}
         verdicts = await together(map(verdicts_of, judges.values()))
@@ -310,7 +346,7 @@ class _MadeJudges:
     def __init__(self, context: JudgeContext) -> None:
         self._context = context
         self._standings: dict[str, Standing] = {}
-        self.judges: dict[str, Rule | ModelJudge] = {}
+        self.judges: dict[str, Rule | ModelJudge | SemanticJudge] = {}
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -318,7 +354,7 @@ class _MadeJudges:
         rules = [judge for judge in self.judges.values() if isinstance(judge, Rule)]
         return tuple(sorted(rule.digest for rule in rules if not rule.own))
 
-    def make(self, spec: JSON) -> Rule | ModelJudge:
+    def make(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
         """The judge that a specification asks for.
 
         Raises:
@@ -329,16 +365,16 @@ class _MadeJudges:
             self.judges[key] = self._made(spec)
         return self.judges[key]
 
-    def uncalibrated(self, judge: Rule | ModelJudge) -> dict[str, str]:
+    def uncalibrated(self, judge: Rule | ModelJudge | SemanticJudge) -> dict[str, str]:
         """Which judges keep a check from deciding, each with the reason."""
-        if isinstance(judge, Rule):
+        if not isinstance(judge, ModelJudge):
             return {}
         standings = {one.name: self._standing(one) for one in calibrated_judges(judge)}
         return {name: found.reason for name, found in standings.items() if not found.gates}
 
-    def _made(self, spec: JSON) -> Rule | ModelJudge:
+    def _made(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
         judge = judge_from_spec(spec)
-        if isinstance(judge, Rule):
+        if isinstance(judge, Rule) or is_semantic(judge):
             return judge
         if isinstance(judge, UnboundJudge):
             judge = judge.bind(self._context)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import threading
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from regauge.errors import ProviderError, UsageError
+from regauge.judges import CaseChecks, is_semantic
 from regauge.providers import parse_model_id
 from regauge.recordings import VectorsFile
 from regauge.runner._opened import Opened
@@ -15,8 +18,8 @@ from regauge.runner._providers import endpoint_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from typing import TypeGuard
 
+    from regauge.datasets import GoldenCase
     from regauge.judges import Judge, SemanticJudge
     from regauge.project import Project, RecordMode
     from regauge.providers.embeddings import OpenAIEmbedder
@@ -25,7 +28,7 @@ __all__ = ["Embeddings"]
 
 
 class Embeddings:
-    """The vectors a run may use. For one thread, the one that judges.
+    """The vectors a run may use; one thread at a time reads and requests them.
 
     Args:
         project: Whose recordings and providers.
@@ -45,6 +48,7 @@ class Embeddings:
         self._files = Opened(self._read)
         self._fresh: set[tuple[str, str]] = set()
         self._base: Callable[[Path], bytes | None] | None = None
+        self._lock = threading.Lock()
 
     def trust(self, base: Callable[[Path], bytes | None]) -> None:
         """Use recorded vectors only as the base has them; request the others.
@@ -62,8 +66,14 @@ class Embeddings:
         Raises:
             UsageError: The model may be asked, and nothing declares its provider.
         """
+        give = partial(self._given, prompt=prompt)
         return tuple(
-            self._given(judge, prompt) if _is_semantic(judge) else judge for judge in judges
+            give(judge)
+            if is_semantic(judge)
+            else judge.with_vectors(give)
+            if isinstance(judge, CaseChecks)
+            else judge
+            for judge in judges
         )
 
     def _given(self, judge: SemanticJudge, prompt: str) -> SemanticJudge:
@@ -73,13 +83,13 @@ class Embeddings:
             return judge
         return replace(judge, embedder=self._recorded(judge.embedder.model, prompt))
 
-    def served(self, judges: Sequence[Judge]) -> list[SemanticJudge]:
-        """Those of the judges whose vectors are recorded."""
-        return [
-            judge
-            for judge in judges
-            if _is_semantic(judge) and isinstance(judge.embedder, _RecordedEmbedder)
-        ]
+    def served(self, judges: Sequence[Judge], case: GoldenCase) -> list[SemanticJudge]:
+        """The judges of a case whose vectors are recorded, those of its checks among them."""
+        semantic = [judge for judge in judges if is_semantic(judge)]
+        for judge in judges:
+            if isinstance(judge, CaseChecks):
+                semantic += judge.semantic_judges(case.id)
+        return [judge for judge in semantic if isinstance(judge.embedder, _RecordedEmbedder)]
 
     async def vectors(
         self, model: str, texts: Sequence[str], *, prompt: str
@@ -90,17 +100,19 @@ class Embeddings:
             ProviderError: There are no vectors; its kind is `not-recorded` in a replay.
             RecordingError: Recorded vectors cannot be read.
         """
-        file = self._file(model)
-        lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
-        if lacking and self._mode == "none":
-            raise ProviderError(
-                f"vectors of {model} are not recorded for these answers and references\n"
-                f"  record them: regauge record {shlex.quote(prompt)}",
-                kind="not-recorded",
-            )
-        if lacking:
-            await self._ask(file, model, lacking)
-        return [vector for text in texts if (vector := file.get(text)) is not None]
+        # Each caller has an event loop of its own, so that none waits for itself.
+        with self._lock:
+            file = self._file(model)
+            lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
+            if lacking and self._mode == "none":
+                raise ProviderError(
+                    f"vectors of {model} are not recorded for these answers and references\n"
+                    f"  record them: regauge record {shlex.quote(prompt)}",
+                    kind="not-recorded",
+                )
+            if lacking:
+                await self._ask(file, model, lacking)
+            return [vector for text in texts if (vector := file.get(text)) is not None]
 
     def finish(self) -> Mapping[Path, int]:
         """Write new vectors to the committed recordings; returns how many lines of each changed.
@@ -185,12 +197,3 @@ class _RecordedEmbedder:
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """The vector of each text."""
         return await self.embeddings.vectors(self.model, texts, prompt=self.prompt)
-
-
-def _is_semantic(judge: Judge) -> TypeGuard[SemanticJudge]:
-    """Whether a judge compares meanings; what does is loaded where a judge may be one of them."""
-    if not hasattr(judge, "embedder"):
-        return False
-    from regauge.judges import SemanticJudge
-
-    return isinstance(judge, SemanticJudge)

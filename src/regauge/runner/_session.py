@@ -114,15 +114,19 @@ class EvalSession:
         known = self._suites.get(id(spec))
         if known is None:
             suites = bind(spec, function, project=self.project, options=self.options)
-            first = suites[0]
-            judges = self.embeddings.give(first.judges, prompt=first.prompt.name)
-            suites = tuple(replace(suite, judges=judges) for suite in suites)
-            known = self._suites[id(spec)] = (spec, suites)
+            known = self._suites[id(spec)] = (spec, self._with_vectors(suites))
         return known[1]
 
     def bind_prompt_file(self, path: Path) -> tuple[Suite, ...]:
         """Suites of a prompt file that brings its own `testData` and `evaluators`."""
-        return bind_prompt_file(path, project=self.project, options=self.options)
+        return self._with_vectors(
+            bind_prompt_file(path, project=self.project, options=self.options)
+        )
+
+    def _with_vectors(self, suites: tuple[Suite, ...]) -> tuple[Suite, ...]:
+        first = suites[0]
+        judges = self.embeddings.give(first.judges, prompt=first.prompt.name)
+        return tuple(replace(suite, judges=judges) for suite in suites)
 
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
         """Plan the cases that were selected, in the order they will be judged."""
@@ -253,7 +257,7 @@ class EvalSession:
             RegaugeError: The case has nothing to compare with, or recordings cannot be read.
         """
         planned = draw.planned
-        judges = self.embeddings.served(planned.suite.judges)
+        judges = self.embeddings.served(planned.suite.judges, planned.case)
         answer = self.answers.find_draw(draw) if judges else None
         if answer is not None:
             for judge in judges:

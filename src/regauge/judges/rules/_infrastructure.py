@@ -44,7 +44,8 @@ def _hcl_parser() -> Any:
 
     library: Any = parser
     original = library()
-    builder: Any = ParseTreeBuilder(
+    make_builder: Any = ParseTreeBuilder
+    builder = make_builder(
         original.rules, Tree, maybe_placeholders=original.options.maybe_placeholders
     )
     parts = [original]
