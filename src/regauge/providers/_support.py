@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from regauge.errors import ProviderError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regauge.providers._endpoint import Endpoint
     from regauge.providers._types import CompletionRequest
 
-__all__ = ["GAPS", "Gap", "refuse_unsupported"]
+__all__ = ["GAPS", "Gap", "supported"]
 
 _DEFAULT: Final = 1
 _SAMPLING: Final = ("frequency_penalty", "presence_penalty", "logit_bias", "min_p")
@@ -102,21 +102,26 @@ GAPS: Final = (
 )
 
 
-def refuse_unsupported(request: CompletionRequest, endpoint: Endpoint) -> None:
-    """Refuse a request that needs what its endpoint does not take.
+def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionRequest:
+    """A request without its optional parameters that the endpoint does not take.
 
     Raises:
-        ProviderError: The endpoint would answer another request than this one, or none.
+        ProviderError: The request needs what the endpoint does not take.
     """
     needs = set(_needs(request)) - set(endpoint.settings.accepts)
+    left_out: set[str] = set()
     for gap in GAPS:
-        name = next((name for name in gap.names if name in needs), None)
+        lacking = [name for name in gap.names if name in needs]
         if (
-            name is None
+            not lacking
             or endpoint.settings.api not in gap.apis
             or not re.search(gap.url, endpoint.url)
             or not re.match(gap.model, request.model)
         ):
+            continue
+        left_out.update(lacking)
+        name = next((name for name in lacking if name not in request.optional), None)
+        if name is None:
             continue
         where = f"{request.provider}:{request.model}" if gap.model else str(endpoint)
         raise ProviderError(
@@ -125,6 +130,10 @@ def refuse_unsupported(request: CompletionRequest, endpoint: Endpoint) -> None:
             f" accepts = [{name!r}] to [tool.regauge.providers.{request.provider}]",
             kind="bad-request",
         )
+    if not left_out:
+        return request
+    kept = {name: value for name, value in request.parameters.items() if name not in left_out}
+    return replace(request, parameters=kept)
 
 
 def _needs(request: CompletionRequest) -> Iterator[str]:

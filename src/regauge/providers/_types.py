@@ -51,6 +51,8 @@ class CompletionRequest:
         origin: The prompt file, for error messages. Not part of the digest.
         answered_by: Answers instead of a provider of the project. Not part of the digest.
         case: The golden case, for a target that is no prompt. Not part of the digest.
+        optional: Parameters that are left out where the endpoint is known not to take them. Not
+            part of the digest.
     """
 
     model: str
@@ -63,6 +65,7 @@ class CompletionRequest:
     origin: str = ""
     answered_by: Provider | None = field(default=None, compare=False, repr=False)
     case: GoldenCase | None = field(default=None, compare=False, repr=False)
+    optional: tuple[str, ...] = field(default=(), compare=False, repr=False)
     _digest: str = field(default="", init=False, repr=False, compare=False)
 
     @property

@@ -19,7 +19,7 @@ from regauge.providers._failure import AttemptError
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
 from regauge.providers._retry import Ledger, retried
-from regauge.providers._support import refuse_unsupported
+from regauge.providers._support import supported
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class RemoteProvider:
         self.calls.requests += 1
         if isinstance(self._api, HttpApi):
             try:
-                refuse_unsupported(request, self._endpoint)
+                request = supported(request, self._endpoint)
             except ProviderError:
                 self._endpoint.check()  # a missing key is reported first
                 raise

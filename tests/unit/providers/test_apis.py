@@ -15,13 +15,22 @@ import httpx2
 import pytest
 
 from regauge.errors import ProviderError
+from regauge.judges.model import _delimited
 from regauge.project import EndpointSettings, PriceSettings
-from regauge.prompts import Message
-from regauge.providers import CompletionRequest, ToolCall, Usage, cost_of, price_of
+from regauge.prompts import Message, load_prompt
+from regauge.providers import (
+    CompletionRequest,
+    ToolCall,
+    Usage,
+    cost_of,
+    parse_model_id,
+    price_of,
+)
 from regauge.providers._support import GAPS
 from regauge.providers.remote import RemoteProvider
 from regauge.sim import SimulatedProvider
 
+RUBRICS = Path(_delimited.__file__).parent / "rubrics"
 TOOL = {
     "type": "function",
     "function": {
@@ -478,6 +487,35 @@ def test_what_an_endpoint_ignores_or_rejects_is_refused_before_anything_is_sent(
     with suppress(ProviderError):
         asyncio.run(complete(accepts=[name, "strict"]))
     assert len(sent) == 1
+
+
+def test_a_judge_asks_a_model_without_temperature_without_one(kit: Any):
+    sent: list[dict[str, Any]] = []
+
+    async def answer(request: Any) -> Any:
+        sent.append(json.loads(request.content))
+        return httpx2.Response(200, json=kit.chat())
+
+    async def complete(model: str) -> None:
+        provider = RemoteProvider(
+            EndpointSettings(max_attempts=1),
+            name="openai",
+            environ={"OPENAI_API_KEY": "k"},
+            transport=httpx2.MockTransport(answer),
+        )
+        prompt = load_prompt(RUBRICS / "factuality.prompt.yml")
+        texts = {name: name for name in prompt.variables}
+        request = _delimited.question(
+            prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0
+        )
+        try:
+            await provider.complete(request)
+        finally:
+            await provider.aclose()
+
+    asyncio.run(complete("gpt-5-mini"))
+    asyncio.run(complete("gpt-4.1-mini"))
+    assert ["temperature" in body for body in sent] == [False, True]
 
 
 def test_a_default_is_no_need(kit: Any):

@@ -16,7 +16,7 @@ from regauge.judges._evidence import quote
 from regauge.judges._json_text import JsonFault, find_json, parse_json
 from regauge.judges.deepeval._fence import fence_arguments, fence_prompt, texts_in
 from regauge.judges.model._ask import again
-from regauge.judges.model._delimited import fence_note, with_note
+from regauge.judges.model._delimited import coldest, fence_note, with_note
 from regauge.providers import CompletionRequest
 from regauge.strict_json import TwiceError, unique
 
@@ -452,6 +452,7 @@ class Asking:
             parameters=parameters,
             response_format=form,
             origin=f"deepeval judge {self._judge!r}",
+            optional=coldest(parameters),
         )
 
 

@@ -128,7 +128,7 @@ def deepeval(
         fields: Where fields of the test case come from, as in
             `{"retrieval_context": "inputs.report"}`.
         model: The judge model, as `provider:model`.
-        parameters: How it is asked; pass `{}` for a model that takes no temperature.
+        parameters: How it is asked; models that take no temperature are asked without it.
         options: What the metric's class is called with.
 
     Raises:

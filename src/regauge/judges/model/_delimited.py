@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROTOCOL",
     "case_text",
+    "coldest",
     "delimited",
     "fence_note",
     "judged_text",
@@ -211,4 +212,10 @@ def question(
         response_format=prompt.response_format,
         trial=trial,
         origin=str(prompt.path),
+        optional=coldest(prompt.parameters),
     )
+
+
+def coldest(parameters: Mapping[str, JSON]) -> tuple[str, ...]:
+    """The optional parameters of a judge: models without a temperature are asked without it."""
+    return ("temperature",) if parameters.get("temperature") == 0 else ()
