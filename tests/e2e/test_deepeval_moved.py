@@ -3,37 +3,57 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Forks for each line that it reads, so that deepeval alone is loaded each time.
 MEASURE = """
-import asyncio, json, sys
+import asyncio, json, os, sys, traceback
 sys.path.insert(0, {root!r})
+import anthropic, grpc, jinja2, opentelemetry.trace, pydantic_settings, requests, rich.console
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
-from tests.e2e.test_deepeval_metrics import CASE, dag_metric
 from tests.unit.judges.deepeval_replies import Calls, bound, completion
-judges = [
-    deepeval("Faithfulness", fields={{"retrieval_context": "inputs.report"}}),
-    deepeval("PatternMatch", pattern=".*"),
-    deepeval("PlanQuality"),
-    deepeval(dag_metric, name="DAG"),
-]
-outcomes = {{}}
-for declared in judges:
-    calls = Calls()
-    try:
-        verdict = asyncio.run(bound(declared).judge_with(completion("Full."), CASE, calls))
-        outcomes[declared.name] = verdict.outcome
-    except JudgeError as error:
-        outcomes[declared.name] = str(error)
-import deepeval as package
-print(json.dumps({{"outcomes": outcomes, "place": package.__file__}}))
+
+def measure():
+    from tests.e2e.test_deepeval_metrics import CASE, dag_metric
+    judges = [
+        deepeval("Faithfulness", fields={{"retrieval_context": "inputs.report"}}),
+        deepeval("PatternMatch", pattern=".*"),
+        deepeval("PlanQuality"),
+        deepeval(dag_metric, name="DAG"),
+    ]
+    outcomes = {{}}
+    for declared in judges:
+        calls = Calls()
+        try:
+            verdict = asyncio.run(bound(declared).judge_with(completion("Full."), CASE, calls))
+            outcomes[declared.name] = verdict.outcome
+        except JudgeError as error:
+            outcomes[declared.name] = str(error)
+    import deepeval as package
+    print(json.dumps({{"outcomes": outcomes, "place": package.__file__}}), flush=True)
+
+for _ in sys.stdin:
+    assert "deepeval" not in sys.modules
+    if not os.fork():
+        try:
+            measure()
+            os._exit(0)
+        finally:
+            traceback.print_exc()
+            os._exit(1)
+    print(json.dumps({{"ended": os.wait()[1]}}), flush=True)
 """
 ALL = {"Faithfulness", "PatternMatch", "PlanQuality", "DAG"}
 MOVED: list[tuple[str, tuple[str, str], set[str]]] = [
@@ -71,33 +91,47 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def measure(package: Path, root: Path) -> dict[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE.format(root=str(root))],
-        env={"PYTHONPATH": str(package), "PATH": ""},
+@pytest.fixture(scope="module")
+def measuring(package: Path, pytestconfig: pytest.Config) -> Iterator[subprocess.Popen[str]]:
+    """A process that measures with the copy."""
+    with subprocess.Popen(
+        [sys.executable, "-c", MEASURE.format(root=str(pytestconfig.rootpath))],
+        # The compiled files are those of the copy as it was made.
+        env={"PYTHONPATH": str(package), "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
         cwd=package,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout.splitlines()[-1])
+    ) as process:
+        yield process
+
+
+def measure(measuring: subprocess.Popen[str], package: Path) -> dict[str, str]:
+    assert measuring.stdin is not None
+    assert measuring.stdout is not None
+    measuring.stdin.write("measure\n")
+    measuring.stdin.flush()
+    printed: dict[str, Any] = {}
+    while "ended" not in printed:
+        printed |= json.loads(measuring.stdout.readline())
+    assert printed["ended"] == 0
     assert printed["place"].startswith(str(package))
     outcomes: dict[str, str] = printed["outcomes"]
     return outcomes
 
 
-def test_a_newer_version_that_moved_nothing_measures(package: Path, pytestconfig: pytest.Config):
-    outcomes = measure(package, pytestconfig.rootpath)
+def test_a_newer_version_that_moved_nothing_measures(
+    measuring: subprocess.Popen[str], package: Path
+):
+    outcomes = measure(measuring, package)
     assert outcomes == dict.fromkeys(outcomes, "pass")
     assert set(outcomes) == ALL
 
 
 @pytest.mark.parametrize(("file", "change", "unmeasured"), MOVED)
 def test_a_part_that_moved_is_unmeasured_and_named_with_its_version(
+    measuring: subprocess.Popen[str],
     package: Path,
-    pytestconfig: pytest.Config,
     file: str,
     change: tuple[str, str],
     unmeasured: set[str],
@@ -108,14 +142,15 @@ def test_a_part_that_moved_is_unmeasured_and_named_with_its_version(
     # A name goes with all who use it in deepeval.
     others = (package / "deepeval").rglob("*.py") if old.isidentifier() else ()
     sources = {other: other.read_text(encoding="utf-8") for other in (path, *others)}
-    before = {other: text for other, text in sources.items() if old in text}
+    before = {other: (text, other.stat()) for other, text in sources.items() if old in text}
     try:
-        for other, text in before.items():
+        for other, (text, _) in before.items():
             other.write_text(text.replace(old, new), encoding="utf-8")
-        outcomes = measure(package, pytestconfig.rootpath)
+        outcomes = measure(measuring, package)
     finally:
-        for other, text in before.items():
+        for other, (text, stat) in before.items():
             other.write_text(text, encoding="utf-8")
+            os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     named = {name for name, outcome in outcomes.items() if "deepeval 4.99.0 has moved" in outcome}
     assert named == unmeasured, outcomes
     assert all(outcomes[name] == "pass" for name in set(outcomes) - unmeasured), outcomes
