@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parents[3]
-# Ignored by git; looked at by people.
+# Ignored by git; for people, with SCREENSHOTS=1 in the environment.
 PICTURES = ROOT / ".regauge" / "screenshots"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -30,6 +30,23 @@ class Opened:
     requests: list[str] = field(default_factory=list[str])
     complaints: list[str] = field(default_factory=list[str])
 
+    def __post_init__(self) -> None:
+        page = self.page
+        page.set_default_timeout(15_000)
+        page.on("request", lambda request: self.requests.append(request.url.split("#")[0]))
+        page.on("console", lambda said: self.complaints.append(said.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (self.complaints.append("dialog"), dialog.dismiss()))
+        page.on("popup", lambda _: self.complaints.append("popup"))
+
+    def go(self, file: Path, address: str) -> None:
+        """Open a file as in a browser that has not seen it."""
+        if self.requests:
+            self.page.evaluate("localStorage.clear()")
+            self.page.goto("about:blank")
+        self.requests.clear()
+        self.page.goto(f"{file.as_uri()}{address}")
+
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()
 
@@ -39,6 +56,8 @@ class Opened:
         return links.evaluate_all("links => links.map(link => link.dataset.id)")
 
     def picture(self, name: str) -> None:
+        if not os.environ.get("SCREENSHOTS"):
+            return
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
@@ -54,34 +73,41 @@ def chromium() -> Iterator[Browser]:
         pytest.skip(why)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=path, chromium_sandbox=os.geteuid() != 0
+            executable_path=path,
+            chromium_sandbox=os.geteuid() != 0,
+            args=["--disable-gpu", "--disable-software-rasterizer"],
         )
         yield browser
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def idle() -> list[Opened]:
+    """Pages of plain contexts that no test uses: to open one takes longer than to load a file."""
+    return []
+
+
 @pytest.fixture
-def opened(chromium: Browser) -> Iterator[Callable[..., Opened]]:
+def opened(chromium: Browser, idle: list[Opened]) -> Iterator[Callable[..., Opened]]:
     """Opens a file; at the end none of its pages may have asked for or complained of anything."""
-    met: list[Opened] = []
+    met: list[tuple[Opened, bool]] = []
 
     def opens(file: Path, address: str = "", **more: Any) -> Opened:
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        seen = Opened(page)
-        page.on("request", lambda request: seen.requests.append(request.url.split("#")[0]))
-        page.on("console", lambda said: seen.complaints.append(said.text))
-        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (seen.complaints.append("dialog"), dialog.dismiss()))
-        page.on("popup", lambda _: seen.complaints.append("popup"))
-        page.goto(f"{file.as_uri()}{address}")
-        met.append(seen)
+        if idle and not more:
+            seen = idle.pop()
+        else:
+            context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
+            seen = Opened(context.new_page())
+        seen.go(file, address)
+        met.append((seen, not more))
         return seen
 
     yield opens
-    for seen in met:
-        seen.page.context.close()
+    for seen, plain in met:
         assert seen.complaints == []
         assert all(url.startswith("file://") and url.endswith(".html") for url in seen.requests)
         assert len(set(seen.requests)) == 1
+        if plain:
+            idle.append(seen)
+        else:
+            seen.page.context.close()
