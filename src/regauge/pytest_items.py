@@ -96,7 +96,8 @@ class Turns:
     @property
     def without_result(self) -> list[str]:
         """The node ids of items that had their turn and neither a result nor a failure."""
-        return [node for node in self._planned if node in self._begun - self._settled]
+        unsettled = self._begun - self._settled
+        return [node for node in self._planned if node in unsettled]
 
 
 def planned_case(item: pytest.Item) -> PlannedCase | None:

@@ -19,7 +19,7 @@ __all__ = ["GuardedLog", "redact_report", "redact_terminal", "terminal_stream"]
 
 
 # What a report holds of the words of others; the rest are names, places and times.
-_WORDS = ("longrepr", "sections", "wasxfail", "user_properties", "regauge_short")
+_WORDS = ("longrepr", "sections", "wasxfail", "regauge_short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,13 @@ def redact_report(
 
     The terminal, JUnit files and other plugins read them there.
     """
+    report.user_properties = [*map_texts(report.user_properties, redact)]
+    if not any(getattr(report, name, None) for name in _WORDS):
+        return report
     whole = config.hook.pytest_report_to_serializable(config=config, report=report)
     said = {name: whole[name] for name in _WORDS if whole.get(name)}
     clean = map_texts(said, redact)
-    if clean == map_texts(said, str):
+    if clean is said:
         return report
     data = whole | clean
     redacted: pytest.TestReport = config.hook.pytest_report_from_serializable(

@@ -231,7 +231,10 @@ class PytestGate:
             loosened=loosened,
         )
         # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
-        return map_texts(document, self._session.answers.redact)
+        # Its cells hold counts alone, of each check of each case.
+        words = document.model_copy(update={"cells": []})
+        clean = map_texts(words, self._session.answers.redact)
+        return clean.model_copy(update={"cells": document.cells})
 
     def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
         """Write the trials of both arms, and keep those of the candidate for the items."""

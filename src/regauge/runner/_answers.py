@@ -157,7 +157,8 @@ class Answers:
         if planned.suite.target is not None and planned.suite.target.outputs is not None:
             return self._output(planned, key.trial) is not None
         provider = planned.suite.model.provider
-        if self._recorded(planned.suite.prompt.name, key, key.trial, provider) is not None:
+        file = self._committed(planned.suite.prompt.name, key, key.trial, provider)
+        if file is not None and key in file:
             return True
         return self._stored_may_serve and self._is_stored(key, key.trial, provider)
 
@@ -190,7 +191,8 @@ class Answers:
             trial: The trial of the prompt that it is about, where a judge asks.
         """
         trial = key.trial if trial is None else trial
-        recording = self._recorded(file, key, trial, provider)
+        committed = self._committed(file, key, trial, provider)
+        recording = committed.get(key) if committed is not None else None
         if recording is not None:
             return SourcedCompletion(completion=recording.completion, source="recording")
         recording = self._stored(key, trial, provider) if self._stored_may_serve else None
@@ -343,17 +345,17 @@ class Answers:
         """Whether an answer of the local store is one of this run."""
         return self._mode != "all" or self._session is not None
 
-    def _recorded(
+    def _committed(
         self, file: str, key: RecordingKey, trial: int, provider: str
-    ) -> Recording | None:
-        """The committed answer, where it may serve."""
+    ) -> RecordingsFile | None:
+        """The committed recordings, where they may serve."""
         if self._mode == "all":
             return None
         if self.independent(trial) and (
             self._mode != "none" or self._is_stored(key, trial, provider)
         ):
             return None
-        return self.file(file).get(key)
+        return self.file(file)
 
     def _publish_later(self, file: str, key: RecordingKey, trial: int, provider: str) -> None:
         if self._mode != "none":

@@ -31,7 +31,6 @@ from regauge.gate.baselines import (
     key_of,
     load_baseline,
     older_names,
-    parse_baseline,
 )
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
@@ -137,7 +136,7 @@ def compare_with_base(
     head = suite.prompt
     own = baseline_path(at.project, head.name)
     # Main will have it after the merge, and know nothing any more.
-    load_baseline(own, shown=at.project.relative(own))
+    load_baseline(own, shown=at.project.relative(own), parse=at.baseline)
     unreadable: list[str] = []
     prompt, target, pinned = _subject_of_base(suite, at, unreadable)
     unread = bool(unreadable)
@@ -369,7 +368,7 @@ def committed_baselines(
         path = baseline_path(at.project, name)
         shown = at.project.relative(path)
         read = (
-            readable(partial(parse_baseline, data, shown=shown), at, unreadable)
+            readable(partial(at.baseline, data, shown=shown), at, unreadable)
             for data in at.read_newest(path)
         )
         return [one for one in read if one is not None]

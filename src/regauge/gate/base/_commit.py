@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.datasets import load_dataset
 from regauge.errors import GitError, PromptError
 from regauge.gate.base._target import Checkout
+from regauge.gate.baselines import parse_baseline
 from regauge.project import Settings
 from regauge.prompts import (
     LOCK_NAME,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.datasets import Dataset
+    from regauge.gate.baselines import Baseline
     from regauge.project import Project
     from regauge.prompts import Prompt
 
@@ -54,6 +56,9 @@ class BaseCommit:
     changed: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     dirty: bool = False
+    _baselines: dict[bytes, Baseline] = field(
+        default_factory=dict[bytes, "Baseline"], init=False, repr=False, compare=False
+    )
 
     @cached_property
     def uncommitted(self) -> frozenset[str]:
@@ -95,6 +100,17 @@ class BaseCommit:
         commits = dict.fromkeys((self.tip, self.commit))
         found = self.repository.read_all((commit, name) for commit in commits)
         return [data for data in found if data is not None]
+
+    def baseline(self, data: bytes, *, shown: Path) -> Baseline:
+        """The baseline that a file holds; several commits often hold the same one.
+
+        Raises:
+            BaselineError: It is no baseline.
+        """
+        baseline = self._baselines.get(data)
+        if baseline is None:
+            baseline = self._baselines[data] = parse_baseline(data, shown=shown)
+        return baseline
 
     def prompt(self, head: Prompt) -> Prompt | None:
         """The base version of a prompt, under its older name if it was renamed; None if new.

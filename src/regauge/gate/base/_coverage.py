@@ -14,7 +14,6 @@ from regauge.gate.baselines import (
     baseline_path,
     load_baseline,
     older_names,
-    parse_baseline,
 )
 from regauge.prompts import load_prompt, prompt_files, prompt_name
 
@@ -137,7 +136,7 @@ def _not_measured(at: BaseCommit, suites: Iterable[Suite]) -> Sequence[tuple[str
     known: set[tuple[str, str]] = set()
     for path, data in zip(paths, texts, strict=True):
         try:
-            baseline = parse_baseline(data or b"", shown=Path(path))
+            baseline = at.baseline(data or b"", shown=Path(path))
         except BaselineError:
             continue  # whoever compares its prompt says so
         known |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
@@ -165,7 +164,7 @@ def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
     """Whether the change leaves the baseline where it was."""
     path = baseline_path(at.project, prompt)
     try:
-        baseline = load_baseline(path, shown=at.project.relative(path))
+        baseline = load_baseline(path, shown=at.project.relative(path), parse=at.baseline)
     except BaselineError:
         return True
     return baseline is not None and any(one.key.dataset == dataset for one in baseline.histories)

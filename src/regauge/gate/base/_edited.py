@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.gate._types import NONE_DRAWN
-from regauge.gate.baselines import BaselineError, parse_baseline
+from regauge.gate.baselines import BaselineError
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
     path = at.repository.top / name
     try:
         data = at.repository.read(at.commit, name)
-        base = parse_baseline(data, shown=Path(name)) if data is not None else None
-        head = parse_baseline(path.read_bytes(), shown=Path(name)) if path.is_file() else None
+        base = at.baseline(data, shown=Path(name)) if data is not None else None
+        head = at.baseline(path.read_bytes(), shown=Path(name)) if path.is_file() else None
     except BaselineError:
         return  # reported where the baseline is used
     for before in base.histories if base is not None else ():

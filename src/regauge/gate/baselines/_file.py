@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pydantic import ValidationError
 
@@ -56,50 +56,6 @@ def baseline_path(project: Project, prompt: str) -> Path:
     return project.baseline_path(prompt)
 
 
-def load_baseline(path: Path, *, shown: Path) -> Baseline | None:
-    """Read a baseline; None where there is no such file.
-
-    Raises:
-        BaselineError: It cannot be read; every fault is listed with its line.
-    """
-    try:
-        data = read_regular(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise BaselineError([Fault.unreadable(shown, error)]) from error
-    return parse_baseline(data, shown=shown)
-
-
-def baseline_faults(project: Project) -> list[Fault]:
-    """What is wrong with the baselines of a project, whoever uses them."""
-    faults: list[Fault] = []
-    for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
-        try:
-            load_baseline(path, shown=project.relative(path))
-        except BaselineError as error:
-            faults.extend(error.faults)
-    return faults
-
-
-def save_baseline(path: Path, baseline: Baseline) -> bool:
-    """Write a baseline in one step; returns whether the file differs from what was there.
-
-    Raises:
-        BaselineError: It cannot be written.
-    """
-    content = baseline_text(baseline).encode()
-    try:
-        if path.is_file() and path.read_bytes() == content:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
-    except OSError as error:
-        message = f"cannot be written: {error.strerror or error}"
-        raise BaselineError([Fault(path=path, line=None, message=message)]) from error
-    return True
-
-
 def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
     """Read the content of a baseline.
 
@@ -131,6 +87,56 @@ def parse_baseline(data: bytes, *, shown: Path) -> Baseline:
         ]
         *others, last = sorted(faults, key=lambda fault: fault.line or 0)
         raise BaselineError([*others, replace(last, fix=_rebuild(shown))]) from error
+
+
+class Parse(Protocol):
+    """Reads the content of a baseline, as `parse_baseline` does."""
+
+    def __call__(self, data: bytes, *, shown: Path) -> Baseline: ...
+
+
+def load_baseline(path: Path, *, shown: Path, parse: Parse = parse_baseline) -> Baseline | None:
+    """Read a baseline; None where there is no such file.
+
+    Raises:
+        BaselineError: It cannot be read; every fault is listed with its line.
+    """
+    try:
+        data = read_regular(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BaselineError([Fault.unreadable(shown, error)]) from error
+    return parse(data, shown=shown)
+
+
+def baseline_faults(project: Project) -> list[Fault]:
+    """What is wrong with the baselines of a project, whoever uses them."""
+    faults: list[Fault] = []
+    for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
+        try:
+            load_baseline(path, shown=project.relative(path))
+        except BaselineError as error:
+            faults.extend(error.faults)
+    return faults
+
+
+def save_baseline(path: Path, baseline: Baseline) -> bool:
+    """Write a baseline in one step; returns whether the file differs from what was there.
+
+    Raises:
+        BaselineError: It cannot be written.
+    """
+    content = baseline_text(baseline).encode()
+    try:
+        if path.is_file() and path.read_bytes() == content:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    except OSError as error:
+        message = f"cannot be written: {error.strerror or error}"
+        raise BaselineError([Fault(path=path, line=None, message=message)]) from error
+    return True
 
 
 def _document(data: bytes, shown: Path) -> tuple[JSON, str]:
