@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.cli._baseline.issue import issue_text
+from regauge.cli._baseline import issue_text
 from regauge.digests import canonical_json, digest_of
 from tests.e2e.test_embeddings import Embeddings
 from tests.fakes import Endpoint as Served

@@ -1,4 +1,4 @@
-"""The `regauge` command: one module per subcommand, loaded when it is called."""
+"""The  command: one module per subcommand, loaded when it is called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
-from regauge.cli._group import Group
 from regauge.errors import MachineError, RegaugeError, UsageError
 from regauge.printable import printable
 from regauge.stop_signals import interrupted_once
@@ -24,7 +23,27 @@ if TYPE_CHECKING:
 
     from regauge.recordings import Redactor
 
-__all__ = ["COMMANDS", "INTERRUPTED", "group", "main"]
+__all__ = ["COMMANDS", "INTERRUPTED", "Group", "group", "main"]
+
+
+class Group(click.Group):
+    """Names the command that an unknown name is closest to."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            # Newer versions of click ask themselves.
+            if "mean" not in error.format_message():
+                from regauge.wording import did_you_mean  # only who errs waits for it
+
+                near = did_you_mean(args[0], self.list_commands(ctx))
+                error.message = f"{error.message} {near[:1].upper()}{near[1:]}".rstrip()
+            raise
+
 
 COMMANDS: dict[str, str] = {
     "baseline": "Measure and show how often main passes each golden case.",

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._baseline.text import history_json, history_lines, no_baseline
-from regauge.cli._baseline.update import BaselineUpdate
-from regauge.cli._evals.collected import with_evals
-from regauge.cli._finite import FiniteRange
-from regauge.cli._group import Group
-from regauge.cli._terminal.text import echo
+from regauge.cli import Group
+from regauge.cli._baseline import BaselineUpdate, history_json, history_lines, no_baseline
+from regauge.cli._evals import with_evals
+from regauge.cli._options import FiniteRange
+from regauge.cli._terminal import echo
 from regauge.errors import UnmeasuredError
 from regauge.gate import policy_of
 from regauge.gate.baselines import SESSIONS, TopUpPolicy, baseline_path, load_baseline
@@ -157,7 +156,7 @@ def update(
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
     if done.worse and issue:
-        from regauge.cli._baseline.issue import open_baseline_issue
+        from regauge.cli._baseline import open_baseline_issue
 
         posted = open_baseline_issue(done.to_json()["done"], say=_say)
         click.echo(f"issue {posted.outcome}: {posted.url}", err=True)

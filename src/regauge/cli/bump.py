@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.atomic import write_whole
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._terminal import echo, short
 from regauge.errors import Fault, PromptError
 from regauge.prompts import bump, find_prompt, lock_of, read_prompt_text
 

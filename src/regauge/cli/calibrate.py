@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.cli._calibration.record import calibration_of, usual_labels, write_record
-from regauge.cli._calibration.standings import standings
-from regauge.cli._calibration.text import (
+from regauge.cli._calibration import (
     calibration_document,
     calibration_lines,
+    calibration_of,
     disagreement_lines,
     heading,
+    standings,
     used_text,
+    usual_labels,
+    write_record,
 )
-from regauge.cli._evals.collected import end_interrupted
-from regauge.cli._evals.judges import find_judge, judges_of_evals
-from regauge.cli._finite import FiniteRange
-from regauge.cli._terminal.meter import Meter
-from regauge.cli._terminal.text import echo
+from regauge.cli._evals import end_interrupted, find_judge, judges_of_evals
+from regauge.cli._options import FiniteRange
+from regauge.cli._terminal import Meter, echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.judges.calibration import (
@@ -42,7 +42,7 @@ from regauge.runner.calibrating import LabelRun
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.cli._evals.judges import UsedJudge
+    from regauge.cli._evals import UsedJudge
     from regauge.datasets import GoldenCase
     from regauge.project import RecordMode
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from regauge.cli import Group
 from regauge.cli._golden_append import append_case, redacted
-from regauge.cli._group import Group
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import echo
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, GitError, UsageError
 from regauge.project import Project

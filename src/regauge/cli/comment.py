@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.github import GitHub, Mark, cut_markdown, pull_request_number, read_event
 from regauge.project import Project

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._terminal.history import simulated
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import echo, simulated
 from regauge.errors import FaultyFileError, UsageError
 from regauge.history import History, compare_rows
 from regauge.project import Project

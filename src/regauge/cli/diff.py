@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._named_prompt import named_prompt
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._options import named_prompt
+from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.prompts import (
     Repository,

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._doctor.evals import look_at_evals
-from regauge.cli._doctor.finding import Finding, findings_of
-from regauge.cli._doctor.models import model_findings
-from regauge.cli._terminal.text import echo
+from regauge.cli._doctor import Finding, findings_of, look_at_evals, model_findings
+from regauge.cli._terminal import echo
 from regauge.errors import ConfigError, GitError
 from regauge.extras import EXTRAS, find_missing
 from regauge.project import Project

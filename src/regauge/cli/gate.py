@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from regauge.cli._evals.collected import option_words
-from regauge.cli._evals.gated import gated
-from regauge.cli._finite import FiniteRange
-from regauge.cli._output_file import STDOUT, OutputFile, write_output
-from regauge.cli._terminal.meter import Meter
-from regauge.cli._terminal.text import echo
+from regauge.cli._evals import gated, option_words
+from regauge.cli._options import STDOUT, FiniteRange, OutputFile, write_output
+from regauge.cli._terminal import Meter, echo
 from regauge.errors import UsageError
 from regauge.gate import PolicyOptions, base_branch
 from regauge.gate.baselines import load_baseline
@@ -31,7 +28,7 @@ from regauge.reports import (
     recorded_lines,
     write_job_summary,
 )
-from regauge.reports.decide_again import decide_again, policy_of_decision
+from regauge.reports.decisions import decide_again, policy_of_decision
 from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:

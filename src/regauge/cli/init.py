@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import echo
 from regauge.errors import UsageError
 from regauge.gate import Count, operating_line, policy_of
 from regauge.project import Project

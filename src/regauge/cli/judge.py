@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from regauge.cli._terminal.text import echo, unreadable
+from regauge.cli._terminal import echo, unreadable
 from regauge.datasets import GoldenCase
 from regauge.errors import UsageError
 from regauge.judges import UnboundJudge, judge_from_spec

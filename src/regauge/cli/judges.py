@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import echo
 from regauge.judges import JudgeDescription, describe, judge_kinds, reference_page
 from regauge.wording import plural
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import click
 
-from regauge.cli._calibration.standings import lint_labels
-from regauge.cli._stale.recordings import lint_recordings
-from regauge.cli._terminal.text import echo
+from regauge.cli._calibration import lint_labels
+from regauge.cli._stale import lint_recordings
+from regauge.cli._terminal import echo
 from regauge.errors import Fault, RecordingError, UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.project import Project

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._named_prompt import named_prompt
-from regauge.cli._terminal.history import cost_text, point_document, rate_text, simulated
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._options import named_prompt
+from regauge.cli._terminal import cost_text, echo, point_document, rate_text, short, simulated
 from regauge.errors import PromptError, RegaugeError
 from regauge.history import History, lines_of
 from regauge.printable import printable

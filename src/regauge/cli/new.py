@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from regauge.atomic import write_whole
+from regauge.cli import Group
 from regauge.cli._golden_append import append_case, redacted
-from regauge.cli._group import Group
-from regauge.cli._input_values import input_values
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._options import input_values
+from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt

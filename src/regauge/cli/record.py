@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._evals.collected import with_evals
-from regauge.cli._finite import FiniteRange
-from regauge.cli._stale.judgements import PrunedFile, prune_judgements
-from regauge.cli._stale.recordings import stale_files
-from regauge.cli._terminal.meter import Meter
+from regauge.cli._evals import with_evals
+from regauge.cli._options import FiniteRange
+from regauge.cli._stale import PrunedFile, prune_judgements, stale_files
+from regauge.cli._terminal import Meter
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import warn_of_sizes

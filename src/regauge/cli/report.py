@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import click
 
-from regauge.cli._output_file import STDOUT, OutputFile, write_output, writing
+from regauge.cli._options import STDOUT, OutputFile, write_output, writing
 from regauge.errors import StoreError, UsageError
 from regauge.history import History
 from regauge.project import Project

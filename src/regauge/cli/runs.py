@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal.history import said_of_sync
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import echo, said_of_sync
 from regauge.errors import RegaugeError, StoreError
 from regauge.history import History
 from regauge.printable import printable

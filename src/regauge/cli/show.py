@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._input_values import input_values
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._options import input_values
+from regauge.cli._terminal import echo, short
 from regauge.prompts import (
     Semver,
     find_prompt,

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from regauge.cli._finite import FiniteRange
+from regauge.cli._options import FiniteRange
 from regauge.errors import RegaugeError
 
 __all__ = ["command"]

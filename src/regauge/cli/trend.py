@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._terminal.history import (
+from regauge.cli._terminal import (
     cost_text,
+    echo,
     interval_bar,
     line_document,
     rate_text,
     simulated,
     sparkline,
 )
-from regauge.cli._terminal.text import echo
 from regauge.history import History, lines_of
 from regauge.project import Project
 from regauge.prompts import find_prompt, prompt_name

@@ -1,9 +1,9 @@
 """One run record feeds every report: console summary, Markdown, tables for other tools.
 
 `_schema.py` and `_decision.py` are the documents, `_writer.py` writes them as a run happens and
-`_runs.py` reads them back. Reports of a run are in `_console.py`, `_markdown.py`, `_export.py`,
+`_runs.py` reads them back, also as tables. Reports of a run are in `_console.py`, `_markdown.py`,
 `_junit.py` and `html`; those of a gate in `_gate_console.py`, `_gate_markdown.py` and
-`_annotations.py`.
+`_github_actions.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import names_of
 
 if TYPE_CHECKING:
-    from regauge.reports._annotations import decision_annotations
-    from regauge.reports._answer_diff import answer_diff, answer_lines
     from regauge.reports._console import (
         Line,
         cause_lines,
@@ -35,20 +33,31 @@ if TYPE_CHECKING:
         DecisionDocument,
         PromptDocument,
     )
-    from regauge.reports._end import RunEnd
-    from regauge.reports._export import trials_table, write_csv, write_parquet
-    from regauge.reports._gate_console import decision_lines, gate_progress_line, verdict_words
+    from regauge.reports._gate_console import (
+        answer_diff,
+        answer_lines,
+        decision_lines,
+        gate_progress_line,
+        verdict_words,
+    )
     from regauge.reports._gate_markdown import decision_markdown
-    from regauge.reports._git import git_state
     from regauge.reports._github_actions import (
+        decision_annotations,
         failure_annotations,
         gate_annotations,
         write_job_summary,
     )
     from regauge.reports._junit import junit_properties
-    from regauge.reports._markdown import run_markdown
-    from regauge.reports._rows import rows_of
-    from regauge.reports._runs import find_run, list_runs, read_record, read_rows
+    from regauge.reports._markdown import escape_markdown, run_markdown, shown_name
+    from regauge.reports._runs import (
+        find_run,
+        list_runs,
+        read_record,
+        read_rows,
+        trials_table,
+        write_csv,
+        write_parquet,
+    )
     from regauge.reports._schema import (
         SCHEMA_VERSION,
         Cause,
@@ -61,37 +70,34 @@ if TYPE_CHECKING:
         VerdictRow,
     )
     from regauge.reports._tally import CauseGroup, Tally
-    from regauge.reports._verbatim import escape_markdown, shown_name
-    from regauge.reports._writer import RunWriter
+    from regauge.reports._writer import RunEnd, RunWriter, git_state, rows_of
 else:
     __getattr__ = names_of(
         __name__,
         {
-            "_annotations": "decision_annotations",
-            "_answer_diff": "answer_diff answer_lines",
             "_console": (
-                "Line cause_lines duration judge_lines missing_judgement_lines "
-                "missing_lines money not_blocking_lines progress_line quantity recorded_lines "
-                "suite_lines"
+                "Line cause_lines duration judge_lines missing_judgement_lines missing_lines "
+                "money not_blocking_lines progress_line quantity recorded_lines suite_lines"
             ),
             "_decision": "AnswerDocument CaseDocument DecisionDocument PromptDocument",
-            "_end": "RunEnd",
-            "_export": "trials_table write_csv write_parquet",
-            "_gate_console": "decision_lines gate_progress_line verdict_words",
+            "_gate_console": (
+                "answer_diff answer_lines decision_lines gate_progress_line verdict_words"
+            ),
             "_gate_markdown": "decision_markdown",
-            "_git": "git_state",
-            "_github_actions": ("failure_annotations gate_annotations write_job_summary"),
+            "_github_actions": (
+                "decision_annotations failure_annotations gate_annotations write_job_summary"
+            ),
             "_junit": "junit_properties",
-            "_markdown": "run_markdown",
-            "_rows": "rows_of",
-            "_runs": "find_run list_runs read_record read_rows",
+            "_markdown": "escape_markdown run_markdown shown_name",
+            "_runs": (
+                "find_run list_runs read_record read_rows trials_table write_csv write_parquet"
+            ),
             "_schema": (
-                "SCHEMA_VERSION Cause GitState JudgeName RunRecord Suggestion "
-                "SuiteSummary TrialRow VerdictRow"
+                "Cause GitState JudgeName RunRecord SCHEMA_VERSION Suggestion SuiteSummary "
+                "TrialRow VerdictRow"
             ),
             "_tally": "CauseGroup Tally",
-            "_verbatim": "escape_markdown shown_name",
-            "_writer": "RunWriter",
+            "_writer": "RunEnd RunWriter git_state rows_of",
         },
     )
 

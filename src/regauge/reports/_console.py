@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.printable import printable
 from regauge.recordings import warn_of_sizes
-from regauge.reports._labels import label_table, wrong_labels
 from regauge.reports._models import difference_text, rate_text
+from regauge.reports._tally import label_table, wrong_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

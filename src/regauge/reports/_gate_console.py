@@ -1,22 +1,25 @@
-"""A decision on the console: the headline, the cases that matter, and what the gate can find."""
+"""Cases of one kind: same check, expected value and output, or the same cause."""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from regauge.printable import printable
-from regauge.reports._answer_diff import answer_diff
 from regauge.reports._console import Line, money
-from regauge.reports._groups import CaseGroup, groups_of
+from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._decision import (
+        AnswerDocument,
         CaseDocument,
         DecisionDocument,
         DifferenceDocument,
@@ -25,15 +28,124 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VERDICTS",
+    "CaseGroup",
+    "answer_diff",
+    "answer_lines",
     "broke_words",
     "calls_line",
     "decision_lines",
     "gate_progress_line",
+    "groups_of",
     "headline",
     "reasons_beside",
     "verdict_words",
     "version_step",
 ]
+
+_VALUE_CHARS_MAX = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseGroup:
+    """Cases of one kind.
+
+    Attributes:
+        kind: The check with what it expected and got, or why cases are unmeasured; empty where no
+            output shows it.
+        cases: At least one, in the order of the decision.
+    """
+
+    kind: str
+    cases: Sequence[CaseDocument]
+
+    @property
+    def title(self) -> str:
+        """One line: how many cases, and their kind."""
+        counted = plural(len(self.cases), "case")
+        return f"{counted}: {self.kind}" if self.kind else counted
+
+
+def groups_of(cases: Iterable[CaseDocument]) -> list[CaseGroup]:
+    """The cases by kind, the largest group first; groups of one size keep their order."""
+    groups: dict[str, list[CaseDocument]] = {}
+    for case in cases:
+        groups.setdefault(_kind(case), []).append(case)
+    found = [CaseGroup(kind=kind, cases=members) for kind, members in groups.items()]
+    return sorted(found, key=lambda group: -len(group.cases))
+
+
+def _kind(case: CaseDocument) -> str:
+    if case.verdict == "unmeasured":
+        return case.message.removeprefix(f"{case.prompt}/{case.case}: ").removesuffix(".")
+    failing = case.failing
+    if failing is None:
+        return ""
+    if failing.expected is None or failing.output is None:
+        return failing.judge
+    expected, output = _shortened(failing.expected), _shortened(failing.output)
+    if not (expected and output):
+        return failing.judge
+    return f"{failing.judge}: expected {expected}, output {output}"
+
+
+def _shortened(value: object) -> str:
+    """A value that many cases can share, on one line; empty where it is longer than that."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(text.split())
+    return text if len(text) <= _VALUE_CHARS_MAX else ""
+
+
+_ANSWER_CHARS_MAX = 2000
+_CONTEXT_LINES = 2
+
+
+def answer_diff(case: CaseDocument) -> list[str]:
+    """One passing and one failing answer of a case as a unified diff, then what the judge said.
+
+    Where there is but one of them, that answer; nothing where there is none.
+    """
+    passing, failing = case.passing, case.failing
+    if passing is None or failing is None:
+        only = passing or failing
+        if only is None:
+            return []
+        label = "passed" if only is passing else "failed"
+        return [f"{label} ({_who(only)}):", *answer_lines(only.text), *_reason(only)]
+    first, second = (failing, passing) if case.verdict == "fixed" else (passing, failing)
+    labels = ("failed", "passed") if case.verdict == "fixed" else ("passed", "failed")
+    lines = list(
+        unified_diff(
+            answer_lines(first.text),
+            answer_lines(second.text),
+            f"{labels[0]} ({_who(first)})",
+            f"{labels[1]} ({_who(second)})",
+            lineterm="",
+            n=_CONTEXT_LINES,
+        )
+    )
+    lines = [line for line in lines if not line.startswith("@@ ")]
+    return [*(lines or ["both answers are the same text"]), *_reason(failing)]
+
+
+def _who(answer: AnswerDocument) -> str:
+    return f"{answer.arm}, trial {answer.trial}"
+
+
+def _reason(answer: AnswerDocument) -> list[str]:
+    if not answer.reason:
+        return []
+    return [f"{answer.judge}: {printable(' '.join(answer.reason.split()))}"]
+
+
+def answer_lines(text: str) -> list[str]:
+    """The lines of an answer; JSON with a line per value, so that a diff shows which differ."""
+    if len(text) <= _ANSWER_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
+        with suppress(ValueError, RecursionError):
+            text = json.dumps(read_json(text), ensure_ascii=False, indent=2)
+    if len(text) > _ANSWER_CHARS_MAX:
+        text = f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
+    return printable(text).splitlines() or ["(empty)"]
+
 
 _SHORT_HASH = 9
 _PROVISIONAL = "provisional, by answers that the author of the change recorded"

@@ -1,21 +1,124 @@
-"""What a run leaves in GitHub Actions: a job summary, and marks on lines of files."""
+"""A decision as workflow commands of GitHub Actions: marks on the lines of prompt files."""
 
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from regauge.reports._annotations import decision_annotations, mark_line
+from regauge.printable import printable
+from regauge.reports._gate_console import headline, reasons_beside
 from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._markdown import run_markdown
+from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.reports._decision import DecisionDocument
+    from regauge.reports._decision import CaseDocument, DecisionDocument, PromptDocument
     from regauge.reports._schema import RunRecord
 
-__all__ = ["failure_annotations", "gate_annotations", "write_job_summary"]
+__all__ = [
+    "decision_annotations",
+    "failure_annotations",
+    "gate_annotations",
+    "mark_line",
+    "write_job_summary",
+]
+
+# GitHub shows ten errors and ten warnings of a step.
+_EACH_MAX = 10
+_LEVELS = {
+    "broken": "error",
+    "unmeasured": "error",
+    "undecided": "warning",
+    "drifted": "warning",
+}
+
+
+def decision_annotations(document: DecisionDocument, *, below: str = "") -> list[str]:
+    """One workflow command per broken rule and per case that matters.
+
+    Nothing a model, a file or a judge says can begin another command or end this one.
+
+    Args:
+        document: What was decided.
+        below: Where the project is in the repository, with a slash at the end; empty at its top.
+    """
+    counts = {"error": 0, "warning": 0}
+    kept: list[str] = []
+    for level, command in _commands(document, below):
+        counts[level] += 1
+        if counts[level] <= _EACH_MAX:
+            kept.append(command)
+    return kept
+
+
+def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
+    prompts = {prompt.prompt: prompt for prompt in document.prompts}
+    for one in document.unmeasured:
+        fix = f"\nfix: {one.fix}" if one.fix else ""
+        place = (below + one.path, one.line or 1)
+        yield "error", mark_line("error", place, "regauge: not measured", f"{one.message}{fix}")
+    for prompt in document.prompts:
+        for rule in prompt.rules:
+            fix = f"\nfix: {rule.fix}" if rule.fix else ""
+            title = f"regauge: {prompt.prompt}"
+            place = (below + rule.path, rule.line or 1)
+            yield "error", mark_line("error", place, title, f"{rule.message}{fix}")
+    for case in document.cases:
+        blocking_new = case.verdict == "new" and case.blocks
+        level = "error" if blocking_new else _LEVELS.get(case.verdict)
+        about = prompts.get(case.prompt)
+        if level is not None and about is not None:
+            title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
+            place = _place(case, about, below)
+            yield level, mark_line(level, place, title, case.message)
+    if document.decision == "undecided" and document.prompts:
+        place = (below + document.prompts[0].path, document.prompts[0].line)
+        words = "\n".join([headline(document), *reasons_beside(document)])
+        yield "error", mark_line("error", place, "regauge gate: undecided", words)
+        return
+    said = document.unmeasured or any(prompt.rules for prompt in document.prompts)
+    if document.decision != "accept" and not said:
+        first = document.prompts[0] if document.prompts else None
+        if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
+            place = (below + first.path, first.line)
+            words = "\n".join([headline(document), *reasons_beside(document)])
+            yield "error", mark_line("error", place, "regauge gate", words)
+
+
+def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
+    """The line to look at: of a new case its own, else what changed in the prompt."""
+    path, _, line = case.at.rpartition(":")
+    if case.verdict == "new" and path and line.isdigit():
+        return below + path, int(line)
+    return below + prompt.path, prompt.line
+
+
+def mark_line(level: str, place: tuple[str, int], title: str, message: str) -> str:
+    r"""A workflow command that marks a line of a file.
+
+    >>> mark_line("error", ("a,b.yml", 3), "no", "50 % of\nall")
+    '::error file=a%2Cb.yml,line=3,title=no::50 %25 of%0Aall'
+    """
+    path, line = place
+    head = f"file={_property(path)},line={line},title={_property(title)}"
+    return f"::{level} {head}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    r"""A message as the runner reads it.
+
+    >>> _data("50 % done\n::error::x")
+    '50 %25 done%0A::error::x'
+    """
+    text = printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return break_commands(f"_{text}")[1:]  # it is not the beginning of a line
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
 
 # GitHub shows ten errors of a step.
 _ERRORS_MAX = 10

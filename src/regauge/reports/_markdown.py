@@ -1,22 +1,182 @@
-"""A run as Markdown, for a job summary or a comment. What a model wrote is escaped."""
+"""Text of others in Markdown as it is: nothing in it can end the place it stands in."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
+from regauge.printable import printable
 from regauge.reports._console import duration, money, quantity
-from regauge.reports._labels import label_table, wrong_labels
 from regauge.reports._models import difference_text, rate_text
-from regauge.reports._suggestions import suggestion_blocks
-from regauge.reports._verbatim import escape_markdown, shown_name
+from regauge.reports._tally import label_table, wrong_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from regauge.reports._schema import RunRecord, SuiteSummary
+    from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
 
-__all__ = ["run_markdown", "suite_table"]
+__all__ = [
+    "escape_markdown",
+    "fenced",
+    "inline_code",
+    "run_markdown",
+    "shown_name",
+    "shown_text",
+    "suggestion_blocks",
+    "suite_table",
+    "taking_lines",
+]
+
+# What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
+# rule begins a line, which a cell never does; a colon matters in an address alone.
+_SPECIAL = re.compile(
+    r"(?P<sha>(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z]))|(?P<parted>[@#]|:(?=//)|www(?=\.)|GH(?=-\d))"
+    r"|[\\`*_\[\]|<>~&$]",
+    re.IGNORECASE,
+)
+# GitHub looks for mentions, references and commits after entities are read: a space without width
+# parts them. It takes 7 to 40 hexadecimal digits for a commit.
+_SPACE = "&#8203;"
+_SHA_PART = 6
+_NAME = re.compile(r"[A-Za-z0-9_.+/~^-]{1,250}")
+
+
+def escape_markdown(text: str) -> str:
+    """Text that a table cell shows as it is: no markup, no link, no mention, on one line.
+
+    >>> escape_markdown("a|b @c")
+    'a&#124;b &#64;&#8203;c'
+    >>> escape_markdown("GH-7 as of deadbeef")
+    'GH&#8203;-7 as of deadbe&#8203;ef'
+    >>> escape_markdown("1.0: fine (so far), well-known!")
+    '1.0: fine (so far), well-known!'
+    """
+    return _SPECIAL.sub(_escaped, " ".join(text.split()))
+
+
+def shown_text(text: str) -> str:
+    """Text of others that is shown as it is, and moves no cursor where it is printed."""
+    return escape_markdown(printable(text))
+
+
+def shown_name(text: str) -> str:
+    """An id, a path or a commit as code, which can be copied and which GitHub links nowhere.
+
+    Names of other characters than those of ids are escaped.
+
+    >>> shown_name("alert/case-deadbeef"), shown_name("a|b")
+    ('`alert/case-deadbeef`', 'a&#124;b')
+    """
+    return f"`{text}`" if _NAME.fullmatch(text) else shown_text(text)
+
+
+def fenced(
+    lines: Sequence[str], *, lines_max: int, chars_max: int, indent: str = ""
+) -> Iterator[str]:
+    """A block of a diff, cut where it is longer than that."""
+    shown: list[str] = []
+    chars_left = chars_max
+    for line in lines[:lines_max]:
+        if chars_left <= 0:
+            break
+        shown.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
+        chars_left -= len(line)
+    if len(lines) > len(shown):
+        shown.append(f"… {len(lines) - len(shown)} more lines")
+    fence = "`" * max(3, 1 + _longest_run(shown))
+    yield f"{indent}{fence}diff"
+    yield from (f"{indent}{line}" for line in shown)
+    yield f"{indent}{fence}"
+
+
+def inline_code(text: str) -> str:
+    """A command as inline code, whatever is in it.
+
+    >>> inline_code("pytest -k `x`")
+    '`` pytest -k `x` ``'
+    """
+    text = " ".join(printable(text).split())
+    fence = "`" * (1 + _longest_run([text]))
+    pad = " " if "`" in text else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _longest_run(lines: Sequence[str]) -> int:
+    return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    text = match[0]
+    if match["sha"]:
+        return _SPACE.join(
+            text[start : start + _SHA_PART] for start in range(0, len(text), _SHA_PART)
+        )
+    if match["parted"]:
+        return (text if text.isalpha() else f"&#{ord(text)};") + _SPACE
+    return f"&#{ord(text)};"
+
+
+# A comment has room for a few of them; each takes up to a dozen lines of prose beside its diff.
+_SHOWN_MAX = 3
+_LINES_MAX = 80
+_CHARS_MAX = 6000
+_LINE_CHARS_MAX = 600
+
+
+def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
+    """A folded block for each suggested revision: evidence, cost, how to take it, the diff.
+
+    Everything a model or a file says is escaped.
+    """
+    revisions = [one for one in suggestions if one.diff]
+    for one in revisions[:_SHOWN_MAX]:
+        yield ""
+        yield f"<details><summary>Suggested revision: {_line(one.headline)}</summary>"
+        yield ""
+        yield from (f"- {_line(text)}" for text in one.evidence)
+        yield f"- Cost: {shown_text(cost_of(one))}."
+        yield from (f"- {text}" for text in taking_lines(one))
+        yield ""
+        diff = printable(one.diff).splitlines()
+        yield from fenced(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX)
+        yield ""
+        yield "</details>"
+    others = [one for one in suggestions if not one.diff]
+    if others or len(revisions) > _SHOWN_MAX:
+        yield ""
+        yield from (f"- No revision is suggested: {_line(one.headline)}" for one in others)
+        yield from (
+            f"- Suggested revision: {_line(one.headline)}" for one in revisions[_SHOWN_MAX:]
+        )
+
+
+def taking_lines(suggestion: Suggestion) -> list[str]:
+    """How a person gets a suggested revision into the prompt's file, as Markdown."""
+    here = inline_code(f"regauge refine apply {suggestion.run}")
+    anew = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
+    return [
+        f"Take it: {here} where it was found; anywhere else {anew}, which looks for it anew.",
+        f"See why: {inline_code(f'regauge refine show {suggestion.run}')}",
+    ]
+
+
+def cost_of(suggestion: Suggestion) -> str:
+    """What a suggestion took.
+
+    >>> from regauge.reports import Suggestion
+    >>> cost_of(Suggestion(prompt="p", stop="improved", headline="", calls=7, simulated=True))
+    '7 calls of the simulated model, free'
+    """
+    model = " of the simulated model" if suggestion.simulated else ""
+    price = money(suggestion.usd) if suggestion.usd else "free"
+    calls = "1 call" if suggestion.calls == 1 else f"{suggestion.calls} calls"
+    return f"{calls}{model}, {price}"
+
+
+def _line(text: str) -> str:
+    return shown_text(text if len(text) <= _LINE_CHARS_MAX else f"{text[:_LINE_CHARS_MAX]}…")
+
 
 _REASON_CHARS_MAX = 200
 _COUNTS = ("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured")

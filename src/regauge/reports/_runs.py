@@ -1,9 +1,10 @@
-"""Finds the runs of a project and reads them back."""
+"""Finds the runs of a project, reads them back, and writes their trials as tables."""
 
 from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,17 +12,28 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.extras import require
 from regauge.printable import printable
 from regauge.regular_file import read_regular
 from regauge.reports._schema import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import no_constant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    import pandas as pd
 
     from regauge.project import Project
 
-__all__ = ["find_run", "list_runs", "read_record", "read_rows"]
+__all__ = [
+    "find_run",
+    "list_runs",
+    "read_record",
+    "read_rows",
+    "trials_table",
+    "write_csv",
+    "write_parquet",
+]
 
 _SECOND = len("20260131-235959")
 # A count of 64 bits; longer ones overflow where shares are computed from them.
@@ -177,3 +189,83 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyF
             why = str(error)
     fault = Fault(path=path, line=line, message=f"not a {kind}: {printable(why)[:_WHY_CHARS]}")
     return FaultyFileError([fault])
+
+
+# Letters and symbols of Unicode that show as blanks: Hangul fillers and the empty Braille cell.
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+
+
+def trials_table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """One line per trial; `score.<judge>` and `outcome.<judge>` are columns of their own.
+
+    Judges that ask a model have more: whether they gate, their calls, cost and latency.
+
+    Args:
+        rows: In the shape of `TrialRow`.
+    """
+    import pandas as pd
+
+    flat: list[dict[str, Any]] = []
+    for row in rows:
+        line = {key: value for key, value in row.items() if key not in {"verdicts", "cause"}}
+        line["tags"] = ";".join(row["tags"])
+        cause = row["cause"]
+        line["cause"] = f"{cause['kind']}: {cause['message']}" if cause else None
+        for verdict in row["verdicts"]:
+            judge = verdict["judge"]
+            line[f"outcome.{judge}"] = verdict["outcome"]
+            line[f"score.{judge}"] = verdict["score"]
+            line[f"reason.{judge}"] = verdict["reason"]
+            if verdict.get("standing"):  # it asks a model
+                line[f"gates.{judge}"] = verdict.get("gates", True)
+                for key in ("calls", "cost_usd", "latency_s"):
+                    line[f"{key}.{judge}"] = verdict.get(key)
+        flat.append(line)
+    return pd.DataFrame(flat)
+
+
+def write_csv(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write the table as CSV: UTF-8, a heading, one line per trial."""
+    trials_table(rows).map(_spreadsheet_safe).to_csv(path, index=False)
+
+
+def write_parquet(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write the table as parquet.
+
+    Raises:
+        UsageError: The extra `parquet` is not installed.
+    """
+    require("pyarrow", use="a parquet file")
+    trials_table(rows).to_parquet(path, index=False)
+
+
+def _spreadsheet_safe(value: object) -> object:
+    r"""A cell that no spreadsheet takes for a formula; model output is hostile.
+
+    >>> _spreadsheet_safe("=1+1"), _spreadsheet_safe("text"), _spreadsheet_safe(-1)
+    ("'=1+1", 'text', -1)
+    >>> _spreadsheet_safe("\n \u200b\uff1d1+1").startswith("'")
+    True
+    """
+    if isinstance(value, str):
+        return f"'{value}" if _may_be_formula(value) else value
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
+
+
+def _may_be_formula(text: str) -> bool:
+    """Whether a text begins with tab, CR or a formula's sign, after what a spreadsheet may drop.
+
+    Full-width and other forms of the signs count, and so does a sign behind blanks, line feeds
+    and characters without a glyph.
+    """
+    if text[:1] in {"\t", "\r"}:
+        return True
+    seen = next((one for one in text if not _is_unseen(one)), "")
+    return seen == "\u2212" or unicodedata.normalize("NFKC", seen)[:1] in {"=", "+", "-", "@"}
+
+
+def _is_unseen(character: str) -> bool:
+    """Whether a character is a blank, a control, a format character or a mark without a base."""
+    return (
+        character.isspace() or unicodedata.category(character)[0] in "CMZ" or character in _FILLERS
+    )

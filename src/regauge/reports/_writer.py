@@ -1,4 +1,4 @@
-"""Writes a run as it happens: rows are appended, the record closes it."""
+"""Writes a run as it happens: its commit, rows as they are judged, the record that closes it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,269 @@ import json
 import os
 import platform
 import shutil
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isfinite
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import TypeAdapter
+
 from regauge.atomic import write_whole
-from regauge.errors import MachineError
+from regauge.errors import GitError, JudgeError, MachineError, ProviderError, RegaugeError
+from regauge.git import run_git, work_tree
 from regauge.recordings import map_texts
-from regauge.reports._rows import rows_of
+from regauge.reports._schema import GitState
 from regauge.reports._tally import Tally
+from regauge.runner import MissingAnswers, MissingJudgements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from io import FileIO
     from pathlib import Path
 
+    from regauge.digests import JSON
+    from regauge.errors import UnmeasuredError
     from regauge.reports._decision import DecisionDocument
-    from regauge.reports._schema import GitState, RunRecord, Suggestion
-    from regauge.runner import EvalResult
+    from regauge.reports._schema import RunRecord, Suggestion
+    from regauge.runner import EvalResult, JudgedVerdict
 
-__all__ = ["RunWriter"]
+__all__ = ["RunEnd", "RunWriter", "cause_of", "git_state", "rows_of"]
+
+_TIMEOUT_S = 10
+
+
+def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
+    """The commit, the branch and whether the work tree differs; None outside a repository.
+
+    Args:
+        root: A directory of the work tree.
+        written: Where the run itself writes; what differs there says nothing of what it ran.
+    """
+    paths = [":/"]
+    top = work_tree(root)
+    if top is not None and written is not None and written.resolve().is_relative_to(top):
+        paths.append(f":(top,exclude,literal){written.resolve().relative_to(top).as_posix()}")
+    status = _git(
+        root,
+        *("status", "--porcelain=v2", "--branch", "--untracked-files=no"),
+        *("--ignore-submodules=dirty", "--", *paths),
+    )
+    if status is None:
+        return None
+    facts: dict[str, str] = {}
+    dirty = False
+    for line in status.splitlines():
+        if line.startswith("# branch."):
+            key, _, value = line.removeprefix("# branch.").partition(" ")
+            facts[key] = value
+        else:
+            dirty = True
+    branch = facts.get("head")
+    return GitState(
+        commit=facts.get("oid", "(initial)"),
+        branch=None if branch == "(detached)" else branch,
+        dirty=dirty,
+    )
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = run_git(root, *arguments, literal=False, timeout_s=_TIMEOUT_S)
+    except GitError:
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """The end of a run in one process, or in all of them.
+
+    Attributes:
+        collected: Cases of all evals that were collected.
+        planned: Those of them that were selected.
+        missing: What lacks an answer; only in record mode `none`.
+        missing_judgements: What lacks replies of judges' models; only in record mode `none`.
+        written: Per recordings file, how many of its lines are new or differ.
+        session: The local store's session of the run, in record mode `all`.
+        turns: How many of the planned cases had their turn.
+        without_result: The items that had their turn and neither a result nor a failure.
+        left_out: Why an item counts as unmeasured, by its node id, where no row says so.
+        owed: What the run leaves out without a word of the user, each with its fix.
+        trouble: What could not be written, and why.
+        unwritten: Rows of the run record that are not on the disk.
+    """
+
+    collected: int = 0
+    planned: int = 0
+    missing: list[MissingAnswers] = field(default_factory=list[MissingAnswers])
+    missing_judgements: list[MissingJudgements] = field(default_factory=list[MissingJudgements])
+    written: dict[str, int] = field(default_factory=dict[str, int])
+    session: int | None = None
+    turns: int = 0
+    without_result: list[str] = field(default_factory=list[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    owed: list[str] = field(default_factory=list[str])
+    trouble: list[str] = field(default_factory=list[str])
+    unwritten: list[str] = field(default_factory=list[str])
+
+    def joined(self, other: RunEnd) -> RunEnd:
+        """Of two processes: all plan the same cases, each writes recordings of its own."""
+        return RunEnd(
+            collected=max(self.collected, other.collected),
+            planned=max(self.planned, other.planned),
+            missing=self.missing or other.missing,
+            missing_judgements=_joined(self.missing_judgements, other.missing_judgements),
+            written=_added(self.written, other.written),
+            session=self.session if other.session is None else other.session,
+            turns=self.turns + other.turns,
+            without_result=[*self.without_result, *other.without_result],
+            left_out=self.left_out | other.left_out,
+            owed=self.owed or other.owed,
+            trouble=[*dict.fromkeys([*self.trouble, *other.trouble])],
+            unwritten=[*self.unwritten, *other.unwritten],
+        )
+
+    def with_written(self, written: Mapping[str, int]) -> RunEnd:
+        """The same end, with further recordings written."""
+        return replace(self, written=_added(self.written, written))
+
+    def to_text(self) -> str:
+        """As JSON, for another process."""
+        return TypeAdapter(RunEnd).dump_json(self).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> RunEnd:
+        """What `to_text` wrote."""
+        return TypeAdapter(RunEnd).validate_json(text)
+
+
+def _joined(
+    one: Sequence[MissingJudgements], other: Sequence[MissingJudgements]
+) -> list[MissingJudgements]:
+    """Each process judges cases of its own."""
+    joined = {(missing.prompt, missing.judge): missing for missing in one}
+    for missing in other:
+        key = (missing.prompt, missing.judge)
+        joined[key] = joined[key].plus(missing) if key in joined else missing
+    return list(joined.values())
+
+
+def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {path: one.get(path, 0) + other.get(path, 0) for path in sorted({*one, *other})}
+
+
+_RAW_CHARS_MAX = 4000
+
+
+def rows_of(result: EvalResult, *, arm: str | None = None) -> Iterator[dict[str, Any]]:
+    """One row per trial, in the shape of `TrialRow`; plain values, for speed.
+
+    Args:
+        result: The judged trials of one case.
+        arm: In a run that gates, whose they are: `candidate` or `main`.
+    """
+    suite, case = result.suite, result.case
+    version = suite.prompt.version
+    outcome = result.outcome
+    for trial in result.trials:
+        completion = trial.answer.completion if trial.answer else None
+        yield {
+            "node": result.where,
+            "prompt": suite.prompt.name,
+            "version": str(version) if version else None,
+            "prompt_digest": suite.prompt.digest,
+            "dataset": suite.dataset.name,
+            "case": case.id,
+            "case_digest": case.digest,
+            "tier": case.tier,
+            "split": case.split,
+            "tags": list(case.tags),
+            "model": str(suite.model),
+            "trial": trial.number,
+            "request_digest": trial.request_digest,
+            "case_outcome": outcome,
+            "not_blocking": result.not_blocking,
+            "outcome": trial.outcome,
+            "verdicts": [_verdict_row(judged) for judged in trial.verdicts],
+            "cause": cause_of(trial.error) if trial.error else None,
+            "source": trial.answer.source if trial.answer else None,
+            "answer": completion.text if completion else None,
+            "refusal": completion.refusal if completion else None,
+            "finish_reason": completion.finish_reason if completion else None,
+            "answered_by": completion.model if completion else None,
+            "fingerprint": completion.fingerprint if completion else None,
+            "input_tokens": completion.usage.input_tokens if completion else 0,
+            "output_tokens": completion.usage.output_tokens if completion else 0,
+            "latency_s": completion.latency_s if completion else None,
+            "cost_usd": completion.cost_usd if completion else None,
+            "attempts": completion.attempts if completion else _attempts(trial.error),
+            "arm": arm,
+        }
+
+
+def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
+    """The kind and the words of an error, in the shape of `Cause`."""
+    named = error.__cause__ if isinstance(error.__cause__, RegaugeError) else error
+    told = next((one for one in (error, named) if isinstance(one, ProviderError)), None)
+    cause: dict[str, JSON] = {
+        "kind": told.kind if told else type(named).__name__,
+        "message": str(error),
+    }
+    if isinstance(error, JudgeError) and error.raw is not None:
+        cause["raw"] = _shortened(error.raw)
+    return cause
+
+
+def _shortened(raw: str) -> str:
+    """The beginning of what a judge's model said; the recordings hold all of it."""
+    if len(raw) <= _RAW_CHARS_MAX:
+        return raw
+    return f"{raw[:_RAW_CHARS_MAX]}… {len(raw) - _RAW_CHARS_MAX} more characters"
+
+
+def _attempts(error: UnmeasuredError | None) -> int:
+    return error.attempts if isinstance(error, ProviderError) else 0
+
+
+def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
+    verdict = judged.verdict
+    row: dict[str, JSON] = {
+        "judge": judged.judge,
+        "judge_digest": judged.judge_digest,
+        "criterion": judged.criterion,
+        "outcome": verdict.outcome,
+        "score": verdict.score,
+        "reason": verdict.reason,
+    }
+    if verdict.expected is not None:
+        row["expected"] = verdict.expected
+    if verdict.actual is not None:
+        row["actual"] = verdict.actual
+    if judged.labels:
+        row["labels"] = True
+    if not judged.gates:
+        row["gates"] = False
+    if judged.standing:
+        row["standing"] = judged.standing
+    calls = judged.calls
+    if calls is None:
+        if verdict.cost_usd:
+            row["cost_usd"] = verdict.cost_usd
+    else:
+        row["cost_usd"] = calls.cost_usd
+        row["spent_usd"] = calls.spent_usd
+        row["calls"] = calls.calls
+        row["live_calls"] = calls.live
+        row["retries"] = calls.retries
+        row["input_tokens"] = calls.input_tokens
+        row["output_tokens"] = calls.output_tokens
+        row["latency_s"] = calls.latency_s
+    if verdict.details:
+        row["details"] = dict(verdict.details)
+    return row
+
 
 _ROWS = "trials.jsonl"
 # Rows written one after the other take half as long as rows here and there; a run that is killed

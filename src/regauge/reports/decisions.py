@@ -2,49 +2,365 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
+from dataclasses import asdict, replace
+from difflib import SequenceMatcher, unified_diff
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from regauge.errors import UsageError
 from regauge.gate import (
+    EXIT_CODES,
+    Gate,
+    GateCase,
     MessageContext,
+    case_from_json,
     case_message,
     case_to_json,
     cause_of_case,
     control_note,
     critical_note,
+    facts_of_row,
+    final_decision,
+    operating_line_of,
+    policy_from_json,
     policy_to_json,
     reason_message,
 )
+from regauge.project import TARGET_KINDS
 from regauge.reports._decision import (
+    AnchorDocument,
     AnswerDocument,
     AuditDocument,
+    CallsDocument,
     CaseDocument,
     CheckDocument,
     CountDocument,
     DecisionDocument,
+    DifferenceDocument,
+    NextDocument,
     PromptDocument,
     RefusalDocument,
     RuleDocument,
+    SuiteTestDocument,
 )
-from regauge.reports._gate_calls import calls_of
 from regauge.reports._gate_console import broke_words
-from regauge.reports._next_step import next_step
-from regauge.reports._prompt_decisions import prompt_document, rule_document
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.gate import Arm, CaseReport, Compared, Count, Decided, GateOutcome
+    from regauge.errors import Fault
+    from regauge.gate import (
+        Arm,
+        Baseline,
+        CaseReport,
+        Compared,
+        Count,
+        Decided,
+        GateOutcome,
+        GatePolicy,
+        SuiteBase,
+    )
+    from regauge.gate.baselines import StoredHistory
+    from regauge.prompts import Prompt
+    from regauge.runner import Trial
 
 __all__ = [
     "AnswerFailure",
+    "calls_of",
     "case_document",
+    "decide_again",
     "decision_document",
+    "next_step",
+    "policy_of_decision",
+    "prompt_diff",
+    "prompt_document",
     "reasons_of",
+    "rule_document",
     "shown_answer",
+    "suite_test",
+    "verdict_counts",
 ]
+
+
+def calls_of(decided: Decided) -> CallsDocument:
+    """The trials of a gate run by kind, and what the live ones used."""
+    first = again = main = live = input_tokens = output_tokens = 0
+    cost_usd: float | None = 0.0
+    for (prompt, _, arm), trials in decided.trials.items():
+        for number, trial in enumerate(trials):
+            if trial.answer is None:
+                continue
+            if arm == "main":
+                main += 1
+            elif number < decided.outcome.first_draws.get(prompt, 1):
+                first += 1
+            else:
+                again += 1
+            for used in _used(trial):
+                live += used["live"]
+                input_tokens += used["input_tokens"]
+                output_tokens += used["output_tokens"]
+                cost_usd = _sum(cost_usd, used["spent_usd"])
+    return CallsDocument(
+        first=first,
+        again=again,
+        main=main,
+        live=live,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost_usd=cost_usd,
+    )
+
+
+def _used(trial: Trial) -> Iterator[Mapping[str, Any]]:
+    """What the calls of a trial used: the prompt's own, then those of its judges."""
+    if trial.answer is not None and trial.answer.source == "live":
+        completion = trial.answer.completion
+        yield {
+            "live": 1,
+            "input_tokens": completion.usage.input_tokens,
+            "output_tokens": completion.usage.output_tokens,
+            "spent_usd": completion.cost_usd,
+        }
+    for judged in trial.verdicts:
+        if judged.calls is not None and judged.calls.live:
+            yield asdict(judged.calls)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def next_step(document: DecisionDocument, missing: str = "") -> NextDocument:
+    """What to do about a decision.
+
+    Args:
+        document: The decision.
+        missing: The command that makes missing trials; empty where no trial is missing.
+    """
+    match document.decision:
+        case "accept":
+            return _after_accepting(document)
+        case "refused":
+            return NextDocument(text="; ".join(one.fix for one in document.refusals))
+        case "reject":
+            return _after_rejecting(document)
+        case "undecided":
+            return _after_undecided(missing)
+        case "unmeasured":
+            fixes = dict.fromkeys(one.fix for one in document.unmeasured if one.fix)
+            text = "; ".join(fixes) or "make the missing trials"
+            return NextDocument(text=text, command=missing)
+
+
+def _after_accepting(document: DecisionDocument) -> NextDocument:
+    changed = [one.prompt for one in document.prompts if one.state != "unchanged"]
+    if not changed:
+        return NextDocument(text="merge")
+    names = dict.fromkeys(name.partition(" (")[0] for name in changed)
+    return NextDocument(
+        text="merge, then update the baseline on the base branch",
+        command=f"regauge baseline update {' '.join(names)}",
+    )
+
+
+def _after_undecided(missing: str) -> NextDocument:
+    text = "undecided is not accepted (exit code 4); continue"
+    if "--more-trials" in missing:
+        text = (
+            "undecided is not accepted (exit code 4); mark the cases that matter as critical, or"
+            " continue with the workflow's input `more-trials` or this command"
+        )
+    return NextDocument(text=text, command=missing)
+
+
+def _after_rejecting(document: DecisionDocument) -> NextDocument:
+    steps = list(dict.fromkeys(_steps(document)))
+    blocking = [one.prompt for one in document.cases if one.verdict == "broken" and one.blocks]
+    tests = ((one.prompt, one.test) for one in document.prompts)
+    worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
+    targets = {
+        one.prompt for one in document.prompts if one.model.partition(":")[0] in TARGET_KINDS
+    }
+    prompts = [name for name in (*blocking, *worse) if name not in targets]
+    if targets.intersection((*blocking, *worse)):
+        steps.append("revert or edit the code of the target")
+    if prompts:
+        accept = ", accept broken cases in its changelog" if blocking else ""
+        steps.append(f"revert or edit the prompt{accept}, or search for a fix")
+        prompt = prompts[0].partition(" (")[0]
+        return NextDocument(text="; ".join(steps), command=f"regauge refine {prompt}")
+    return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
+
+
+def _steps(document: DecisionDocument) -> Iterator[str]:
+    """What fixes the reasons of a rejection, apart from a worse prompt."""
+    for prompt in document.prompts:
+        yield from (rule.fix or rule.message for rule in prompt.rules)
+    if document.audit is not None and document.audit.result == "better":
+        yield document.audit.fix
+    blocking = {one.verdict for one in document.cases if one.blocks}
+    if "removed" in blocking:
+        yield "put the removed cases back, or list them under `removed` in the changelog"
+    if "new" in blocking:
+        yield "fix the new cases, or mark them `tier: tracked`"
+    for prompt in document.prompts:
+        if prompt.anchor is not None and prompt.anchor.blocks:
+            yield f"win back what {prompt.prompt} lost since {prompt.anchor.version}"
+
+
+_SIMULATED_PROVIDER = "sim"
+_CONTEXT_LINES = 3
+# The order of the sections of a prompt file in a diff; others come between.
+_SECTIONS = {"messages": 0, "version": 2, "changelog": 2}
+# A decision states these next to the diff.
+_STATED = frozenset({"version", "changelog"})
+_KEY = re.compile(r"([A-Za-z]\w*):")
+
+
+def prompt_document(decided: Decided, one: SuiteBase) -> PromptDocument:
+    """The document of one prompt."""
+    suite, main = one.suite, one.base.suite
+    project = decided.at.project
+    return PromptDocument(
+        prompt=one.name,
+        path=str(project.relative(suite.prompt.path)),
+        state="new" if main is None else "unchanged" if one.base.unchanged else "changed",
+        version=str(suite.prompt.version) if suite.prompt.version else None,
+        base_version=str(main.prompt.version) if main and main.prompt.version else None,
+        digest=suite.prompt.digest,
+        base_digest=main.prompt.digest if main else None,
+        model=str(suite.model),
+        base_model=str(main.model) if main else None,
+        simulated=suite.model.provider == _SIMULATED_PROVIDER,
+        line=_changed_line(suite.prompt, main.prompt) if main is not None else 1,
+        diff=_prompt_diff(decided, one),
+        counts=verdict_counts(decided.outcome, one.name),
+        test=suite_test(decided.outcome, one.name),
+        anchor=_anchor(decided, one.name),
+        rules=[rule_document(rule, fault, project.relative) for rule, fault in decided.rules(one)],
+    )
+
+
+def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> RuleDocument:
+    """The document of something that is wrong at one place; `relative` shortens its path."""
+    return RuleDocument(
+        rule=rule,
+        message=fault.message,
+        fix=fault.fix,
+        path=str(relative(fault.path)),
+        line=fault.line,
+    )
+
+
+def _anchor(decided: Decided, name: str) -> AnchorDocument | None:
+    report = decided.anchors.get(name)
+    if report is None:
+        return None
+    found = report.comparison
+    return AnchorDocument(
+        version=report.version,
+        message=report.message,
+        cases=found.cases if found is not None else 0,
+        difference=DifferenceDocument.model_validate(asdict(found.difference))
+        if found is not None
+        else None,
+        p_value=found.p_value if found is not None else None,
+        of_base=report.of_base,
+        base_lost=report.base_lost,
+        lost=report.lost,
+        blocks=report.blocks,
+    )
+
+
+def _changed_line(head: Prompt, base: Prompt) -> int:
+    """The first line of the messages that changed, or of the whole file where none of them did."""
+    lines = SequenceMatcher(
+        None, base.source.splitlines(), head.source.splitlines(), autojunk=False
+    )
+    begins = head.lines.get("messages", 1)
+    spans = [(j1 + 1, j2) for tag, _, _, j1, j2 in lines.get_opcodes() if tag != "equal"]
+    of_messages = (max(first, begins) for first, last in spans if max(first, last) >= begins)
+    return next(of_messages, spans[0][0] if spans else 1)
+
+
+def _prompt_diff(decided: Decided, one: SuiteBase) -> str:
+    main = one.base.suite
+    if main is None or main.prompt.source == one.suite.prompt.source:
+        return ""
+    path = str(decided.at.project.relative(one.suite.prompt.path))
+    files = f"{path} ({decided.at.ref})", path
+    return "\n".join(prompt_diff(main.prompt.source, one.suite.prompt.source, files=files))
+
+
+def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
+    """Two states of a prompt file as a unified diff, section by section.
+
+    The messages come first. Version and changelog are left out where anything else changed.
+    """
+    old, new = _sections(before), _sections(now)
+    lines: list[str] = []
+    for name in sorted({**old, **new}, key=lambda name: _SECTIONS.get(name, 1)):
+        start, section = old.get(name, (0, []))
+        new_start, new_section = new.get(name, (0, []))
+        if lines and name in _STATED:
+            continue
+        matcher = SequenceMatcher(None, section, new_section, autojunk=False)
+        for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+            lines += _hunk(group, (start, section), (new_start, new_section))
+    if not lines:  # sections in another order
+        return list(unified_diff(before.splitlines(), now.splitlines(), *files, lineterm=""))
+    return [f"--- {files[0]}", f"+++ {files[1]}", *lines]
+
+
+def _sections(source: str) -> dict[str, tuple[int, list[str]]]:
+    """The lines below each key of a prompt file, with the line before them."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    name = ""
+    for number, line in enumerate(source.splitlines()):
+        if (key := _KEY.match(line)) is not None:
+            name = key[1]
+        found.setdefault(name, (number, []))[1].append(line)
+    return found
+
+
+def _hunk(
+    group: Sequence[tuple[str, int, int, int, int]],
+    old: tuple[int, Sequence[str]],
+    new: tuple[int, Sequence[str]],
+) -> Iterator[str]:
+    (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
+    before, now = f"{old[0] + i1 + 1},{i2 - i1}", f"{new[0] + j1 + 1},{j2 - j1}"
+    yield f"@@ -{before} +{now} @@"
+    for tag, first, last, new_first, new_last in group:
+        if tag == "equal":
+            yield from (f" {line}" for line in old[1][first:last])
+            continue
+        yield from (f"-{line}" for line in old[1][first:last])
+        yield from (f"+{line}" for line in new[1][new_first:new_last])
+
+
+def suite_test(outcome: GateOutcome, prompt: str) -> SuiteTestDocument | None:
+    """The test of a prompt as a whole; None where nothing was tested."""
+    report = next((one for one in outcome.suites if one.prompt == prompt), None)
+    if report is None:
+        return None
+    values = asdict(report)
+    del values["prompt"]
+    if report.verdict == "unmeasured":  # the measured rest of the cases shows no difference
+        values["difference"] = None
+    return SuiteTestDocument.model_validate(values)
+
+
+def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[str, int]:
+    """How many cases of a prompt have each verdict."""
+    return dict(Counter[str](case.verdict for case in outcome.cases if case.prompt == prompt))
+
 
 _SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
 # Cases share their counts: a document for each would be most of the memory of a large gate.
@@ -341,3 +657,195 @@ def _evidence(
 @lru_cache(maxsize=_COUNTS_MAX)
 def _count(count: Count) -> CountDocument:
     return CountDocument(passed=count.passed, trials=count.trials)
+
+
+Rows = dict[tuple[str, str, str], list[dict[str, Any]]]
+
+
+def policy_of_decision(document: DecisionDocument) -> GatePolicy:
+    """What the change was held to."""
+    return policy_from_json(document.policy)
+
+
+def decide_again(
+    document: DecisionDocument,
+    rows: Iterable[dict[str, Any]],
+    policy: GatePolicy,
+    *,
+    loosened: Sequence[str] = (),
+    baseline: Baseline | None = None,
+    again: str = "",
+) -> DecisionDocument:
+    """The decision that the trials of a run lead to; a trial it lacks is one not recorded.
+
+    Args:
+        document: What the run came to.
+        rows: Its trials.
+        policy: What to hold the change to now.
+        loosened: Options that are looser than the policy of the run.
+        baseline: Main's histories, in place of those the run knew.
+        again: The command that decides so again.
+
+    Raises:
+        UsageError: The record cannot be read, or the baseline is about something else.
+    """
+    known = _by_case(document, rows)
+    cases = [case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.cells]
+    if baseline is not None:
+        cases = _with_baseline(cases, document, baseline, known)
+    graded = {
+        case.key: frozenset(c["graded"]) for case, c in zip(cases, document.cells, strict=True)
+    }
+    outcome = _outcome(cases, policy, graded, known)
+    selected = document.audit is not None and document.audit.result == "better"
+    lost = any(one.anchor is not None and one.anchor.blocks for one in document.prompts)
+    rules = selected or lost or any(prompt.rules for prompt in document.prompts)
+    decision = final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured))
+    prompts = [
+        prompt.model_copy(
+            update={
+                "counts": verdict_counts(outcome, prompt.prompt),
+                "test": suite_test(outcome, prompt.prompt),
+            }
+        )
+        for prompt in document.prompts
+    ]
+    line = operating_line_of(outcome)
+    decided = document.model_copy(
+        update={
+            "decision": decision,
+            "exit_code": EXIT_CODES[decision],
+            "reasons": [
+                *([document.audit.message] if selected and document.audit is not None else []),
+                *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
+            ],
+            "prompts": prompts,
+            "cases": list(_cases(outcome, cases, document, known)),
+            "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
+            "operating_line": str(line) if line is not None else "",
+            "policy": policy_to_json(policy),
+            "loosened": [*document.loosened, *loosened],
+            "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
+            "again": again or document.again,
+        }
+    )
+    missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
+    return decided.model_copy(update={"next": next_step(decided, missing)})
+
+
+def _outcome(
+    cases: Sequence[GateCase],
+    policy: GatePolicy,
+    graded: Mapping[tuple[str, str], frozenset[str]],
+    known: Rows,
+) -> GateOutcome:
+    """What the gate comes to when it is shown the trials of the record, and no others."""
+    gate = Gate(cases, policy)
+    checks = {case.key: case.checks for case in cases}
+    while wanted := gate.wanted():
+        for one in wanted:
+            trials = known.get((one.prompt, one.case, one.arm), [])
+            key = (one.prompt, one.case)
+            for number in one.trials:
+                facts = (
+                    facts_of_row(trials[number], checks[key], graded=graded[key])
+                    if number < len(trials)
+                    else "not-recorded"
+                )
+                gate.observe(one.prompt, one.case, one.arm, number, facts)
+    return gate.outcome()
+
+
+def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:
+    """The trials by what the gate calls their suite, case and arm, in the order of numbers."""
+    keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
+    found: Rows = defaultdict(list)
+    for row in rows:
+        key = keys.get(row["node"])
+        if key is not None and row.get("arm") is not None:
+            found[*key, row["arm"]].append(row)
+    for trials in found.values():
+        trials.sort(key=lambda row: row["trial"])
+    return found
+
+
+def _cases(
+    outcome: GateOutcome, cases: Sequence[GateCase], document: DecisionDocument, known: Rows
+) -> Iterator[Any]:
+    models = {one.prompt: one.base_model not in {None, one.model} for one in document.prompts}
+    before = {(case.prompt, case.case): case for case in document.cases}
+    for case, report in zip(cases, outcome.cases, strict=True):
+
+        def answers(arm: Arm, check: str, case: GateCase = case) -> Iterator[AnswerDocument]:
+            for row in known.get((*case.key, arm), ()):
+                if row["cause"] is None and row["source"] is not None:
+                    failures = [
+                        AnswerFailure(
+                            verdict["judge"],
+                            verdict["reason"],
+                            verdict.get("expected"),
+                            verdict.get("actual"),
+                        )
+                        for verdict in row["verdicts"]
+                        if verdict["outcome"] == "fail" and verdict.get("gates", True)
+                    ]
+                    text = row["answer"] if row["answer"] is not None else row["refusal"] or ""
+                    yield from shown_answer(arm, row["trial"], text, failures, check)
+
+        causes = [
+            row["cause"]["message"]
+            for row in known.get((*case.key, "candidate"), ())
+            if row["cause"]
+        ]
+        yield case_document(
+            outcome,
+            report,
+            stored=case.history is not None and case.history.whole.trials > 0,
+            unmeasured=causes[0].splitlines()[0] if causes else "",
+            across_models=models[case.prompt],
+            node=before[case.key].node,
+            at=before[case.key].at,
+            answers=answers,
+        )
+
+
+def _with_baseline(
+    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, known: Rows
+) -> list[GateCase]:
+    """The cases of the baseline's prompt with its histories in place of their own."""
+    stored: dict[str, StoredHistory] = {}
+    for prompt in document.prompts:
+        own = [case for case in cases if case.prompt == prompt.prompt]
+        if prompt.prompt.split(" (")[0] == baseline.prompt and own:
+            found = _stored(prompt, baseline, own)
+            stored |= {prompt.prompt: found} if found is not None else {}
+    if not stored:
+        raise UsageError(
+            f"the baseline of {baseline.prompt!r} knows nothing of what this run compared with\n"
+            "  fix: name a baseline of the same prompt, base version, model and judges"
+        )
+    changed: list[GateCase] = []
+    for case in cases:
+        digest = next((row["case_digest"] for row in known.get((*case.key, "candidate"), ())), None)
+        history = stored.get(case.prompt)
+        if history is not None and case.state == "changed" and digest is not None:
+            changed.append(replace(case, history=history.history(case.case, digest)))
+        else:
+            changed.append(case)
+    return changed
+
+
+def _stored(
+    prompt: PromptDocument, baseline: Baseline, cases: Sequence[GateCase]
+) -> StoredHistory | None:
+    """The history of what a prompt was compared with; of several datasets that of these cases."""
+    names = {case.case for case in cases}
+    checks = {check for case in cases for check in case.checks}
+    fitting = [
+        one
+        for one in (*baseline.histories, *baseline.previous)
+        if (one.key.prompt, one.key.model) == (prompt.base_digest, prompt.base_model)
+        and checks == {*one.key.judges}
+        and names & {*one.cases}
+    ]
+    return max(fitting, key=lambda one: len(names & {*one.cases}), default=None)

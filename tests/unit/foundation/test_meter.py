@@ -6,7 +6,7 @@ import io
 from threading import Event
 from typing import TYPE_CHECKING
 
-from regauge.cli._terminal.meter import Meter
+from regauge.cli._terminal import Meter
 
 if TYPE_CHECKING:
     import pytest
@@ -48,7 +48,7 @@ def test_a_command_that_is_done_at_once_shows_nothing(monkeypatch: pytest.Monkey
 def test_elsewhere_there_is_nothing_but_lines(monkeypatch: pytest.MonkeyPatch):
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)
-    monkeypatch.setattr("regauge.cli._terminal.meter._LOG_S", 0.0)
+    monkeypatch.setattr("regauge.cli._terminal._LOG_S", 0.0)
     with Meter() as meter:
         meter.say("1 of 4")
         meter.say("2 of 4")

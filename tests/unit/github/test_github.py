@@ -11,7 +11,7 @@ from email.utils import formatdate
 
 import pytest
 
-from regauge.cli._baseline.issue import open_baseline_issue
+from regauge.cli._baseline import open_baseline_issue
 from regauge.errors import GitHubError, UsageError
 from regauge.github import Api, Event, GitHub, GitHubAccess, Mark
 from tests.github_server import ACTIONS, Fault, GitHubServer

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.reports import escape_markdown, rows_of, trials_table, write_csv
-from regauge.reports._export import _spreadsheet_safe
+from regauge.reports._runs import _spreadsheet_safe
 
 HOSTILE = st.text(
     st.one_of(st.sampled_from("|<>@#`*_[]()!&:\n\r\t=+-~$\\{}w./ 1"), st.characters()), max_size=40

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._terminal import echo, short
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.prompts import find_prompt

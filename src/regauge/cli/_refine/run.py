@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals.collected import end_interrupted, option_words, with_evals
-from regauge.cli._finite import FiniteRange
+from regauge.cli._evals import end_interrupted, option_words, with_evals
+from regauge.cli._options import FiniteRange
 from regauge.cli._refine.deliver import Taking, check_terminal, reviewed
 from regauge.cli._refine.runs import NamedRun
-from regauge.cli._terminal.meter import Meter
-from regauge.cli._terminal.text import echo
+from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt

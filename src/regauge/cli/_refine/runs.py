@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._evals.collected import with_evals
+from regauge.cli._evals import with_evals
 from regauge.cli._refine.deliver import Taking
-from regauge.cli._terminal.text import echo, short
+from regauge.cli._terminal import echo, short
 from regauge.errors import UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt

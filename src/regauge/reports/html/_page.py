@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.printable import printable
 from regauge.reports._console import duration, money, quantity
-from regauge.reports.html._cases import cases_by_prompt
-from regauge.reports.html._overview import overview_of
+from regauge.reports.html._overview import cases_by_prompt, overview_of
 
 if TYPE_CHECKING:
     from regauge.reports.html._source import ReportSource

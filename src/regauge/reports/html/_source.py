@@ -1,23 +1,308 @@
-"""What a page is made from: a run, what it is shown against, its golden cases and its past."""
+"""The golden cases of a run, as they are now: a run record names them, and holds their digests."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Protocol
 
+from regauge.datasets import find_dataset, load_dataset
+from regauge.errors import ConfigError, DatasetError
+from regauge.gate import CANDIDATE_FIRST
 from regauge.reports._runs import read_record, read_rows
-from regauge.reports.html._cycles import Repair, read_repairs
-from regauge.reports.html._golden import GoldenFile, read_golden
-from regauge.reports.html._history import Measured, Point, points_of
+from regauge.stats import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from regauge.datasets import GoldenCase
+    from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.reports._schema import RunRecord
+    from regauge.reports._schema import RunRecord, Suggestion, SuiteSummary
 
-__all__ = ["ReportSource", "load_source"]
+__all__ = [
+    "Cycle",
+    "GoldenFile",
+    "Measured",
+    "Note",
+    "Point",
+    "Repair",
+    "ReportSource",
+    "golden_of",
+    "load_source",
+    "pass_counts",
+    "points_of",
+    "read_golden",
+    "read_repairs",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenFile:
+    """One dataset, where it could be read.
+
+    Attributes:
+        cases: By id.
+        problem: Why there are none; empty when the file was read.
+    """
+
+    cases: Mapping[str, GoldenCase]
+    problem: str = ""
+
+
+def read_golden(name: str, project: Project) -> GoldenFile:
+    """The dataset of this name; a page is worth having without it."""
+    try:
+        fixtures = project.fixtures_dir
+        dataset = load_dataset(find_dataset(name, fixtures_dir=fixtures), fixtures_dir=fixtures)
+    except (DatasetError, ConfigError) as error:
+        first = str(error).splitlines()[0]
+        return GoldenFile(cases={}, problem=f"The golden cases could not be read: {first}")
+    return GoldenFile(cases={case.id: case for case in dataset.cases})
+
+
+def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
+    """What a case is given and what is expected, or why that is not shown.
+
+    Args:
+        file: The dataset.
+        case_id: Of the case.
+        digest: Of the case when it was run.
+    """
+    case = file.cases.get(case_id)
+    if case is None:
+        gone = f"The case {case_id!r} is in the golden cases no more."
+        return {"problem": file.problem or gone}
+    shown: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.at}
+    if case.expected is not None:
+        shown["expected"] = case.expected
+    if case.checks:
+        shown["checks"] = list(case.checks)
+    for name in ("source", "licence", "note"):
+        if value := getattr(case, name):
+            shown[name] = value
+    if case.digest != digest:
+        shown["problem"] = "The case was changed after this run: this is how it stands now."
+    return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One thing that was decided, and what it was decided about."""
+
+    event: str
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """What was decided in one cycle.
+
+    Attributes:
+        number: From 0, which is what happened before the first cycle.
+    """
+
+    number: int
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What was suggested for one prompt, and how it was come by.
+
+    Attributes:
+        cycles: Empty where the audit trail is not on this machine.
+        problem: Why they are; empty where they are there.
+    """
+
+    suggestion: Suggestion
+    cycles: tuple[Cycle, ...]
+    problem: str = ""
+
+
+def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
+    """A repair for each suggestion of a run."""
+    return tuple(_repair(project, suggestion) for suggestion in record.suggestions)
+
+
+def _repair(project: Project, suggestion: Suggestion) -> Repair:
+    if not suggestion.run:
+        return Repair(suggestion=suggestion, cycles=())
+    from regauge.refine.trail import TrailError
+
+    path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
+    try:
+        return Repair(suggestion=suggestion, cycles=_cycles(path))
+    except TrailError as error:
+        return Repair(suggestion=suggestion, cycles=(), problem=str(error).splitlines()[0])
+
+
+def _cycles(path: Path) -> tuple[Cycle, ...]:
+    from regauge.refine.trail import read_trail
+
+    notes: dict[int, list[Note]] = {}
+    for event in read_trail(path):
+        if event.kind != "observed":  # nothing is decided where a run begins and where it writes
+            continue
+        notes.setdefault(event.body["state"]["cycle"], []).extend(
+            Note(event=note["event"], subject=_short(note["subject"]), text=note["text"])
+            for note in event.body["decisions"]
+        )
+    return tuple(
+        Cycle(number=number, notes=tuple(met)) for number, met in sorted(notes.items()) if met
+    )
+
+
+def _short(subject: str) -> str:
+    """A digest as people quote it, and anything else as it is.
+
+    >>> _short("a" * 64), _short("a prompt")
+    ('aaaaaaaaaaaa', 'a prompt')
+    """
+    return subject[:12] if re.fullmatch("[0-9a-f]{64}", subject) else subject
+
+
+_POINTS_MAX = 40
+
+
+class Measured(Protocol):
+    """One prompt on one dataset with one model, as one run measured it; the history knows them.
+
+    Attributes:
+        measured: How many cases have an outcome.
+        passed: Of those; of a run that gates, by the first trial of each.
+    """
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def started_at(self) -> str: ...
+    @property
+    def version(self) -> str | None: ...
+    @property
+    def prompt_digest(self) -> str: ...
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def arm(self) -> str | None: ...
+    @property
+    def measured(self) -> int: ...
+    @property
+    def passed(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One run of one prompt.
+
+    Attributes:
+        run: Its id.
+        at: When it began, ISO 8601 in UTC.
+        version: Of the prompt, or the beginning of its digest where it has none.
+        passed: Cases; of a run that gates, those whose first trial passed.
+        cases: Those that were measured.
+        low: The lower end of the 95 % interval of the pass rate, from 0 to 1.
+        high: The upper end.
+    """
+
+    run: str
+    at: str
+    version: str
+    digest: str
+    model: str
+    passed: int
+    cases: int
+    low: float
+    high: float
+
+    @property
+    def rate(self) -> float:
+        """The share of measured cases that passed, from 0 to 1."""
+        return self.passed / self.cases
+
+
+def points_of(
+    record: RunRecord,
+    rows: Iterable[Mapping[str, Any]],
+    measured: Mapping[str, Iterable[Measured]],
+) -> dict[str, list[Point]]:
+    """By prompt, its points up to that of this run, the oldest first.
+
+    Runs with another dataset or model are another story and left out, and so is a run that
+    measured less than half as many cases as another: it was told to run some of them.
+
+    Args:
+        record: The run.
+        rows: Its trials.
+        measured: By prompt, how it was measured so far, the oldest first.
+    """
+    own = {suite.prompt: suite for suite in reversed(record.suites) if suite.arm != "main"}
+    counts = pass_counts(record, rows)
+    points: dict[str, list[Point]] = {}
+    for prompt, suite in own.items():
+        met = [
+            _point(one.run, one.started_at, one, one.passed, one.measured)
+            for one in takewhile(lambda one: one.run != record.id, measured.get(prompt, ()))
+            if one.measured
+            and one.arm != "main"
+            and (one.dataset, one.model) == (suite.dataset, suite.model)
+            and one.started_at <= record.started_at
+        ]
+        passed, cases = counts.get(prompt, (0, 0))
+        if cases:
+            met.append(_point(record.id, record.started_at, suite, passed, cases))
+        points[prompt] = _comparable(met)
+    return points
+
+
+def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """By prompt, how many cases passed, of how many that were measured.
+
+    A gate draws more trials of the cases that look bad, and passes those that main fails too; so
+    of its runs the first trials count, which are like those of any other run.
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    if record.decision is None:
+        for suite in record.suites:
+            passed, measured = counts.get(suite.prompt, (0, 0))
+            counts[suite.prompt] = (
+                passed + suite.passed,
+                measured + suite.cases - suite.unmeasured,
+            )
+        return counts
+    first_trials = {0, CANDIDATE_FIRST}
+    for row in rows:
+        if row["arm"] == "main" or row["outcome"] == "unmeasured":
+            continue
+        if row["trial"] in first_trials:
+            passed, measured = counts.get(row["prompt"], (0, 0))
+            counts[row["prompt"]] = (passed + (row["outcome"] == "passed"), measured + 1)
+    return counts
+
+
+def _point(run: str, at: str, suite: Measured | SuiteSummary, passed: int, cases: int) -> Point:
+    interval = wilson(passed, cases)
+    return Point(
+        run=run,
+        at=at,
+        version=suite.version or suite.prompt_digest[:8],
+        digest=suite.prompt_digest,
+        model=suite.model,
+        passed=passed,
+        cases=cases,
+        low=interval.low,
+        high=interval.high,
+    )
+
+
+def _comparable(points: list[Point]) -> list[Point]:
+    most = max((point.cases for point in points), default=0)
+    return [point for point in points if 2 * point.cases >= most][-_POINTS_MAX:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

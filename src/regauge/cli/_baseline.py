@@ -1,0 +1,1158 @@
+"""What `regauge baseline` does: draw, keep and compare the histories of main, and show them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from regauge.cli._terminal import Meter, echo
+from regauge.digests import digest_of
+from regauge.errors import FaultyFileError, GitError, PromptError, RegaugeError, UsageError
+from regauge.gate import (
+    audit_by_steps,
+    audit_fresh,
+    bill_draws,
+    fresh_counts,
+    policy_of,
+    recorded_outcomes,
+    stored_number,
+    today_is_worse,
+)
+from regauge.gate.baselines import (
+    Anchor,
+    AskedRedraw,
+    AskedSuite,
+    Baseline,
+    LandedSuite,
+    Redraw,
+    TopUp,
+    accepted_since,
+    anchor_suite,
+    anchor_version,
+    applied,
+    baseline_of,
+    baseline_path,
+    changes_between,
+    compare_histories,
+    draw_trials,
+    draws_of,
+    key_of,
+    merged,
+    redraw_trials,
+    save_baseline,
+    stored_anchor,
+    top_up,
+)
+from regauge.github import GitHub, Mark
+from regauge.prompts import Repository, find_prompt, load_prompt, lock_of, read_prompt_text
+from regauge.reports import escape_markdown, money, progress_line, quantity, shown_name
+from regauge.runner import Draw, PlannedCase
+from regauge.stats import AnchorPolicy, flaky_probability
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.gate import AuditReport, Bill, Count
+    from regauge.gate.baselines import (
+        AnchorComparison,
+        CaseTrials,
+        CellChange,
+        Drift,
+        StoredHistory,
+        TopUpPolicy,
+    )
+    from regauge.github import Posted
+    from regauge.project import Project
+    from regauge.prompts import Prompt
+    from regauge.runner import EvalSession, Suite
+
+__all__ = [
+    "AskedAnchor",
+    "AskedEval",
+    "AskedPrompt",
+    "BaselineUpdate",
+    "Done",
+    "TextLine",
+    "ask_anchor",
+    "history_json",
+    "history_lines",
+    "is_flaky",
+    "issue_text",
+    "no_baseline",
+    "open_baseline_issue",
+    "summary",
+    "uncommitted_notes",
+]
+
+_FLAKY_FROM = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """One line of output."""
+
+    text: str
+    bold: bool = False
+
+
+def no_baseline(project: Project, name: str) -> RegaugeError:
+    """Why there is no baseline of a prompt that was named: no such prompt, or none was made."""
+    try:
+        find_prompt(name, root=project.root)
+    except PromptError as error:
+        return error
+    path = project.relative(baseline_path(project, name))
+    return UsageError(
+        f"there is no baseline of {name!r}: {path}\n  fix: regauge baseline update {name}"
+    )
+
+
+def is_flaky(case: CaseTrials) -> bool:
+    """Whether a case surely passes now and fails then."""
+    whole = case.whole
+    return flaky_probability(whole.passed, whole.trials) > _FLAKY_FROM
+
+
+def history_lines(
+    project: Project, baseline: Baseline, history: StoredHistory, *, every: bool
+) -> Iterator[TextLine]:
+    """A history for people: its key, its sums, and the cases that do not always pass."""
+    key = history.key
+    simulated = ", simulated" if key.model.startswith("sim:") else ""
+    title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
+    yield TextLine(title + _standing(project, baseline, history), bold=True)
+    cases = sorted(history.cases.items())
+    drawn = [len(case.drawn) for _, case in cases]
+    passed = sum(case.passed for _, case in cases)
+    if cases:
+        least, most = min(drawn), max(drawn)
+        trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
+        yield TextLine(
+            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials} each from"
+            f" {plural(len(history.sessions), 'session')};"
+            f" {100 * passed / sum(drawn):.1f} % passed"
+        )
+    if (anchor := _anchor_of(project, baseline, history)) is not None:
+        yield TextLine(f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}")
+    for session in history.sessions:
+        served = f", answered by {', '.join(session.served)}" if session.served else ""
+        yield TextLine(f"  session {session.id}: trials {session.first}-{session.last}{served}")
+    for name in sorted(key.judges):
+        yield TextLine(f"  judge {name}  {key.judges[name][:12]}")
+    width = max((len(case_id) for case_id, _ in cases), default=0)
+    shown = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
+    for case_id, case in shown:
+        failed = ", ".join(
+            f"{name} failed {count.failed}"
+            for name, count in sorted(case.checks.items())
+            if count.failed
+        )
+        flaky = "  flaky" if is_flaky(case) else ""
+        yield TextLine(f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip())
+    if len(shown) < len(cases):
+        yield TextLine(f"  {plural(len(cases) - len(shown), 'case')} passed every time")
+
+
+def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
+    """A history for programs."""
+    anchor = _anchor_of(project, baseline, history)
+    return {
+        "prompt": baseline.prompt,
+        "version": history.version,
+        "prompt_digest": history.key.prompt,
+        "model": history.key.model,
+        "parameters": dict(history.key.parameters),
+        "dataset": history.key.dataset,
+        "judges": dict(history.key.judges),
+        "anchor": {
+            "version": anchor.version,
+            "cases": anchor.cases,
+            "difference": asdict(anchor.difference),
+            "confirmed": anchor.confirmed,
+        }
+        if anchor is not None
+        else None,
+        "sessions": [
+            {
+                "id": session.id,
+                "first": session.first,
+                "last": session.last,
+                "served": list(session.served),
+            }
+            for session in history.sessions
+        ],
+        "cases": [
+            {
+                "case": case_id,
+                "passed": case.passed,
+                "trials": len(case.drawn),
+                "flaky": is_flaky(case),
+                "distinct_answers": len(case.answers),
+                "sessions": len(history.sessions_of(case)),
+                "judges": {
+                    name: {"passed": count.passed, "trials": count.trials}
+                    for name, count in sorted(case.checks.items())
+                },
+            }
+            for case_id, case in sorted(history.cases.items())
+        ],
+    }
+
+
+def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
+    """Which prompts nobody but this machine has: no gate will look for what is known of them."""
+    repository = Repository.find(project.root)
+    if repository is None or not repository.has_commits():
+        return
+    # An eval may ask for a released version, which is not what the file says.
+    by_path = {one.path: one for one in prompts if read_prompt_text(one.path) == one.source}
+    texts = repository.read_all(("HEAD", repository.inside(path)) for path in by_path)
+    for prompt, data in zip(by_path.values(), texts, strict=True):
+        if data is None or data.decode("utf-8", "replace") != prompt.source:
+            yield f"note: {project.relative(prompt.path)} is not as committed; commit it first"
+
+
+def _anchor_of(
+    project: Project, baseline: Baseline, history: StoredHistory
+) -> AnchorComparison | None:
+    """A history next to the old version that the baseline keeps; None without such a version."""
+    anchors = (
+        stored_anchor([baseline], one.history.version, history.key) for one in baseline.anchors
+    )
+    anchor = next((one for one in anchors if one is not None), None)
+    if anchor is None or anchor.history.version == history.version:
+        return None
+    try:
+        prompt = load_prompt(baseline.prompt, root=project.root)
+    except RegaugeError:
+        return compare_histories(anchor, history)
+    accepted = accepted_since(prompt, anchor.history.version)
+    return compare_histories(anchor, history, accepted=accepted)
+
+
+def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
+    """Whether the history is of the prompt as it is."""
+    try:
+        prompt = load_prompt(baseline.prompt, root=project.root)
+    except RegaugeError:
+        return "  (the prompt is gone)"
+    if prompt.digest == history.key.prompt:
+        return ""
+    return f"  (not of the prompt as it is, {prompt.version or 'unversioned'} {prompt.digest[:12]})"
+
+
+_MARK = Mark(name="baseline")
+_LABEL = "regauge"
+
+
+def open_baseline_issue(
+    done: Sequence[Mapping[str, Any]], *, say: Callable[[str], None] | None = None
+) -> Posted:
+    """Open the issue, or renew the words of the one that is open.
+
+    Args:
+        done: What `regauge baseline update --json` says was done.
+        say: Hears that it waits, and for what.
+
+    Raises:
+        UsageError: There is no token, or no repository.
+        GitHubError: GitHub cannot be reached, or refuses.
+    """
+    with GitHub.from_environ(os.environ, say=say) as github:
+        return github.open_issue(
+            title="Prompts fare worse on the default branch",
+            body=issue_text(done),
+            mark=_MARK,
+            labels=[_LABEL],
+        )
+
+
+def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
+    """As Markdown: each case that fares worse, in counts."""
+    return "\n".join(_lines(done)) + "\n"
+
+
+def _lines(done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "Fresh trials of the default branch fail where earlier ones passed."
+    for one in done:
+        drift: Mapping[str, Any] = one["drift"] or {"worse": False, "changes": []}
+        worse = [change for change in one["changes"] if change["direction"] == "worse"]
+        drifted = [change for change in drift["changes"] if change["direction"] == "worse"]
+        audit: Mapping[str, Any] = one["audit"] or {"result": "agree"}
+        selected = audit["result"] == "better"
+        lost = one["anchor_lost"]
+        if not (worse or drift["worse"] or selected or lost):
+            continue
+        yield ""
+        named = f"{one['prompt']} {one['version']} ({one['model']})"
+        yield f"**{escape_markdown(named)}**"
+        if worse:
+            yield ""
+            yield "It fares worse than the version before."
+            yield from _table(worse)
+        if selected:
+            yield ""
+            yield (
+                f"{escape_markdown(audit['message'])}. Somebody may have recorded failing cases"
+                " until they passed, or edited recordings. Record all of them again:"
+                f" `regauge record --all {one['prompt']}`."
+            )
+        if lost:
+            yield ""
+            yield f"{escape_markdown(one['anchor']['message'])}."
+        if drift["worse"]:
+            before, now = drift["before"], drift["now"]
+            yield ""
+            yield (
+                "The prompt is the same, so the model or a judge changed: fresh trials passed"
+                f" {_of(now)}, {_of(before)} when the baseline was drawn. A new history begins."
+            )
+            yield from _table(drifted)
+    yield ""
+    yield (
+        "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog"
+        " which cases may fare worse, with `accepted`. Where the model changed, `regauge gate"
+        " --model` compares another one."
+    )
+
+
+def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not changes:
+        return
+    yield ""
+    yield "| case | check | passed before | passes now |"
+    yield "|---|---|--:|--:|"
+    for change in changes:
+        yield (
+            f"| {shown_name(change['case'])} | {escape_markdown(change['check'])}"
+            f" | {_of(change['before'])} | {_of(change['now'])} |"
+        )
+
+
+def _of(count: Mapping[str, int]) -> str:
+    return f"{count['passed']} of {count['trials']}"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class AskedAnchor:
+    """What this session draws of the anchor, and what the comparison with it came to.
+
+    Attributes:
+        version: The anchor's.
+        head: The eval as it is.
+        suite: The same with the anchor's prompt; None where that cannot be read.
+        stored: The anchor's trials so far; None without any.
+        cases: Those that the anchor's prompt can be rendered with.
+        trouble: Why the anchor cannot be drawn, or not for all cases; empty where it can.
+        asked: What is drawn for it before the comparison; None where nothing is.
+        landed: The trials that were drawn, those of a second drawing among them.
+        drew: Whether any of them count.
+        comparison: With the trials of both; None where nothing can be compared.
+    """
+
+    version: str
+    head: Suite
+    suite: Suite | None = None
+    stored: Anchor | None = None
+    cases: tuple[PlannedCase, ...] = ()
+    trouble: str = ""
+    asked: AskedSuite | None = None
+    landed: list[LandedSuite] = field(default_factory=list[LandedSuite])
+    drew: bool = False
+    comparison: AnchorComparison | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether this session confirmed a loss against the anchor."""
+        return self.drew and self.comparison is not None and self.comparison.confirmed
+
+    def take(self, landed: LandedSuite, *, now: datetime) -> None:
+        """Add the trials of this session to those that are kept."""
+        if self.asked is None:
+            return
+        self.landed.append(landed)
+        before = self.stored.drawn_for if self.stored is not None else ""
+        history = applied(self.asked.asked, landed.facts, now=now, served=landed.served)
+        if history.cases:
+            self.drew = self.drew or any(landed.facts.values())
+            self.stored = Anchor(history=history, drawn_for=before)
+
+    def compare(self, history: StoredHistory, *, complete: bool) -> None:
+        """Hold the version of today against the anchor; it is suspected once it is complete."""
+        if self.stored is None:
+            return
+        accepted = accepted_since(self.head.prompt, self.version)
+        found = compare_histories(self.stored, history, accepted=accepted)
+        if found is not None and not complete:
+            found = replace(found, suspected=False)
+        self.comparison = found
+
+    def second_drawing(self, now: datetime, policy: TopUpPolicy) -> AskedSuite | None:
+        """The anchor next to the version of today; None where the kept trials do not ask for it."""
+        suspected = self.comparison is not None and self.comparison.suspected
+        if not suspected or self.suite is None or not self.cases:
+            return None
+        known = (self.stored.history,) if self.stored is not None else ()
+        wanted = replace(policy, per_session=policy.wanted, sessions=1, any_time=True)
+        return AskedSuite(
+            asked=_top_up(self.suite, known, self.cases, now=now, policy=wanted, anew=True),
+            cases=self.cases,
+        )
+
+    def replace_with(
+        self, asked: AskedSuite, landed: LandedSuite, history: StoredHistory, *, now: datetime
+    ) -> None:
+        """Keep the second drawing instead, once every case was measured, and compare again."""
+        self.landed.append(landed)
+        if {case for case, trials in landed.facts.items() if trials} != {*asked.asked.wanted}:
+            return
+        drawn = applied(asked.asked, landed.facts, now=now, served=landed.served)
+        self.stored = Anchor(history=drawn, drawn_for=history.key.prompt)
+        self.drew = True
+        self.compare(history, complete=True)
+
+    def line(self) -> str:
+        """The difference since the anchor, or why it is not measured."""
+        found = self.comparison
+        if found is None:
+            why = self.trouble or "its trials are drawn with those of the next version"
+            return f"since {self.version}: not measured: {why}"
+        words = str(found)
+        if found.confirmed:
+            words += f"; a loss, confirmed with fresh trials of both (p = {found.p_value:.2g})"
+        elif found.suspected:
+            why = f": {self.trouble}" if self.trouble else ""
+            words += f"; {self.version} was not measured again, so this is not confirmed{why}"
+        elif found.redrawn:
+            words += f"; not confirmed with fresh trials of both (p = {found.p_value:.2g})"
+        return words
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs, and for the issue."""
+        found = self.comparison
+        return {
+            "version": self.version,
+            "message": self.line(),
+            "cases": found.cases if found is not None else 0,
+            "difference": {
+                "main": found.difference.main,
+                "candidate": found.difference.candidate,
+                "low": found.difference.low,
+                "high": found.difference.high,
+            }
+            if found is not None
+            else None,
+            "p_value": found.p_value if found is not None else None,
+            "redrawn": found is not None and found.redrawn,
+            "confirmed": found is not None and found.confirmed,
+            "trouble": self.trouble,
+        }
+
+
+def ask_anchor(
+    suite: Suite,
+    planned: Sequence[PlannedCase],
+    baseline: Baseline,
+    current: TopUp,
+    *,
+    setting: str,
+    policy: TopUpPolicy,
+    now: datetime,
+) -> AskedAnchor | None:
+    """The anchor of an eval; None where the setting or the prompt names none.
+
+    It is drawn only next to a version whose own baseline fills.
+
+    Args:
+        planned: The cases of today.
+        baseline: Of the prompt.
+        current: What is drawn of the version of today.
+        setting: `anchor` of the settings.
+        policy: How the baseline of so many cases is filled.
+    """
+    head = suite.prompt
+    released = [entry.version for entry in lock_of(head.path).of(head.name)]
+    version = anchor_version(setting, released, current=head.version)
+    if version is None:
+        return None
+    found = AskedAnchor(version=str(version), head=suite)
+    try:
+        found.suite = anchor_suite(suite, version)
+    except (FaultyFileError, GitError) as error:
+        found.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
+        found.stored = stored_anchor([baseline], found.version, key_of(suite))
+        return found
+    key = key_of(found.suite)
+    found.stored = next(
+        (one for one in baseline.anchors if not one.history.key.differences(key)), None
+    )
+    if found.stored is None and (known := baseline.find(key)) is not None:
+        found.stored = Anchor(history=replace(known, audited=""))
+    found.cases = tuple(
+        PlannedCase(found.suite, one.case) for one in planned if _renders(found.suite, one)
+    )
+    if left_out := len(planned) - len(found.cases):
+        of = plural(len(planned), "case")
+        found.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
+    if current.wanted and found.cases:
+        most = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=policy.wanted)
+        share = max(policy.per_session, -(-most // policy.sessions))
+        wanted = replace(policy, wanted=most, per_session=share, sessions=1, any_time=True)
+        stored = (found.stored.history,) if found.stored is not None else ()
+        found.asked = AskedSuite(
+            asked=_top_up(found.suite, stored, found.cases, now=now, policy=wanted),
+            cases=found.cases,
+        )
+    return found
+
+
+def _top_up(
+    suite: Suite,
+    stored: tuple[StoredHistory, ...],
+    cases: Sequence[PlannedCase],
+    *,
+    now: datetime,
+    policy: TopUpPolicy,
+    anew: bool = False,
+) -> TopUp:
+    return top_up(
+        Baseline(prompt=suite.prompt.name, histories=stored),
+        key_of(suite),
+        version=str(suite.prompt.version or ""),
+        cases={one.case.id: one.case.digest for one in cases},
+        now=now,
+        policy=policy,
+        anew=anew,
+    )
+
+
+def _renders(suite: Suite, planned: PlannedCase) -> bool:
+    try:
+        suite.request(planned.case, 0)
+    except RegaugeError:
+        return False
+    return True
+
+
+_NAMED_MAX = 5
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class AskedEval:
+    """One eval, what this session draws for its history, and what came of it."""
+
+    suite: Suite
+    asked: AskedSuite
+    landed: LandedSuite = field(default_factory=LandedSuite)
+    redrawn: LandedSuite | None = None
+    drift: Drift | None = None
+    audit: AuditReport | None = None
+    audited: str = ""
+    anchor: AskedAnchor | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AskedPrompt:
+    """What the command knows of one prompt.
+
+    Attributes:
+        older: The file of the baseline under an older name, which the new one replaces.
+    """
+
+    name: str
+    baseline: Baseline
+    older: Path | None = None
+    suites: list[AskedEval] = field(default_factory=list["AskedEval"])
+
+
+@dataclass(slots=True, kw_only=True)
+class Done:
+    """What came of one eval of a prompt.
+
+    Attributes:
+        drawn: Trials that were added to the history.
+        lacking: What completes the history; empty when it is complete.
+        changes: What surely fares otherwise than with the version before.
+        landed: The trials of the history.
+        drift: What fresh trials say of the history that was complete; None where none were made.
+        redrawn: Those trials.
+        audit: Committed completions next to fresh trials; None where none were compared.
+        anchor: The comparison with an old version; None where there is none to compare with.
+    """
+
+    prompt: str
+    history: StoredHistory
+    drawn: int
+    complete: bool
+    waits_h: float
+    lacking: str = ""
+    written: str
+    changes: tuple[CellChange, ...]
+    landed: LandedSuite
+    drift: Drift | None = None
+    redrawn: LandedSuite | None = None
+    audit: AuditReport | None = None
+    anchor: AskedAnchor | None = None
+
+    @property
+    def worse(self) -> bool:
+        """Whether main is worse than the version before, the anchor, its history or recordings."""
+        drifted = self.drift is not None and self.drift.worse
+        lost = self.anchor is not None and self.anchor.lost
+        if lost or (self.audit is not None and self.audit.result == "better"):
+            return True
+        return drifted or any(change.direction == "worse" for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs, and for the issue."""
+        key = self.history.key
+        return {
+            "prompt": self.prompt,
+            "version": self.history.version,
+            "prompt_digest": key.prompt,
+            "model": key.model,
+            "dataset": key.dataset,
+            "drawn": self.drawn,
+            "unmeasured": sum(landed.unmeasured.total() for landed in self._landed()),
+            "complete": self.complete,
+            "waits_h": self.waits_h,
+            "sessions": len(self.history.sessions),
+            "file": self.written,
+            "changes": [_change(change) for change in self.changes],
+            "drift": _drift(self.drift) if self.drift is not None else None,
+            "audit": _audit(self.audit) if self.audit is not None else None,
+            "anchor": self.anchor.to_json() if self.anchor is not None else None,
+            "anchor_lost": self.anchor is not None and self.anchor.lost,
+        }
+
+    def lines(self, before: StoredHistory | None) -> Iterator[str]:
+        """For people.
+
+        Args:
+            before: The history of the version before, where it was compared with.
+        """
+        if self.drift is not None:
+            yield from _drift_lines(self.prompt, self.drift)
+        if self.audit is not None and self.audit.result != "agree":
+            yield f"{self.prompt}: {self.audit.message}"
+            if self.audit.result == "better":
+                yield f"  fix: {self.audit.fix}"
+        if self.drawn:
+            state = f"not complete yet: {self.lacking}" if self.lacking else "complete"
+            yield f"{self.prompt}: {summary(self.history)}, {state}"
+        if before is not None:
+            yield f"  compared with {before.version or before.key.prompt[:12]}:"
+            for change in self.changes:
+                yield f"  {change}"
+            if not self.changes:
+                yield "  no case surely fares otherwise"
+        if self.anchor is not None:
+            yield f"  {self.anchor.line()}"
+        if self.written:
+            yield f"  wrote {self.written}: commit it"
+
+    def unmeasured(self) -> Iterator[str]:
+        """Which trials do not count, and why."""
+        for landed in self._landed():
+            if not landed.unmeasured:
+                continue
+            for why, count in landed.unmeasured.most_common(3):
+                yield f"{self.prompt}: {_trials_do(count)} not count: {why}"
+            cases = sorted(landed.unmeasured_cases)
+            more = ", ..." if len(cases) > _NAMED_MAX else ""
+            yield f"  cases: {', '.join(cases[:_NAMED_MAX])}{more}"
+
+    def _landed(self) -> list[LandedSuite]:
+        of_anchor = self.anchor.landed if self.anchor is not None else []
+        again = [self.redrawn] if self.redrawn is not None else []
+        return [*again, self.landed, *of_anchor]
+
+
+def summary(history: StoredHistory) -> str:
+    """How many trials of how many cases a history has."""
+    drawn = [len(case.drawn) for case in history.cases.values()]
+    if not drawn:
+        return "no trials"
+    least, most = min(drawn), max(drawn)
+    trials = plural(most, "trial") if least == most else f"{least} to {most} trials"
+    sessions = plural(len(history.sessions), "session")
+    return f"{plural(len(drawn), 'case')} with {trials} each from {sessions}"
+
+
+def _trials_do(count: int) -> str:
+    return "1 trial does" if count == 1 else f"{count} trials do"
+
+
+def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
+    yield f"{prompt}: fresh trials passed {drift.now}; {drift.before} when the baseline was drawn"
+    for change in drift.changes:
+        yield f"  {change}"
+    suite = drift.suite
+    if suite is not None and drift.suite_worse:
+        yield (
+            f"  all cases together fare worse: {plural(suite.fails, 'failure')} in"
+            f" {drift.now.trials}, {suite.expected:.1f} expected,"
+            f" p = {min([suite.p_value, *suite.scores.values()]):.2g}"
+        )
+    if drift.served:
+        yield f"  answered by {', '.join(drift.served)} now, who never answered before"
+    yield "  a new history begins" if drift.stale else "  main fares as its history says"
+
+
+def _drift(drift: Drift) -> dict[str, Any]:
+    suite = drift.suite
+    return {
+        "worse": drift.worse,
+        "before": _count(drift.before),
+        "now": _count(drift.now),
+        "suite_worse": drift.suite_worse,
+        "p_value": suite.p_value if suite is not None else None,
+        "bound": suite.bound if suite is not None else None,
+        "scores": dict(suite.scores) if suite is not None else {},
+        "changes": [_change(change) for change in drift.changes],
+        "served": list(drift.served),
+    }
+
+
+def _audit(audit: AuditReport) -> dict[str, Any]:
+    return {**asdict(audit), "prompts": [*audit.prompts], "message": audit.message}
+
+
+def _change(change: CellChange) -> dict[str, Any]:
+    return {
+        "case": change.case,
+        "check": change.check,
+        "direction": change.direction,
+        "before": _count(change.before),
+        "now": _count(change.now),
+        "e_value": change.e_value,
+        "bound": change.bound,
+    }
+
+
+def _count(count: Count) -> dict[str, int]:
+    return {"passed": count.passed, "trials": count.trials}
+
+
+# Recorded trials of each case that are audited at most.
+_AUDITED_NUMBERS = 24
+
+
+class BaselineUpdate:
+    """Runs the command and remembers what came of it.
+
+    Args:
+        project: Whose baselines.
+        policy: How the baseline of so many cases is filled.
+        redraw: How many fresh trials of each case a complete history is held against; 0 is none.
+        dry_run: Whether only the estimate is made.
+        quiet: Whether nothing but errors is printed.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        policy: Callable[[int], TopUpPolicy],
+        *,
+        redraw: int = 0,
+        dry_run: bool,
+        quiet: bool,
+    ) -> None:
+        self._project = project
+        self._policy = policy
+        self._redraw = redraw
+        self._dry_run = dry_run
+        self._quiet = quiet
+        self._now = datetime.now(UTC).replace(microsecond=0)
+        self._done: list[Done] = []
+        self._estimates: list[dict[str, Any]] = []
+        self.unmeasured: list[str] = []
+
+    @property
+    def worse(self) -> bool:
+        """Whether main fares worse than with the version before, or than its history says."""
+        return any(one.worse for one in self._done)
+
+    def to_json(self) -> dict[str, Any]:
+        """What was planned, done and found."""
+        return {
+            "dry_run": self._dry_run,
+            "planned": self._estimates,
+            "done": [one.to_json() for one in self._done],
+        }
+
+    def run(self, evals: EvalSession) -> None:
+        """Do what is due for every eval that was collected.
+
+        Raises:
+            UsageError: An eval has no judge that decides.
+            BaselineError: A baseline cannot be read or written.
+        """
+        prompts = self._plan(evals)
+        for prompt in prompts:
+            for asked in prompt.suites:
+                self._estimate(evals, prompt, asked)
+        for note in uncommitted_notes(
+            self._project, [one.suite.prompt for prompt in prompts for one in prompt.suites]
+        ):
+            self._say(note)
+        if self._dry_run:
+            return
+        every = [asked for prompt in prompts for asked in prompt.suites]
+        try:
+            with Meter(lambda: progress_line(evals.progress, evals.budget)):
+                self._draw(every, evals)
+                complete = [asked for asked in every if self._due(asked)]
+                if complete:
+                    self._draw_again(complete, evals)
+                if evals.options.record != "none":
+                    self._audit(prompts, evals)
+                self._compare_with_anchors(every, evals)
+        finally:
+            evals.close()
+        for prompt in prompts:
+            self._keep(prompt)
+
+    def _draw(self, asked: list[AskedEval], evals: EvalSession) -> None:
+        anchors = [one.anchor for one in asked if one.anchor is not None]
+        of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
+        suites = [one.asked for one in asked]
+        landed = draw_trials([*suites, *of_anchors], session=evals, waiting=lambda _: None)
+        for one, got in zip(asked, landed[: len(asked)], strict=True):
+            one.landed = got
+        drawn = [anchor for anchor in anchors if anchor.asked is not None]
+        for anchor, got in zip(drawn, landed[len(asked) :], strict=True):
+            anchor.take(got, now=self._now)
+
+    def _compare_with_anchors(self, every: list[AskedEval], evals: EvalSession) -> None:
+        """Hold each version against its anchor; where it is worse, draw the anchor again today."""
+        for one in every:
+            if one.anchor is None:
+                continue
+            history, after = self._after(one)
+            one.anchor.compare(history, complete=after.complete)
+            again = one.anchor.second_drawing(self._now, self._policy(len(one.suite.dataset)))
+            if again is not None:
+                (landed,) = draw_trials([again], session=evals, waiting=lambda _: None)
+                one.anchor.replace_with(again, landed, history, now=self._now)
+
+    def _draw_again(self, complete: list[AskedEval], evals: EvalSession) -> None:
+        """Hold complete histories against fresh trials; what they no longer tell begins anew."""
+        policy = policy_of(self._project.settings.gate)
+        redraws = [
+            AskedRedraw(
+                redraw=Redraw(
+                    one.asked.asked.history,
+                    {planned.case.id: planned.case.digest for planned in one.asked.cases},
+                    policy,
+                    prompt=one.suite.prompt.name,
+                    trials=self._redraw,
+                    prompts=len(complete),
+                ),
+                checks=one.asked.asked.history.key.judges,
+                cases=self._today(one.asked.cases),
+            )
+            for one in complete
+        ]
+        landed = redraw_trials(redraws, session=evals, waiting=lambda _: None)
+        stale: list[AskedEval] = []
+        for one, asked, got in zip(complete, redraws, landed, strict=True):
+            one.redrawn, one.drift = got, asked.redraw.drift(served=got.served)
+            if one.drift.stale:
+                known = Baseline(prompt=one.suite.prompt.name, histories=(one.asked.asked.history,))
+                one.asked = replace(one.asked, asked=self._top_up(one.suite, known, anew=True))
+                stale.append(one)
+        if stale:
+            self._draw(stale, evals)
+
+    def _audit(self, prompts: list[AskedPrompt], evals: EvalSession) -> None:
+        """Compare committed completions with fresh trials, once for each state of them.
+
+        The trials of this session serve where there are any; complete histories repeat few.
+        """
+        reader = evals.reading()
+        try:
+            for prompt in prompts:
+                for one in prompt.suites:
+                    self._audit_eval(one, prompt.baseline, evals, reader)
+        finally:
+            reader.close()
+
+    def _audit_eval(
+        self, one: AskedEval, baseline: Baseline, evals: EvalSession, reader: EvalSession
+    ) -> None:
+        name, history = one.suite.prompt.name, one.asked.asked.history
+        checks = sorted(history.key.judges)
+        cases = {planned.case.id: planned for planned in one.asked.cases}
+        recorded = recorded_outcomes(
+            reader,
+            [(name, planned, checks) for planned in cases.values()],
+            numbers=lambda _: _AUDITED_NUMBERS,
+        )
+        state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
+        landed = one.landed if one.landed.facts else one.redrawn
+        facts = landed.facts if landed is not None else {}
+        if not recorded or history.audited == state:
+            one.audited = history.audited
+            return
+        if facts:
+            fresh = {
+                (name, case): [trials[number].passed for number in sorted(trials)]
+                for case, trials in facts.items()
+            }
+            report = audit_fresh(recorded, fresh)
+        elif one.asked.asked.complete:
+            again = {planned.case.id: planned for planned in self._today(one.asked.cases)}
+            report = audit_by_steps(evals, recorded, again, checks, seed=self._commit())
+        else:
+            return
+        one.audited = state
+        better = report is not None and report.result == "better"
+        if report is not None and better and self._base_is_worse(one, baseline, evals):
+            report = replace(report, result="base-worse")
+        one.audit = report
+
+    def _base_is_worse(self, one: AskedEval, baseline: Baseline, evals: EvalSession) -> bool:
+        """Whether the base passes less today than its history, or the version before than its own.
+
+        Of a new version nothing is known but what this session drew.
+        """
+        history, suite = one.asked.asked.history, one.suite
+        if not history.cases:
+            before = baseline.before(history.key)
+            if before is None or not before.version:
+                return False
+            try:
+                prompt = load_prompt(suite.prompt.name, before.version, root=self._project.root)
+            except RegaugeError:  # no commit holds it
+                return False
+            history, suite = before, replace(suite, prompt=prompt)
+        known = {
+            planned.case.id: (PlannedCase(suite, planned.case), stored.whole)
+            for planned in one.asked.cases
+            if (stored := history.history(planned.case.id, planned.case.digest)) is not None
+        }
+        if not known:
+            return False
+        today = fresh_counts(
+            evals,
+            self._today(planned for planned, _ in known.values()),
+            sorted(history.key.judges),
+            nth=_AUDITED_NUMBERS,
+        )
+        return today_is_worse([count for _, count in known.values()], [today[id_] for id_ in known])
+
+    def _today(self, cases: Iterable[PlannedCase]) -> tuple[PlannedCase, ...]:
+        """Cases whose fresh trials are those of this day, in UTC, and of no day before."""
+        day = self._now.date().isoformat()
+        return tuple(replace(planned, partner=day) for planned in cases)
+
+    def _commit(self) -> str:
+        """The commit that is checked out; empty outside git."""
+        repository = Repository.find(self._project.root)
+        if repository is None or not repository.has_commits():
+            return ""
+        return repository.commit("HEAD")
+
+    def _due(self, asked: AskedEval) -> bool:
+        """Whether a history is complete, and to be held against fresh trials."""
+        top_up = asked.asked.asked
+        return bool(self._redraw and top_up.complete and top_up.history.cases)
+
+    def _plan(self, evals: EvalSession) -> list[AskedPrompt]:
+        by_suite: dict[Suite, list[PlannedCase]] = {}
+        for planned in evals.plan.cases:
+            by_suite.setdefault(planned.suite, []).append(planned)
+        found: dict[str, AskedPrompt] = {}
+        for suite, cases in by_suite.items():
+            name = suite.prompt.name
+            if name not in found:
+                known, older = baseline_of(self._project, suite)
+                found[name] = AskedPrompt(
+                    name=name, baseline=known or Baseline(prompt=name), older=older
+                )
+            key = key_of(suite)
+            prompt = found[name]
+            if any(not one.asked.asked.history.key.differences(key) for one in prompt.suites):
+                continue  # another eval measures the very same
+            asked = AskedSuite(asked=self._top_up(suite, prompt.baseline), cases=tuple(cases))
+            anchor = ask_anchor(
+                suite,
+                cases,
+                prompt.baseline,
+                asked.asked,
+                setting=self._project.settings.gate.anchor,
+                policy=self._policy(len(suite.dataset)),
+                now=self._now,
+            )
+            prompt.suites.append(AskedEval(suite=suite, asked=asked, anchor=anchor))
+        return list(found.values())
+
+    def _top_up(self, suite: Suite, baseline: Baseline, *, anew: bool = False) -> TopUp:
+        return top_up(
+            baseline,
+            key_of(suite),
+            version=str(suite.prompt.version or ""),
+            cases={case.id: case.digest for case in suite.dataset},
+            now=self._now,
+            policy=self._policy(len(suite.dataset)),
+            critical={case.id for case in suite.dataset if case.tier == "critical"},
+            anew=anew,
+        )
+
+    def _estimate(self, evals: EvalSession, prompt: AskedPrompt, asked: AskedEval) -> None:
+        """Say what this session draws, before the first call."""
+        suite, one = asked.suite, asked.asked
+        again = self._due(asked)
+        draws = (
+            [
+                Draw(planned, stored_number("main", nth))
+                for nth in range(self._redraw)
+                for planned in self._today(one.cases)
+            ]
+            if again
+            else draws_of(one)
+        )
+        bill = self._bill(evals, draws)
+        cases = len(one.cases) if again else len(one.asked.wanted)
+        self._estimates.append(
+            {
+                "prompt": prompt.name,
+                "model": str(suite.model),
+                "cases": cases,
+                "redraw": again,
+                "trials": len(draws),
+                "calls": bill.calls,
+                "judge_calls": bill.judge_calls,
+                "tokens": bill.tokens,
+                "cost_usd": bill.cost_usd,
+                "waits_h": one.asked.waits_h,
+            }
+        )
+        label = f"{prompt.name}@{suite.prompt.version or '-'} ({suite.model})"
+        if one.asked.waits_h:
+            self._say(
+                f"{label}: no trial is drawn, sessions are {self._apart()} apart; the next may"
+                f" begin in {one.asked.waits_h:.1f} h, or now with --force-session"
+            )
+        elif not draws:
+            self._say(f"{label}: complete, {summary(one.asked.history)}")
+        else:
+            judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
+            fresh = "complete, held against " if again else ""
+            self._say(
+                f"{label}: {fresh}{plural(len(draws), 'trial')} of {plural(cases, 'case')},"
+                f" {plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"
+                f" {money(bill.cost_usd)}"
+            )
+
+        if asked.anchor is not None and asked.anchor.asked is not None:
+            self._estimate_anchor(evals, prompt, asked.anchor, asked.anchor.asked)
+
+    def _estimate_anchor(
+        self, evals: EvalSession, prompt: AskedPrompt, anchor: AskedAnchor, asked: AskedSuite
+    ) -> None:
+        draws = draws_of(asked)
+        if not draws:
+            return
+        bill = self._bill(evals, draws)
+        self._estimates.append(
+            {
+                "prompt": prompt.name,
+                "anchor": anchor.version,
+                "model": asked.asked.history.key.model,
+                "cases": len(asked.asked.wanted),
+                "trials": len(draws),
+                "calls": bill.calls,
+                "judge_calls": bill.judge_calls,
+                "tokens": bill.tokens,
+                "cost_usd": bill.cost_usd,
+            }
+        )
+        self._say(
+            f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')},"
+            f" {plural(bill.calls, 'call')}"
+            + (f" + about {bill.judge_calls} of judges" if bill.judge_calls else "")
+            + f": about {quantity(bill.tokens)} tokens, {money(bill.cost_usd)}"
+        )
+
+    def _bill(self, evals: EvalSession, draws: list[Draw]) -> Bill:
+        """What draws take that have no completion yet."""
+        return bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
+
+    def _after(self, one: AskedEval) -> tuple[StoredHistory, TopUp]:
+        """The history with the trials of this session, and what it still lacks."""
+        top, landed = one.asked.asked, one.landed
+        history = applied(top, landed.facts, now=self._now, served=landed.served)
+        history = replace(history, audited=one.audited)
+        known = Baseline(prompt=one.suite.prompt.name, histories=(history,))
+        return history, self._top_up(one.suite, known)
+
+    def _keep(self, prompt: AskedPrompt) -> None:
+        """Write the baseline of a prompt, and compare it with the version before."""
+        updated: list[tuple[StoredHistory, bool]] = []
+        lacking: list[str] = []
+        for one in prompt.suites:
+            history, after = self._after(one)
+            updated.append((history, after.complete))
+            lacking.append("" if after.complete else self._lacking(after))
+        path = baseline_path(self._project, prompt.name)
+        anchors = [one.anchor for one in prompt.suites if one.anchor is not None]
+        baseline = merged(
+            prompt.baseline,
+            updated,
+            anchors=[anchor.stored for anchor in anchors if anchor.stored is not None],
+            anchor_versions={anchor.version for anchor in anchors},
+        )
+        written = bool(baseline.histories) and save_baseline(path, baseline)
+        if written and prompt.older is not None:
+            prompt.older.unlink(missing_ok=True)
+        shown = str(self._project.relative(path))
+        for one, (history, complete), lacks in zip(prompt.suites, updated, lacking, strict=True):
+            wanted = one.asked.asked.wanted
+            before = prompt.baseline.before(history.key) if wanted else None
+            changes = (
+                changes_between(
+                    before, history, accepted=accepted_since(one.suite.prompt, before.version)
+                )
+                if before is not None
+                else ()
+            )
+            done = Done(
+                prompt=prompt.name,
+                history=history,
+                drawn=sum(len(trials) for trials in one.landed.facts.values()),
+                complete=complete,
+                lacking=lacks,
+                waits_h=one.asked.asked.waits_h,
+                written=shown if written else "",
+                changes=changes,
+                landed=one.landed,
+                drift=one.drift,
+                redrawn=one.redrawn,
+                audit=one.audit,
+                anchor=one.anchor,
+            )
+            self._done.append(done)
+            self._tell(done, before)
+
+    def _lacking(self, after: TopUp) -> str:
+        apart = f", {self._apart()} apart" if after.sessions > 1 else f" in {self._apart()}"
+        return f"{plural(after.sessions, 'more session', 'more sessions')}{apart}"
+
+    def _apart(self) -> str:
+        hours = self._policy(1).apart_h
+        return "an hour" if hours == 1 else f"{hours:g} h"
+
+    def _tell(self, done: Done, before: StoredHistory | None) -> None:
+        for line in done.lines(before):
+            self._say(line)
+        self.unmeasured += done.unmeasured()
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            echo(text)

@@ -1,1 +1,0 @@
-"""What `regauge baseline` does: draw, keep and compare what main is known for, and say it."""

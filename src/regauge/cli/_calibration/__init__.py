@@ -1,1 +1,0 @@
-"""Which judges gate, and what a calibration says to people."""

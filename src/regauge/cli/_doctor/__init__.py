@@ -1,1 +1,0 @@
-"""What `regauge doctor` looks at."""

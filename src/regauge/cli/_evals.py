@@ -1,0 +1,530 @@
+"""The cases that can ask a prompt: those of its evals, and its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from contextlib import redirect_stdout, suppress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import click
+import pytest
+
+from regauge.cli import INTERRUPTED
+from regauge.cli._terminal import clear_line, echo
+from regauge.errors import MachineError, PromptError, RegaugeError, UnmeasuredError, UsageError
+from regauge.gate import estimate
+from regauge.judges import (
+    JudgeContext,
+    ModelJudge,
+    calibrated_judges,
+    pairwise,
+    rubric,
+    shipped_rubric,
+)
+from regauge.judges.calibration import file_stem
+from regauge.prompts import find_prompt, load_prompt
+from regauge.providers import parse_model_id
+from regauge.pytest_gate import request_key
+from regauge.pytest_items import commanded_key
+from regauge.reports import money, quantity
+from regauge.runner import Plan, PlannedCase, spec_of
+from regauge.wording import did_you_mean, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.datasets import GoldenCase
+    from regauge.gate import Bill, Comparison, GatePolicy
+    from regauge.project import Project
+    from regauge.pytest_gate import GateRequest
+    from regauge.reports import DecisionDocument, RunRecord
+    from regauge.runner import EvalSession
+
+__all__ = [
+    "NoEvalsError",
+    "NotCollectedError",
+    "UsedJudge",
+    "cases_of_prompt",
+    "end_interrupted",
+    "find_judge",
+    "gated",
+    "judges_in",
+    "judges_of_evals",
+    "option_words",
+    "with_evals",
+]
+
+
+def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[PlannedCase]:
+    """The planned cases of a prompt, and the rows of its file's own `testData`.
+
+    pytest collects those rows when the file is named.
+    """
+    cases = [planned for planned in evals.plan.cases if planned.suite.prompt.name == name]
+    file = project.prompts_dir / f"{name}.prompt.yml"
+    try:
+        suites = evals.bind_prompt_file(file)
+    except RegaugeError:  # no such file, or no data of its own
+        return cases
+    return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]
+
+
+_THE_SAME_COMMAND = "what was answered is kept, the same command goes on from there"
+_FRAME = re.compile(r"(\S.*):\d+: in ")
+
+
+class NoEvalsError(UsageError):
+    """A directory in which no test is an eval."""
+
+
+class NotCollectedError(UsageError):
+    """Evals that pytest could not collect.
+
+    Attributes:
+        reasons: Why, by the file of evals.
+    """
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = reasons
+        files: dict[str, list[str]] = {}
+        for name, reason in reasons.items():
+            files.setdefault(reason, []).append(name)
+        super().__init__("\n".join(f"{', '.join(of)}:\n{why}" for why, of in files.items()))
+
+
+def _from_here(path: Path) -> str:
+    """A path as pytest takes it: in an absolute one it replaces `$HOME` and refuses `[x]`."""
+    try:
+        return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
+    except ValueError:  # on Windows, another drive
+        return str(path)
+
+
+class _Driver:
+    """A pytest plugin that hands the planned evals to `act` in place of running them.
+
+    Attributes:
+        silenced: Takes what pytest, its plugins and modules of evals print; only `act` is heard.
+    """
+
+    def __init__(
+        self, act: Callable[[EvalSession], None], prompts: Sequence[str], *, draw: bool
+    ) -> None:
+        self._act = act
+        self._draw = draw
+        self._prompts = frozenset(prompts)
+        self._evals: EvalSession | None = None
+        self.met: set[str] = set()
+        self.faults: dict[str, str] = {}
+        self.error: RegaugeError | None = None
+        self.silenced = io.StringIO()
+        self._printed = sys.stdout
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Silence pytest: the command says what there is to say."""
+        config.stash[commanded_key] = True
+        name = "terminalreporter"
+        config.pluginmanager.unregister(name=name)
+        config.pluginmanager.register(pytest.TerminalReporter(config, self.silenced), name)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> None:
+        """Stay in one process, where xdist is there and the project's options ask for it."""
+        if hasattr(config.option, "numprocesses"):
+            config.option.numprocesses = None
+            config.option.dist = "no"
+            config.option.tx = list[str]()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what could not be collected."""
+        if report.failed:
+            self.faults[report.nodeid] = _own_frames(report.longreprtext)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the evals of the prompts that were named."""
+        kept: list[pytest.Item] = []
+        for item in items:
+            spec = spec_of(getattr(item, "function", None))
+            if spec is None:
+                continue
+            self.met.add(spec.prompt)
+            if not self._prompts or spec.prompt in self._prompts:
+                kept.append(item)
+        items[:] = kept
+
+    def pytest_regauge_planned(self, evals: EvalSession) -> None:
+        """Remember the plan."""
+        self._evals = evals
+        if not self._draw:
+            evals.plan = Plan(cases=evals.plan.cases, ahead=False)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do what the command is about; no test runs."""
+        del session
+        if not self.faults and not self.unknown and self._evals is not None:
+            try:
+                with redirect_stdout(self._printed):
+                    self._act(self._evals)
+            except RegaugeError as error:  # pytest would take it for a fault of its own
+                self.error = error
+            except OSError as error:
+                self.error = MachineError.explaining(error)
+        return True
+
+    @property
+    def unknown(self) -> list[str]:
+        """Prompts that were named and have no eval."""
+        return sorted(self._prompts - self.met)
+
+
+def with_evals(
+    project: Project,
+    path: Path,
+    act: Callable[[EvalSession], None],
+    *,
+    prompts: Sequence[str] = (),
+    options: Sequence[str] = (),
+    draw: bool = True,
+    plugins: Sequence[object] = (),
+    interrupted: Callable[[], str] = lambda: _THE_SAME_COMMAND,
+) -> None:
+    """Collect the evals of a project and do something with their plan.
+
+    Args:
+        project: Whose evals.
+        path: Where the evals are.
+        act: Receives the session once it is planned, while answers may be drawn.
+        prompts: Only evals of these prompts; all when empty.
+        options: Options of the plugin, as for pytest.
+        plugins: Plugins of pytest for this run.
+        draw: Whether answers that the plan lacks are drawn while `act` runs, ahead of it.
+        interrupted: What is said after Ctrl-C: what is kept, and how to go on.
+
+    Raises:
+        UsageError: There are no evals, a prompt has none, or they could not be collected.
+        RegaugeError: What `act` raised.
+    """
+    if not path.exists():
+        raise UsageError(
+            f"there is no file or directory {str(project.relative(path))!r}\n"
+            "  fix: regauge init writes a first eval; --evals says where others are"
+        )
+    _ = project.settings  # an error in them is reported before plugins read the same file
+    driver = _Driver(act, prompts, draw=draw)
+    arguments = [
+        _from_here(path),
+        f"--rootdir={_from_here(project.root)}",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:deepeval",  # it loads for seconds, and has no part in evals
+        # Nothing is asserted, and what is imported already cannot be rewritten.
+        "--assert=plain",
+        # Plugins warn of settings that are nothing to this command, before reports are silenced.
+        "-Wignore::pytest.PytestDeprecationWarning",
+        *options,
+    ]
+    with redirect_stdout(driver.silenced):
+        code = pytest.main(arguments, plugins=[driver, *plugins])
+    if driver.error is not None:
+        raise driver.error
+    if driver.faults:
+        raise NotCollectedError(driver.faults)
+    if code == pytest.ExitCode.INTERRUPTED:
+        end_interrupted(interrupted())
+    if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
+        # pytest has printed why; its own code for this means undecided here.
+        click.get_current_context().exit(UsageError.exit_code)
+    if driver.unknown:
+        raise _no_eval(project, driver.unknown[0], driver.met)
+    if not driver.met:
+        raise NoEvalsError(
+            f"there are no evals in {project.relative(path)}\n"
+            "  fix: regauge new eval NAME writes one; --evals says where others are"
+        )
+    if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        if code == pytest.ExitCode.INTERNAL_ERROR:
+            click.echo(driver.silenced.getvalue(), err=True)
+        click.get_current_context().exit(int(code))
+
+
+def option_words(given: Mapping[str, object]) -> list[str]:
+    """Options of the plugin as `with_evals` takes them, of those that were given.
+
+    >>> option_words({"budget_usd": 2.5, "model": None})
+    ['--budget-usd=2.5']
+    """
+    return [
+        f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None
+    ]
+
+
+def end_interrupted(words: str = _THE_SAME_COMMAND) -> NoReturn:
+    """End a command that Ctrl-C or another signal stopped while it called models."""
+    clear_line()
+    click.echo(f"interrupted: {words}", err=True)
+    click.get_current_context().exit(INTERRUPTED)
+
+
+def _no_eval(project: Project, prompt: str, met: set[str]) -> UsageError:
+    known = ", ".join(sorted(met)) or "none"
+    try:
+        find_prompt(prompt, root=project.root)
+        fix = f"regauge new eval {prompt}"
+    except PromptError:
+        fix = did_you_mean(prompt, met) or "name one of these, or write one: regauge new --help"
+    return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {known}\n  fix: {fix}")
+
+
+def _own_frames(traceback: str) -> str:
+    """A traceback without frames of pytest and of Python's import, which say nothing here."""
+    kept: list[str] = []
+    foreign = False
+    for line in traceback.splitlines():
+        frame = _FRAME.match(line)
+        if frame is not None:
+            foreign = "site-packages" in frame[1] or frame[1].startswith("<frozen ")
+        elif line.startswith("E "):
+            foreign = False
+        if not foreign:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+@dataclass(slots=True, kw_only=True)
+class UsedJudge:
+    """A judge, and where it judges.
+
+    Attributes:
+        prompts: The prompts whose answers it judges.
+        cases: The golden cases of their datasets, by id.
+        rivals: Judges of the same name that are not the same.
+    """
+
+    judge: ModelJudge
+    prompts: list[str] = field(default_factory=list[str])
+    cases: dict[str, GoldenCase] = field(default_factory=dict[str, "GoldenCase"])
+    rivals: list[ModelJudge] = field(default_factory=list[ModelJudge])
+
+
+def judges_of_evals(
+    project: Project, path: Path, *, judge_model: str | None = None
+) -> dict[str, UsedJudge]:
+    """Every judge of the evals that asks a model, by name; none where there are no evals.
+
+    Raises:
+        UsageError: The evals cannot be collected.
+        RegaugeError: A judge cannot be bound.
+    """
+    used: dict[str, UsedJudge] = {}
+    if not path.exists():
+        return used
+    options = ["--record=none"]
+    if judge_model is not None:
+        options.append(f"--judge-model={judge_model}")
+    with suppress(NoEvalsError):
+        with_evals(project, path, lambda evals: used.update(judges_in(evals)), options=options)
+    return used
+
+
+def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
+    """Every judge of a planned run that asks a model, by name."""
+    used: dict[str, UsedJudge] = {}
+    suites = {id(case.suite): case.suite for case in evals.plan.cases}
+    for suite in suites.values():
+        for judge in suite.judges:
+            for one in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():
+                known = used.setdefault(one.name, UsedJudge(judge=one))
+                if one.digest not in {other.digest for other in (known.judge, *known.rivals)}:
+                    known.rivals.append(one)
+                known.prompts.append(suite.prompt.name)
+                for case in suite.dataset:
+                    known.cases.setdefault(case.id, case)
+    return used
+
+
+def _refuse_rivals(used: UsedJudge) -> None:
+    """Refuse to calibrate a judge that is not the same in all evals.
+
+    Raises:
+        UsageError: Evals declare two judges of its name.
+    """
+    if used.rivals:
+        prompts: Sequence[str] = sorted(set(used.prompts))
+        raise UsageError(
+            f"evals of {' and '.join(prompts)} declare two different judges that are called"
+            f" {used.judge.name!r}\n  fix: give one a name of its own with .named(...)"
+        )
+
+
+def find_judge(name: str, project: Project, evals: Path, model: str | None) -> UsedJudge:
+    """The judge of this name: as an eval declares it, else the rubric itself.
+
+    Raises:
+        UsageError: There is none, or it names its model itself and another one is wanted.
+    """
+    used = judges_of_evals(project, evals, judge_model=model)
+    found = used.get(name) or next(
+        (judge for known, judge in used.items() if file_stem(known) == name), None
+    )
+    if found is None:
+        found = _unused_rubric(name, project, model, known=sorted(used))
+    _refuse_rivals(found)
+    asked = ", ".join(found.judge.models)
+    if model is not None and asked != str(parse_model_id(model, at="--model")):
+        raise UsageError(
+            f"judge {found.judge.name!r} names its model itself: {asked}\n"
+            "  fix: change it where the judge is declared, or leave --model out"
+        )
+    return found
+
+
+def _unused_rubric(
+    name: str, project: Project, model: str | None, *, known: Sequence[str]
+) -> UsedJudge:
+    context = JudgeContext(project=project, model=project.settings.judge_model)
+    if name in {"criterion", "criteria"}:
+        stated = "is polite" if name == "criterion" else ["is polite", "is brief"]
+        [judge] = rubric(criterion=stated, model=model).bind(context).calibrated
+        return UsedJudge(judge=judge)
+    file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
+    shipped = shipped_rubric(name, project)
+    if not file.is_file() and shipped is None:
+        names = ", ".join(known) or "none"
+        fix = did_you_mean(name, known) or f"write {project.relative(file)}"
+        raise UsageError(
+            f"there is no judge {name!r}; evals have these that ask a model: {names}\n  fix: {fix}"
+        )
+    spec = load_prompt(shipped or file, root=project.root).rubric
+    pairs = spec is not None and spec.kind == "pair"
+    declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
+    return UsedJudge(judge=cast("ModelJudge", declared.bind(context)))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _GatePlugin:
+    """Has a pytest run gate, and takes what it comes to."""
+
+    request: GateRequest
+    decision: DecisionDocument | None = None
+    record: RunRecord | None = None
+    written: Mapping[str, int] = field(default_factory=dict[str, int])
+    compared: tuple[Comparison, GatePolicy] | None = None
+    error: BaseException | None = field(default=None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Say what to gate."""
+        config.stash[request_key] = self.request
+
+    def pytest_regauge_compared(self, comparison: Comparison, policy: GatePolicy) -> None:
+        """Remember what would be compared."""
+        self.compared = comparison, policy
+
+    def pytest_regauge_decided(self, decision: DecisionDocument) -> None:
+        """Remember the decision."""
+        self.decision = decision
+
+    def pytest_regauge_recorded(self, record: RunRecord, written: Mapping[str, int]) -> None:
+        """Remember the run record, and which recordings the run wrote."""
+        self.record = record
+        self.written = written
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Keep what keeps the change from being compared."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            self.error = error.__cause__ or error
+            return True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Leave the exit code to the command."""
+        yield
+        if self.decision is not None or self.error is not None:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+def gated(
+    project: Project,
+    request: GateRequest,
+    path: Path | None,
+    *,
+    prompts: tuple[str, ...],
+    words: Sequence[str],
+    as_json: bool,
+) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]] | None:
+    """Run the gate: its decision, its record, and how many lines of which recordings it wrote.
+
+    None where it only estimates.
+    """
+    plugin = _GatePlugin(request=request)
+
+    def act(evals: EvalSession) -> None:
+        if plugin.compared is not None:
+            _say_estimate(evals, *plugin.compared, as_json=as_json)
+
+    evals = path or project.root / "evals"
+    if path is None and not evals.exists():
+        raise UnmeasuredError(
+            f"there is no directory {str(project.relative(evals))!r}, so nothing is measured\n"
+            "  fix: put the evals back, or write one: regauge new eval NAME; --evals says where"
+            " others are"
+        )
+    try:
+        with_evals(
+            project,
+            evals,
+            act,
+            prompts=prompts,
+            options=[f"--gate={request.ref}", *words],
+            plugins=[plugin],
+        )
+    except NoEvalsError:  # the gate has said so, with what it would have compared
+        if plugin.decision is None and plugin.error is None:
+            raise
+    if isinstance(plugin.error, RegaugeError):
+        raise plugin.error
+    if plugin.error is not None:
+        raise UsageError(str(plugin.error))
+    if plugin.decision is None:
+        return None
+    assert plugin.record is not None, "a run that has decided is recorded"
+    return plugin.decision, plugin.record, plugin.written
+
+
+def _say_estimate(
+    evals: EvalSession, comparison: Comparison, policy: GatePolicy, *, as_json: bool
+) -> None:
+    about = estimate(evals, comparison, policy)
+    if as_json:
+        click.echo(json.dumps(asdict(about)))
+        return
+    for why in about.rejected:
+        echo(f"rejected without any trial: {why}", style="red")
+    cases = plural(about.cases, "case")
+    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
+    echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
+    if about.likely is None:
+        echo("likely: unknown, main has no history of these cases")
+    else:
+        echo(f"likely: {_bill(about.likely)}, if nothing got worse")
+    echo(f"worst: {_bill(about.worst)}, every case drawn to its cap and main beside it")
+    for note in comparison.notes:
+        echo(f"note: {note}")
+
+
+def _bill(bill: Bill) -> str:
+    judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
+    cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
+    calls = f"{plural(bill.trials, 'trial')}, {plural(bill.calls, 'call')}{judges}"
+    return f"{calls}, about {quantity(bill.tokens)} tokens, {cost}"

@@ -1,1 +1,0 @@
-"""What is kept of model calls that no eval asks for any more."""

@@ -1,0 +1,231 @@
+"""What may reach a terminal: no control characters of others, and colour only where wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from regauge.printable import printable
+from regauge.reports import money
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from types import TracebackType
+
+    from regauge.history import Line, Point, SyncReport
+
+__all__ = [
+    "Meter",
+    "clear_line",
+    "cost_text",
+    "echo",
+    "interval_bar",
+    "line_document",
+    "point_document",
+    "rate_text",
+    "said_of_sync",
+    "short",
+    "simulated",
+    "sparkline",
+    "unreadable",
+]
+
+
+def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
+    """Print text of others; coloured on a terminal unless `NO_COLOR` is set."""
+    text = printable(text)
+    if (style or bold) and not os.environ.get("NO_COLOR"):
+        text = click.style(text, fg=style or None, bold=bold or None)
+    click.echo(text, err=err)
+
+
+def short(path: Path) -> Path:
+    """A path as people write it: relative to the working directory where it is below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
+    """Why a file cannot be read, and what to do."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"{name} is not UTF-8\n  fix: save it as UTF-8"
+    return f"{name} cannot be read: {error.strerror or error}\n  fix: name a file that is there"
+
+
+_TERMINAL_S = 0.5
+_LOG_S = 10.0
+
+
+class Meter:
+    """A line that renews itself in place on a terminal; elsewhere a line every ten seconds.
+
+    Standard output is left to what the command has to say, so a pipe gets nothing of it.
+
+    Args:
+        line: Says how far the work has come, for as long as the meter is entered; None where
+            `say` is told.
+    """
+
+    def __init__(self, line: Callable[[], str] | None = None) -> None:
+        self._line = line
+        self._terminal = _on_terminal()
+        self._every_s = _TERMINAL_S if self._terminal else _LOG_S
+        self._next_s = time.monotonic() + self._every_s
+        self._over = Event()
+        self._thread: Thread | None = None
+        self._shown = False
+        self._writing = Lock()
+
+    def __enter__(self) -> Self:
+        if self._line is not None:
+            # A thread: event loops come and go while a command works.
+            self._thread = Thread(target=self._renew, args=(self._line,), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._shown:
+            clear_line()
+
+    def say(self, text: str) -> None:
+        """Show where the work is, unless it was shown just now."""
+        now = time.monotonic()
+        if now < self._next_s:
+            return
+        self._next_s = now + self._every_s
+        self._show(text)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Leave the line to something else that is printed on standard error."""
+        with self._writing:
+            if self._shown:
+                clear_line()
+            yield
+
+    def _renew(self, line: Callable[[], str]) -> None:
+        while not self._over.wait(self._every_s):
+            self._show(line())
+
+    def _show(self, text: str) -> None:
+        text = printable(text)
+        with self._writing:
+            if self._terminal:
+                width = shutil.get_terminal_size().columns - 1
+                sys.stderr.write(f"\r{text[:width]}\x1b[K")
+                self._shown = True
+            else:
+                sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+
+def clear_line() -> None:
+    """Remove what a meter left on the terminal, where there is one, before other words."""
+    if _on_terminal():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _on_terminal() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_BAR_WIDTH = 24
+
+
+def sparkline(rates: Sequence[float | None]) -> str:
+    """Rates from 0 to 1 as blocks; a dot where there is none.
+
+    >>> sparkline([0.0, 0.5, None, 1.0])
+    '▁▅·█'
+    """
+    top = len(_BLOCKS) - 1
+    return "".join("·" if rate is None else _BLOCKS[round(rate * top + 0.001)] for rate in rates)
+
+
+def interval_bar(point: Point) -> str:
+    """The interval and the rate on a line from 0 to 100 %."""
+    last = _BAR_WIDTH - 1
+    cells = [" "] * _BAR_WIDTH
+    low, high = round(point.interval.low * last), round(point.interval.high * last)
+    if point.rate is not None:
+        cells[low : high + 1] = "─" * (high - low + 1)
+        cells[round(point.rate * last)] = "●"
+    return f"│{''.join(cells)}│"
+
+
+def rate_text(point: Point) -> str:
+    """A pass rate with its counts."""
+    if point.rate is None:
+        return "unmeasured"
+    return f"{100 * point.rate:.1f} % ({point.suite.passed}/{point.suite.measured})"
+
+
+def simulated(model: str) -> str:
+    """A model's name, with what the simulated one is always called."""
+    return f"{model} (simulated)" if model.startswith("sim:") else model
+
+
+def said_of_sync(report: SyncReport, place: str) -> str:
+    """How many runs were taken in."""
+    count = len(report.added)
+    if not count:
+        return f"every run of this machine is in {place} already"
+    return f"took {count} {'run' if count == 1 else 'runs'} into {place}"
+
+
+def point_document(point: Point) -> Mapping[str, object]:
+    """A point for programs."""
+    suite = point.suite
+    return {
+        "version": suite.version,
+        "digest": suite.prompt_digest,
+        "run": suite.run,
+        "started_at": suite.started_at,
+        "commit": suite.commit,
+        "dirty": suite.dirty,
+        "runs": point.runs,
+        "cases": suite.cases,
+        "measured": suite.measured,
+        "passed": suite.passed,
+        "trials": suite.trials,
+        "pass_rate": point.rate,
+        "low": point.interval.low if suite.measured else None,
+        "high": point.interval.high if suite.measured else None,
+        "cost_per_answer_usd": point.cost_per_answer_usd,
+        "latency_p50_s": suite.latency_p50_s,
+        "changed": list(point.changed),
+    }
+
+
+def cost_text(point: Point) -> str:
+    """What an answer costs; `?` when the price is unknown."""
+    return money(point.cost_per_answer_usd)
+
+
+def line_document(line: Line) -> Mapping[str, object]:
+    """A line for programs."""
+    return {
+        "dataset": line.dataset,
+        "model": line.model,
+        "simulated": line.model.startswith("sim:"),
+        "runs": line.runs,
+        "points": [point_document(point) for point in line.points],
+    }
