@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["CommandLine", "refuse_few_descriptors", "refuse_runs_of_nothing"]
+    from regauge.project import Project
+
+__all__ = ["CommandLine", "project_of", "refuse_few_descriptors", "refuse_runs_of_nothing"]
 
 # Options that select fewer items: pytest's own, then those of plugins that split a suite.
 _SELECTING = (
@@ -90,6 +92,21 @@ class CommandLine:
                 yield directory
             elif path.is_relative_to(directory):
                 yield path if self.typed else directory
+
+
+def project_of(config: pytest.Config) -> Project:
+    """The project of a run: that of pytest's root directory, else of the first path it collects.
+
+    `--rootdir` may name a directory above the project.
+    """
+    # Runs without evals do not load the settings.
+    from regauge.project import Project
+
+    project = Project.find(config.rootpath)
+    if not project.exists:
+        below = (Project.find(path) for path in CommandLine.read(config).paths)
+        project = next((one for one in below if one.exists), project)
+    return project
 
 
 def typed_options(config: pytest.Config) -> Any:

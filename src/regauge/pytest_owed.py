@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from regauge.datasets import dataset_files
 from regauge.errors import Fault
-from regauge.project import Project
 from regauge.prompts import prompt_files, prompt_name
-from regauge.pytest_command_line import CommandLine
+from regauge.pytest_command_line import CommandLine, project_of
 from regauge.runner import declared_evals
 from regauge.wording import plural
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from regauge.project import Project
     from regauge.runner import PlannedCase, Suite
 
 __all__ = ["CollectedEvals", "owed_by", "owes_evals"]
@@ -82,7 +82,7 @@ def owes_evals(config: pytest.Config) -> bool:
     """Whether a run that collected no eval leaves some out."""
     return bool(
         owed_by(
-            Project.find(config.rootpath),
+            project_of(config),
             CommandLine.read(config),
             collected=CollectedEvals(),
             selected=(),

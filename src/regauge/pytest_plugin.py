@@ -400,9 +400,9 @@ def _controls_workers(config: pytest.Config) -> bool:
 
 def _workers_run_evals(config: pytest.Config) -> bool:
     """Whether a worker has begun to write the record of this run."""
-    from regauge.project import Project
+    from regauge.pytest_command_line import project_of
 
-    state_dir = Project.find(config.rootpath).state_dir
+    state_dir = project_of(config).state_dir
     return (state_dir / "runs" / config.stash[_run_id_key]).is_dir()
 
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
-from regauge.project import Project
 from regauge.prompts import LOCK_NAME
-from regauge.pytest_command_line import CommandLine
+from regauge.pytest_command_line import CommandLine, project_of
 from regauge.pytest_items import (
     FIXTURE,
     Turns,
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate import ReplayEvidence
-    from regauge.project import Settings
+    from regauge.project import Project, Settings
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import Suggesting
@@ -77,7 +76,7 @@ class PytestRun:
         self._config = config
         worker: dict[str, Any] | None = getattr(config, "workerinput", None)
         self._worker_id: str | None = worker["workerid"] if worker else None
-        self._project = Project.find(config.rootpath)
+        self._project = project_of(config)
         options = resolve_options(
             self._project.settings,
             os.environ,

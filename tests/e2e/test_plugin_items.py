@@ -23,6 +23,14 @@ def test_each_case_is_one_item_that_can_be_selected_by_its_id(project: EvalProje
     assert [line["case"] for line in project.recordings()] == ["disk-001", "disk-003"]
 
 
+def test_a_root_directory_above_the_project_does_not_hide_it(project: EvalProject):
+    above = project.root.parent
+    result = project.run("evals", f"--rootdir={above}", "-k", "disk-001")
+    assert result.ret == 0
+    result.assert_outcomes(passed=1, deselected=4)
+    assert [row["case"] for row in project.rows()] == ["disk-001"]
+
+
 def test_collecting_asks_nobody_and_opens_nothing(live: EvalProject, endpoint: Endpoint):
     result = live.run("--collect-only", "-q")
     assert result.ret == 0

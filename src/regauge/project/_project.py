@@ -148,6 +148,15 @@ def _wanted(item: ErrorDetails) -> str:
     return _TYPES.get(kind.partition("_")[0], item["msg"])
 
 
+def _is_project(directory: Path) -> bool:
+    if (directory / "prompts").is_dir():
+        return True
+    pyproject = directory / "pyproject.toml"
+    return pyproject.is_file() and "[tool.regauge" in pyproject.read_text(
+        encoding="utf-8", errors="replace"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Project:
     """A directory with prompts, fixtures and evals in it."""
@@ -158,18 +167,19 @@ class Project:
     def find(cls, start: Path | None = None) -> Project:
         """The nearest directory, from `start` upwards, with a `[tool.regauge]` or a `prompts/`.
 
-        Where there is none, `start` itself (the working directory by default).
+        Where there is none, the directory of the git repository, or `start` itself (the working
+        directory by default).
         """
         here = (start or Path.cwd()).resolve()
         for directory in (here, *here.parents):
-            pyproject = directory / "pyproject.toml"
-            if pyproject.is_file() and "[tool.regauge" in pyproject.read_text(
-                encoding="utf-8", errors="replace"
-            ):
-                return cls(root=directory)
-            if (directory / "prompts").is_dir() or (directory / ".git").exists():
+            if _is_project(directory) or (directory / ".git").exists():
                 return cls(root=directory)
         return cls(root=here)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the directory has a `[tool.regauge]` or a `prompts/`."""
+        return _is_project(self.root)
 
     @property
     def prompts_dir(self) -> Path:
