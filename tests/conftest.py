@@ -156,8 +156,12 @@ class EvalProject:
         streams = done.stdout.splitlines(), done.stderr.splitlines()
         return RunResult(done.returncode, *streams, took_s)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> processes.Started:
         """`pytest evals` with arguments, not waited for."""
+        return processes.start("pytest", "evals", *arguments, cwd=self.root, env={**os.environ})
+
+    def start_from_nothing(self, *arguments: str) -> subprocess.Popen[str]:
+        """The same in a process that has loaded nothing."""
         return subprocess.Popen(
             [sys.executable, "-c", _PYTEST, "evals", *arguments],
             cwd=self.root,
@@ -176,7 +180,7 @@ class EvalProject:
                         return True
             return False
 
-        wait_until(lambda: not working())
+        wait_until(lambda: not working(), every_s=0.1)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`regauge` with arguments, to its end."""
@@ -264,23 +268,24 @@ def wait_until() -> Callable[..., None]:
     def wait(
         holds: Callable[[], bool],
         *,
-        process: subprocess.Popen[str] | None = None,
+        process: processes.Started | subprocess.Popen[str] | None = None,
         within_s: float = 30,
+        every_s: float = 0.01,
     ) -> None:
         until = time.monotonic() + within_s
         while not holds():
             assert process is None or process.poll() is None, process.communicate()[0]
             assert time.monotonic() < until, "waited too long"
-            time.sleep(0.005)
+            time.sleep(every_s)
 
     return wait
 
 
 @pytest.fixture
-def kill() -> Callable[[subprocess.Popen[str]], None]:
+def kill() -> Callable[[processes.Started], None]:
     """End a process as a power cut would: it cannot tidy up."""
 
-    def end(process: subprocess.Popen[str]) -> None:
+    def end(process: processes.Started) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=30)
 

@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["run"]
+__all__ = ["Started", "run", "start"]
 
 # What regauge loads where it is needed, besides its own modules.
 _LOADED_LATE = (
@@ -100,6 +100,50 @@ def run(
     return subprocess.CompletedProcess(command, code, said, complained)
 
 
+class Started:
+    """A process that runs, as `subprocess.Popen` shows it; its output is that of both streams."""
+
+    def __init__(
+        self, module: str, arguments: Sequence[str], cwd: Path, env: dict[str, str]
+    ) -> None:
+        self.returncode: int | None = None
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this is
+        self._connection = _forking().another()
+        request = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": env}
+        with Path(os.devnull).open("rb") as nothing:
+            number = self._output.fileno()
+            _send(self._connection, request, [nothing.fileno(), number, number])
+        self.pid = _number(self._connection)
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self._ended_within(0)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Wait for the end; the output."""
+        if self._ended_within(timeout) is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        with self._output:
+            self._output.seek(0)
+            return self._output.read().decode(), None
+
+    def _ended_within(self, seconds: float | None) -> int | None:
+        if self.returncode is None and select.select([self._connection], [], [], seconds)[0]:
+            self.returncode = _number(self._connection)
+            self._connection.close()
+        return self.returncode
+
+
+def start(module: str, *arguments: str, cwd: Path, env: dict[str, str]) -> Started:
+    """`python -m MODULE` with arguments, not waited for."""
+    return Started(module, arguments, cwd, env)
+
+
 def _fixed_at_start(env: Mapping[str, str]) -> dict[str, str]:
     """What an interpreter reads of its environment once, when it starts."""
     applied = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
@@ -138,23 +182,31 @@ class _Forking:
         """The exit code of what was asked for, None if it did not end in time."""
         with self._one_at_a_time:
             _send(self._socket, request, streams)
-            pid = self._number()
+            pid = _number(self._socket)
             ended = select.select([self._socket], [], [], timeout_s)[0]
             if not ended:
                 os.kill(pid, signal.SIGKILL)
-            code = self._number()
+            code = _number(self._socket)
             return code if ended else None
 
-    def _number(self) -> int:
-        said = self._socket.recv(_NUMBER.size, socket.MSG_WAITALL)
-        assert said, "the process that forks has failed; it says why above"
-        number: int = _NUMBER.unpack(said)[0]
-        return number
+    def another(self) -> socket.socket:
+        """A connection to another process that forks; it ends with the connection."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._one_at_a_time:
+            _send(self._socket, {}, [theirs.fileno()])
+        return ours
 
 
 @functools.cache
 def _forking() -> _Forking:
     return _Forking()
+
+
+def _number(connection: socket.socket) -> int:
+    said = connection.recv(_NUMBER.size, socket.MSG_WAITALL)
+    assert said, "the process that forks has failed; it says why above"
+    number: int = _NUMBER.unpack(said)[0]
+    return number
 
 
 def _load() -> None:
@@ -203,6 +255,13 @@ def _next(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for each request, wait for each child; returns in the child only."""
     while True:
         request, streams = _received(connection)
+        if not request:
+            # Nobody waits for it: what it is asked for ends when it ends.
+            if not os.fork():
+                connection.close()
+                return _next(socket.socket(fileno=streams[0]))
+            os.close(streams[0])
+            continue
         pid = os.fork()
         if not pid:
             return request, streams
@@ -218,6 +277,9 @@ def _become(request: dict[str, Any], streams: list[int], codes: list[int]) -> No
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # As in a shell, whatever the parent ignores.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

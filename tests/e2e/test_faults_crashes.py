@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import processes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -37,7 +39,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
     live: EvalProject,
     endpoint: Endpoint,
     wait_until: Callable[..., None],
-    kill: Callable[[subprocess.Popen[str]], None],
+    kill: Callable[[processes.Started], None],
     mode: str,
 ):
     command = (f"--record={mode}", f"--concurrency={IN_FLIGHT_MAX}")
@@ -72,7 +74,7 @@ def test_a_killed_run_of_two_workers_goes_on_where_it_stopped(
     live: EvalProject,
     endpoint: Endpoint,
     wait_until: Callable[..., None],
-    kill: Callable[[subprocess.Popen[str]], None],
+    kill: Callable[[processes.Started], None],
 ):
     command = ("-p", "xdist", "-n2", "--record=all", "--concurrency=8")
     live.golden(live.case(number) for number in range(80))
@@ -99,7 +101,7 @@ def test_ctrl_c_keeps_and_publishes_what_was_answered(
 ):
     live.golden(live.case(number) for number in range(100))
     endpoint.latency_s = 0.1
-    run = live.start("--concurrency=8")
+    run = live.start_from_nothing("--concurrency=8")
     wait_until(lambda: endpoint.answered.total() >= 24, process=run)
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=30)
@@ -389,13 +391,8 @@ def test_a_signal_ends_a_command_with_one_sentence(
         live.prompt(system="Answer in JSON.", version="1.0.1")
         assert live.command("bump", "triage").returncode == 0
     endpoint.latency_s = 0.1
-    process = subprocess.Popen(
-        [sys.executable, "-c", _COMMAND, *command, "--concurrency=4"],
-        cwd=live.root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    words = (*command, "--concurrency=4")
+    process = processes.start("regauge", *words, cwd=live.root, env={**os.environ})
     wait_until(lambda: endpoint.answered.total() >= 8, process=process)
     for number in signals:
         process.send_signal(number)

@@ -12,9 +12,9 @@ from tests.fakes import Endpoint
 from tests.judge_source import MEMOISED, MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
 
+    from tests import processes
     from tests.conftest import EvalProject
 
 SOURCE = MODEL_JUDGE + MEMOISED + MODEL_JUDGES_GATE
@@ -148,7 +148,7 @@ def test_no_reply_that_was_paid_for_is_asked_again_after_a_kill(
     judged: EvalProject,
     endpoint: Endpoint,
     wait_until: Callable[..., None],
-    kill: Callable[[subprocess.Popen[str]], None],
+    kill: Callable[[processes.Started], None],
 ):
     judged.golden([judged.case(number) for number in range(60)])
     judged.judged_by(

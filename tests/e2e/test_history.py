@@ -282,7 +282,7 @@ def test_a_run_loads_no_database(project: EvalProject, modules_loaded_by):
         "conftest.py",
         "import sys\n\ndef pytest_unconfigure():\n    print('loaded', {'sqlalchemy', 'numpy'} & {*sys.modules})\n",
     )
-    said, _ = project.start("-s").communicate(timeout=60)
+    said, _ = project.start_from_nothing("-s").communicate(timeout=60)
     assert "loaded set()" in said
     for command in ("log", "runs", "compare", "trend"):
         assert "sqlalchemy" not in modules_loaded_by(f"import regauge.cli.{command}")
