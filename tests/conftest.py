@@ -286,7 +286,7 @@ def kill() -> Callable[[processes.Started], None]:
     """End a process as a power cut would: it cannot tidy up."""
 
     def end(process: processes.Started) -> None:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.communicate(timeout=30)
 
     return end

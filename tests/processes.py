@@ -124,6 +124,10 @@ class Started:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def kill(self) -> None:
+        """End it as a power cut would: it cannot tidy up."""
+        self.send_signal(signal.SIGKILL)
+
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:
         """Wait for the end; the output."""
         if self._ended_within(timeout) is None:
