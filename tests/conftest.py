@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
