@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.stats import rate_difference, suite_p_value, wilson
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -36,7 +34,9 @@ def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
 
 
 def _compared(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
+    # Loads numpy, which a run of one model does not need.
     from regauge.reports._schema import ModelComparison
+    from regauge.stats import rate_difference, suite_p_value, wilson
 
     rates = [passed / trials for passed, trials in counts.values()]
     interval = wilson(sum(rates), len(rates))
