@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from regauge.prompts._sections import Section, SectionError, begins_section, section_below
     from regauge.prompts._semver import Part, Semver
     from regauge.prompts._template import input_text
+    from regauge.prompts._tools import tool_calls_of
     from regauge.prompts._types import (
         ChangelogEntry,
         Evaluator,
@@ -63,6 +64,7 @@ else:
             "_sections": "Section SectionError begins_section section_below",
             "_semver": "Part Semver",
             "_template": "input_text",
+            "_tools": "tool_calls_of",
             "_types": "ChangelogEntry Evaluator InputSpec Message PromptVersion Role ToolCall",
         },
     )
@@ -108,6 +110,7 @@ __all__ = [
     "section_below",
     "set_contents",
     "text_at",
+    "tool_calls_of",
     "version_records",
     "without_errors",
 ]

@@ -19,12 +19,14 @@ from regauge.sim._layout import lay_out
 from regauge.sim._refiner import refine
 from regauge.sim._reply import compose
 from regauge.sim._rules import CLERK_1, Dice, Rules
+from regauge.sim._snippet import call_tool, fill_skeleton, tool_results
 from regauge.sim._text import count_message_tokens, count_tokens, cut, stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.digests import JSON
+    from regauge.prompts import ToolCall
     from regauge.providers import CompletionRequest, FinishReason
     from regauge.sim._layout import Layout
 
@@ -165,8 +167,10 @@ def _ended(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
     return text, "stop"
 
 
-def _said(request: CompletionRequest, dice: Dice) -> tuple[str, FinishReason]:
-    """What is said, before it is cut, and why nothing more is."""
+def _said(
+    request: CompletionRequest, dice: Dice
+) -> tuple[str | tuple[ToolCall, ...], FinishReason]:
+    """What is said, before it is cut, or which tools are called, and why nothing more is."""
     # Requests of refiners and judges are known by their schemas; the first role that fits replies.
     for role in (refine, judge):
         reply = role(request, dice)
@@ -177,8 +181,14 @@ def _said(request: CompletionRequest, dice: Dice) -> tuple[str, FinishReason]:
     if asks_for_harm(layout.instructions):
         return REFUSAL, _FILTERED
     dice = replace(dice, document=_identity(layout), tokens=instructions.tokens)
-    document = read_document(layout.document, layout.parts)
-    return compose(document, instructions, dice), "stop"
+    said = fill_skeleton(request, layout, dice) or call_tool(request, layout, dice)
+    if said is not None:
+        return said, "stop" if isinstance(said, str) else "tool_calls"
+    parts = (*layout.parts, *tool_results(request).items())
+    text = layout.document
+    if len(parts) > len(layout.parts):
+        text = "\n\n".join((text, *(f"{name}: {value}" for name, value in parts)))
+    return compose(read_document(text, parts), instructions, dice), "stop"
 
 
 def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
@@ -205,13 +215,18 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
         tokens=0,
     )
     text, reason = _said(request, dice)
-    if reason != _FILTERED:
+    calls: tuple[ToolCall, ...] = ()
+    if not isinstance(text, str):
+        text, calls = None, text
+    elif reason != _FILTERED:
         text, reason = _ended(text, sampling)
+    written = text if text is not None else "".join(call.name + call.arguments for call in calls)
     usage = Usage(
-        input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(text)
+        input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(written)
     )
     return Completion(
         text=text,
+        tool_calls=calls,
         finish_reason=reason,
         refusal=text if reason == _FILTERED else None,
         usage=usage,
@@ -242,12 +257,6 @@ class SimulatedProvider:
                 f"sim:{self._rules.model}",
                 kind="bad-request",
                 status=404,
-            )
-        if request.tools or any(m.tool_calls or m.tool_call_id for m in request.messages):
-            raise ProviderError(
-                f"{request.origin or 'the prompt'} has tools, which the simulated model does not"
-                " call\n  fix: use a model that calls tools, with `model:` or --model",
-                kind="bad-request",
             )
         started = time.perf_counter()
         completion = answer(request, rules=self._rules)

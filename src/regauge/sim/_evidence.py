@@ -129,7 +129,7 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> float:
 def sections_of(text: str) -> dict[str, str]:
     """What stands below each heading of a Markdown text, by the heading in lower case."""
     heads = list(_HEADING.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
+    ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
     return {
         head["name"].strip().lower(): text[head.end() : end]
         for head, end in zip(heads, ends, strict=True)

@@ -20,7 +20,7 @@ from http.client import responses
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from regauge.errors import ProviderError, UsageError
-from regauge.prompts import Message
+from regauge.prompts import Message, tool_calls_of
 from regauge.providers import CompletionRequest
 from regauge.sim._answer import BadParameterError, answer, read_parameters
 from regauge.sim._rules import CLERK_1, Rules
@@ -54,11 +54,11 @@ _BODY_MAX: Final = 32 * 1024 * 1024
 # Roles that this model does not know are read as what the user side brought along.
 _ROLES: Final[Mapping[str, Role]] = {
     "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
-    "tool": "user", "function": "user",
+    "tool": "tool", "function": "tool",
 }  # fmt: skip
 _PARAMETERS: Final = (
     "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n",
-    "frequency_penalty", "presence_penalty", "top_logprobs",
+    "frequency_penalty", "presence_penalty", "top_logprobs", "tool_choice",
 )  # fmt: skip
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _PIECE_CHARS: Final = 24
@@ -398,7 +398,14 @@ def _messages(value: Any) -> tuple[Message, ...]:
                 f"Invalid value for '{at}.role': {fields.get('role')!r}.", parameter=f"{at}.role"
             )
         content = _content(fields.get("content"), f"{at}.content")
-        messages.append(Message(role=role, content=content))
+        try:
+            calls = tool_calls_of(fields["tool_calls"]) if fields.get("tool_calls") else ()
+        except ValueError as error:
+            raise _RefusalError(str(error), parameter=f"{at}.tool_calls") from error
+        call_id = str(fields.get("tool_call_id") or "")
+        messages.append(
+            Message(role=role, content=content, tool_calls=calls, tool_call_id=call_id)
+        )
     return tuple(messages)
 
 
@@ -450,11 +457,27 @@ def _choices(completions: Sequence[Completion]) -> list[dict[str, Any]]:
     return [
         {
             "index": index,
-            "message": {"role": "assistant", "content": c.text or "", "refusal": c.refusal},
+            "message": {
+                "role": "assistant",
+                "content": None if c.tool_calls else c.text or "",
+                "refusal": c.refusal,
+                **({"tool_calls": _tool_calls(c)} if c.tool_calls else {}),
+            },
             "logprobs": None,
             "finish_reason": c.finish_reason,
         }
         for index, c in enumerate(completions)
+    ]
+
+
+def _tool_calls(completion: Completion) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in completion.tool_calls
     ]
 
 
@@ -466,9 +489,11 @@ def _chunks(
     for index, completion in enumerate(completions):
         text = completion.text or ""
         starts = range(0, len(text), _PIECE_CHARS)
-        deltas = [
+        calls = [{"index": i, **call} for i, call in enumerate(_tool_calls(completion))]
+        deltas: list[dict[str, Any]] = [
             {"role": "assistant", "content": ""},
             *({"content": text[start : start + _PIECE_CHARS]} for start in starts),
+            *([{"tool_calls": calls}] if calls else []),
             {},
         ]
         for number, delta in enumerate(deltas, start=1):
