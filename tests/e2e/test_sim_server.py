@@ -355,6 +355,47 @@ def test_the_openai_sdk_reads_its_answers(server):
     assert models == ["clerk-1"]
 
 
+def test_the_openai_sdk_reads_calls_of_tools_and_returns_results(server):
+    import openai
+
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "lookup_order",
+            "parameters": {"properties": {"order_id": {"type": "integer"}}},
+        },
+    }
+    messages = [{"role": "user", "content": "Where is my order? The order id is 4711."}]
+
+    async def run():
+        async with openai.AsyncOpenAI(
+            base_url=server.base_url, api_key="none", max_retries=0
+        ) as client:
+            create = client.chat.completions.create
+            first = await create(model="clerk-1", messages=messages, tools=[tool], seed=0)
+            streamed = [
+                call
+                async for chunk in await create(
+                    model="clerk-1", messages=messages, tools=[tool], seed=0, stream=True
+                )
+                for call in chunk.choices[0].delta.tool_calls or []
+            ]
+            turn = first.choices[0].message.model_dump(exclude_none=True)
+            [call] = first.choices[0].message.tool_calls
+            result = {"role": "tool", "tool_call_id": call.id, "content": '{"status": "lost"}'}
+            second = await create(
+                model="clerk-1", messages=[*messages, turn, result], tools=[tool], seed=0
+            )
+            return first.choices[0], streamed, second.choices[0]
+
+    first, streamed, second = asyncio.run(run())
+    [call] = first.message.tool_calls
+    assert first.finish_reason == "tool_calls"
+    assert json.loads(call.function.arguments) == {"order_id": 4711}
+    assert [part.function.name for part in streamed] == ["lookup_order"]
+    assert "lost" in second.message.content
+
+
 def test_the_command_says_what_it_serves_and_stops_on_ctrl_c(connect):
     code = "from regauge.cli.sim import command; command()"
     process = subprocess.Popen(

@@ -184,11 +184,13 @@ def _said(
     said = fill_skeleton(request, layout, dice) or call_tool(request, layout, dice)
     if said is not None:
         return said, "stop" if isinstance(said, str) else "tool_calls"
-    parts = (*layout.parts, *tool_results(request).items())
-    text = layout.document
-    if len(parts) > len(layout.parts):
-        text = "\n\n".join((text, *(f"{name}: {value}" for name, value in parts)))
-    return compose(read_document(text, parts), instructions, dice), "stop"
+    results = tool_results(request)
+    stated = [f"{name}: {value}" for name, value in results.items()]
+    document = "\n\n".join((layout.document, *stated)) if stated else layout.document
+    text = compose(read_document(document, (*layout.parts, *results.items())), instructions, dice)
+    if stated and not instructions.wants_json and not any(v in text for v in results.values()):
+        text = "\n".join((text, *stated))
+    return text, "stop"
 
 
 def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
@@ -214,11 +216,9 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
         temperature=sampling.temperature,
         tokens=0,
     )
-    text, reason = _said(request, dice)
-    calls: tuple[ToolCall, ...] = ()
-    if not isinstance(text, str):
-        text, calls = None, text
-    elif reason != _FILTERED:
+    said, reason = _said(request, dice)
+    text, calls = (said, ()) if isinstance(said, str) else (None, said)
+    if text is not None and reason != _FILTERED:
         text, reason = _ended(text, sampling)
     written = text if text is not None else "".join(call.name + call.arguments for call in calls)
     usage = Usage(

@@ -187,12 +187,9 @@ def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
 
 def _forced(choice: object) -> str:
     """The name of the one tool that a request demands."""
-    function = cast("Mapping[str, Any]", choice).get("function") if _is_object(choice) else None
-    return str(function.get("name", "")) if isinstance(function, dict) else ""
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, Mapping)
+    fields = cast("dict[str, Any]", choice) if isinstance(choice, dict) else {}
+    function: dict[str, Any] = fields.get("function") or {}
+    return str(function.get("name", ""))
 
 
 def _call_for(
@@ -218,7 +215,7 @@ def _called(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[st
     required = schema.get("required") or ()
     arguments: dict[str, Any] = {}
     for name, declared in properties.items():
-        value = _argument(name, declared if _is_object(declared) else {}, text)
+        value = _argument(name, declared, text)
         if value is not None:
             arguments[name] = value
         elif name in required and not forced:
@@ -226,8 +223,9 @@ def _called(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[st
     return str(function["name"]), json.dumps(arguments, ensure_ascii=False)
 
 
-def _argument(name: str, declared: Mapping[str, Any], text: str) -> object:
-    options = declared.get("enum")
+def _argument(name: str, schema: object, text: str) -> object:
+    declared = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    options: object = declared.get("enum")
     if isinstance(options, list):
         known = cast("list[object]", options)
         return next((o for o in known if re.search(rf"\b{re.escape(str(o))}\b", text)), None)

@@ -403,9 +403,7 @@ def _messages(value: Any) -> tuple[Message, ...]:
         except ValueError as error:
             raise _RefusalError(str(error), parameter=f"{at}.tool_calls") from error
         call_id = str(fields.get("tool_call_id") or "")
-        messages.append(
-            Message(role=role, content=content, tool_calls=calls, tool_call_id=call_id)
-        )
+        messages.append(Message(role=role, content=content, tool_calls=calls, tool_call_id=call_id))
     return tuple(messages)
 
 

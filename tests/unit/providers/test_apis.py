@@ -28,7 +28,6 @@ from regauge.providers import (
 )
 from regauge.providers._support import GAPS
 from regauge.providers.remote import RemoteProvider
-from regauge.sim import SimulatedProvider
 
 RUBRICS = Path(_delimited.__file__).parent / "rubrics"
 TOOL = {
@@ -596,12 +595,6 @@ def test_a_request_without_tools_keeps_its_digest(kit: Any):
     asked = kit.ask(messages=(*request.messages, with_call))
     plain = kit.ask(messages=(*request.messages, Message(role="assistant", content="")))
     assert asked.digest != plain.digest
-
-
-def test_the_simulated_model_refuses_tools(kit: Any):
-    request = kit.ask(model="clerk-1", provider="sim", tools=(TOOL,))
-    with pytest.raises(ProviderError, match="has tools, which the simulated model does not call"):
-        asyncio.run(SimulatedProvider().complete(request))
 
 
 def test_published_prices_count_where_the_settings_set_none():
