@@ -94,22 +94,20 @@ def command_judge(
     version: str = "",
     name: str | None = None,
 ) -> UnboundExternal:
-    """Have a program judge: it reads a JSON document from standard input and writes a verdict.
+    """Run a program that reads a JSON document and writes a verdict.
 
-    The document holds `output`, `case`, `expected`, `inputs` and `completion`. The program writes
-    `{"pass": true, "score": 0.8, "reason": "..."}`, where `pass` or `score` may be left out, or
-    `pass`, `fail` or a score, with a reason on the next line.
+    [Protocol and limits](../how-to/write-a-judge.md#use-a-program-or-a-web-service).
 
     Args:
-        command: The program and its arguments, as a list; it runs in the project, without a shell.
-        env: The names of environment variables that the program may read.
-        pass_at: The score from 0 to 1 that passes, where the program gives a score alone.
-        timeout_s: The seconds after which the program and all that it started are stopped.
-        deterministic: The same input always gives the same verdict. Such a judge is blocking
-            without calibration; it is asked twice at random, and must then agree with itself.
-        files: Files of the project, besides those in `command`, that change the verdict.
-        version: Any word; another one makes recorded verdicts stale.
-        name: The name of the judge; by default that of the program.
+        command: The program and its arguments; it runs in the project, without a shell.
+        env: Environment variables to pass.
+        pass_at: The score from 0 to 1 that passes.
+        timeout_s: Seconds until the judge gives up, without a verdict.
+        deterministic: The same input always gives the same verdict. The judge then blocks without
+            calibration; random verdicts are checked by a second call.
+        files: Further project files that change the verdict.
+        version: Any text; a new one makes recorded verdicts stale.
+        name: The name in reports.
 
     Raises:
         UsageError: A parameter makes no sense.
@@ -148,21 +146,21 @@ def http_judge(
     version: str = "",
     name: str | None = None,
 ) -> UnboundExternal:
-    """Have a web service judge: it gets a JSON document and responds with a verdict.
+    """Send a JSON document to a web service that responds with a verdict.
 
-    Document and verdict are those of `command_judge`. Redirects are not followed; calls that fail
-    for a reason that may pass are tried again, as those of models are.
+    Document and verdict are those of `command_judge`. Redirects are not followed; retries are those
+    of model calls.
 
     Args:
-        url: Its address, with `http` or `https`.
+        url: The address.
         method: `POST`, `PUT` or `PATCH`.
-        headers: For each header the name of the environment variable that holds its value.
-        pass_at: The score from 0 to 1 that passes, where the service gives a score alone.
-        timeout_s: The seconds that one attempt may take.
-        deterministic: The same document always gives the same verdict. Such a judge is blocking
-            without calibration; it is asked twice at random, and must then agree with itself.
-        version: Any word; another one makes recorded verdicts stale.
-        name: The name of the judge; by default the host and path of the address.
+        headers: For each header, the environment variable with its value.
+        pass_at: The score from 0 to 1 that passes.
+        timeout_s: Seconds until the judge gives up, without a verdict.
+        deterministic: The same input always gives the same verdict. The judge then blocks without
+            calibration; random verdicts are checked by a second call.
+        version: Any text; a new one makes recorded verdicts stale.
+        name: The name in reports.
 
     Raises:
         UsageError: A parameter makes no sense.

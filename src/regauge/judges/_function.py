@@ -257,21 +257,16 @@ def as_judge(
 def as_judge(
     function: Callable[..., object], *, name: str | None = None, at_least: float = 0.5
 ) -> Rule | AsyncFunctionJudge:
-    """Make a judge of a function; an `async` one is awaited.
+    """Make a judge of a function, sync or async.
 
-    Its parameters are filled by their names: `output` (the text), `case`, `expected`, `inputs`,
-    `completion`. Where none has such a name, the first is the text and the second the case.
-
-    It returns true or false, a score from 0 to 1, a `Verdict`, a pair of one of these and a
-    reason, or a dictionary with `pass` or `score`, and `reason`. An assertion that does not hold
-    fails the answer; a function with assertions may return nothing. An answer without text fails
-    before a function that takes `output` is called. The digest covers the source of the function,
-    and of functions, classes and values of the project that it uses by name.
+    See [write a judge](../how-to/write-a-judge.md) for parameters and results. The digest covers
+    the source of the function, and of the project's functions, classes and values that it uses by
+    name.
 
     Args:
-        function: The function; in YAML its name, `package.module:function`.
-        name: What people read; by default the function's name.
-        at_least: The least score that passes, for functions that return a number.
+        function: The function; in YAML, `package.module:function`.
+        name: The name in reports.
+        at_least: The least that passes.
 
     Raises:
         UsageError: A parameter of the function cannot be filled.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,8 @@ _CHAPTERS = {
     "external": "Functions, programs and web services",
     "installed": "Of other packages",
 }
+# From this many judges on, a parameter is described once for all.
+_COMMON_FROM = 2
 _GROUPS = {
     "claims": "model",
     "declared": "model",  # deepeval
@@ -134,31 +137,11 @@ _GROUPS = {
 }
 
 _HEAD = """\
-# Judges
+# Choose a judge: every rule and LLM judge
 
-A judge says of one answer to one case: pass, fail or abstain, with a score from 0 to 1 and a
-reason that quotes the evidence. The rules below are deterministic, cost nothing and never fail
-for what a model wrote: an answer they cannot read fails with a reason.
-
-- `field="reason"` judges one field of a JSON answer; {ref}`field <judge-field>` does so for any
-  rule.
-- `~rule`, or `not_(rule)`, is the negation. An output that is missing fails both; an empty text is
-  judged as it is, so `not: {contains: x}` passes: add `min_chars: 1` where it must say something.
-- `expected("path")` stands for a value of the case's `expected` wherever a rule compares.
-- A failure carries a stable `code`, besides those of every rule: `no_text`, `refused`,
-  `json_invalid`, `missing_field`, `null_field`, and `not_<judge>` for a negation.
-- `means_like(model="openai:text-embedding-3-small")` is not a rule: it calls an embedding model,
-  and [its vectors are recorded](recordings.md).
-- `rubric`, `verified_claims`, `panel`, `pairwise` and `deepeval` are [LLM judges](rubrics.md):
-  they are advisory until they are calibrated.
-- `command_judge` and `http_judge` have a [program or a web service](../how-to/write-a-judge.md)
-  judge.
-- Every judge counts under one criterion: `correctness`, `completeness`, `format` or `relevance`.
-  A rule has that of its kind, a combination that of its parts where they agree, and a function
-  of yours `correctness`; `.judging("completeness")` counts any judge under another one.
-  A refinement reports every criterion, and [goals](../refinement.md) can be set for one.
-- In YAML a judge is its name, or its name with parameters: `max_words: 40`,
-  `max_words: {n: 40, field: reason}`, `not: {contains: TODO}`.
+A judge scores an output: check JSON against a JSON schema, compare text, count words, match a
+regular expression, or call a model. Its verdict is pass, fail or abstain, with a score from 0 to 1
+and a reason.
 
 ```python
 >>> from regauge.judges import *
@@ -166,45 +149,91 @@ for what a model wrote: an answer they cannot read fails with a reason.
 fail (0.75): 4 words, at most 3 wanted
 
 ```
+
+In YAML a judge is a name, or a name with parameters: `max_words: 40`,
+`max_words: {n: 40, field: reason}`, `not: {contains: TODO}`. Rules are deterministic and free; an
+output that a rule cannot read fails with a reason.
+
+- `~rule` or `not_(rule)` negates. A missing output fails both. An empty text is judged as it is, so
+  `not: {contains: x}` passes: add `min_chars: 1` if there must be text.
+- `expected("path")` inserts a value of the case's `expected` into any parameter.
+- `rubric`, `verified_claims`, `panel`, `pairwise` and `deepeval` are
+  [LLM judges](../how-to/use-an-llm-judge.md), advisory until calibrated. `means_like` calls an
+  embedding model, and [its vectors are recorded](recordings.md).
+- Every failure has a stable `code`, listed after "Fails as". Every rule also has `no_text`,
+  `refused`, `json_invalid`, `missing_field`, `null_field` and, when negated, `not_<judge>`.
 """
 
 
 def reference_page(descriptions: Iterable[JudgeDescription]) -> str:
     """The reference of judges as Markdown, by chapters."""
     order = list(_CHAPTERS)
-    parts = [_HEAD]
+    judges = sorted(descriptions, key=lambda judge: (order.index(judge.group), judge.name))
+    common = _common(judges)
+    parts = [_HEAD, _criteria(judges), _common_table(common)]
     chapter = ""
-    for judge in sorted(descriptions, key=lambda one: (order.index(one.group), one.name)):
+    shown = True
+    for judge in judges:
         if judge.group != chapter:
-            chapter = judge.group
+            chapter, shown = judge.group, False
             parts.append(f"\n## {_CHAPTERS[chapter]}\n")
-        parts.append(_entry(judge))
+        parts.append(_entry(judge, common=common))
+        # One example per chapter; those that end in a verdict show most.
+        if not shown and "print(" in judge.example:
+            parts.append(f"\n```python\n{judge.example}\n\n```\n")
+            shown = True
     return "".join(parts)
 
 
-def _entry(judge: JudgeDescription) -> str:
-    lines = [f"\n(judge-{judge.name})=\n### {judge.name}\n", f"`{judge.name}{judge.form}`\n"]
-    lines.append("\n".join(filter(None, (judge.summary, "\n" + judge.text if judge.text else ""))))
-    rows = [
-        f"| `{parameter.name}` | {_default(parameter.default)} | {_cell(parameter.text)} |"
-        for parameter in judge.parameters
+def _common(judges: Iterable[JudgeDescription]) -> dict[str, str]:
+    """Parameters that many judges share, each with its usual description."""
+    texts: dict[str, Counter[str]] = {}
+    for judge in judges:
+        for parameter in judge.parameters:
+            texts.setdefault(parameter.name, Counter())[parameter.text] += 1
+    usual = {name: counted.most_common(1)[0] for name, counted in texts.items()}
+    return {name: text for name, (text, count) in usual.items() if count >= _COMMON_FROM}
+
+
+def _common_table(common: dict[str, str]) -> str:
+    lines = [f"- `{name}`: {text}" for name, text in sorted(common.items())]
+    return "\nShared parameters, which entries below omit:\n\n" + "\n".join(lines) + "\n"
+
+
+def _criteria(judges: Iterable[JudgeDescription]) -> str:
+    """The criterion of each rule, with the most frequent one stated as the rest."""
+    rules: dict[str, list[str]] = {}
+    for judge in judges:
+        if judge.criterion:
+            rules.setdefault(judge.criterion, []).append(f"`{judge.name}`")
+    rest = max(rules, key=lambda criterion: len(rules[criterion]))
+    lines = [
+        f"  - {criterion}: {', '.join(names)}"
+        for criterion, names in rules.items()
+        if criterion != rest
     ]
-    if rows:
-        lines.append("\n| parameter | default | |\n|---|---|---|\n" + "\n".join(rows))
-    if judge.install:
-        lines.append(f"\nInstall it with `{judge.install}`.")
-    if judge.criterion:
-        lines.append(f"\nCounts under {judge.criterion}.")
-    if judge.codes:
-        lines.append("\nFails as " + ", ".join(f"`{code}`" for code in judge.codes) + ".")
-    if judge.example:
-        lines.append(f"\n```python\n{judge.example}\n\n```")
-    return "\n".join(lines) + "\n"
+    return (
+        "- Each judge counts under one criterion, which refinement reports and "
+        "[goals](../how-to/fix-a-prompt.md#set-goals)\n  use; `.judging('completeness')` sets "
+        f"another. Rules count under {rest}, functions under correctness, except:\n"
+        + "\n".join(lines)
+        + "\n"
+    )
 
 
-def _default(text: str) -> str:
-    return f"`{_cell(text)}`" if text else ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+def _entry(judge: JudgeDescription, *, common: dict[str, str]) -> str:
+    end = f" Fails as {', '.join(f'`{code}`' for code in judge.codes)}." if judge.codes else ""
+    extra = f" Needs `{judge.install}`." if judge.install else ""
+    text = " ".join(filter(None, (judge.summary, judge.text.replace("\n\n", " "))))
+    lines = [
+        f"\n(judge-{judge.name})=",
+        f"### {judge.name}\n",
+        f"`{judge.name}{judge.form}`\n",
+        f"{text}{end}{extra}",
+    ]
+    rows = [
+        f"- `{parameter.name}`: {parameter.text}"
+        for parameter in judge.parameters
+        if common.get(parameter.name) != parameter.text
+    ]
+    return "\n".join([*lines, *(["", *rows] if rows else [])]) + "\n"

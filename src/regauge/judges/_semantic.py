@@ -173,26 +173,21 @@ def means_like(
     fallback: Fallback | None = None,
     fallback_at_least: float = 0.75,
 ) -> SemanticJudge:
-    """Make a judge of nearness in meaning, by the vectors of an embedding model.
+    """Compare meaning with a reference, by vectors of an embedding model.
 
-    Vectors hardly see a negation: "ran out" and "did not run out" are near each other. Pair this
-    with a rule that looks for what must or must not be said.
-
-    With `model`, `pytest evals` asks the provider of that name, records every vector in
-    `fixtures/recordings/embeddings` and replays it from then on; `--record=none` asks nobody, and
-    a vector that is not recorded leaves the case unmeasured. An `embedder` of your own is asked
-    every time.
+    Vectors hardly represent a negation: add a rule for required or forbidden words. Vectors of
+    `model` are [recorded](recordings.md#vectors) and replayed; an `embedder` is called every time.
 
     Args:
-        embedder: What gives the vectors, in place of `model`.
-        to: The reference; by default the case's `expected`.
-        model: The embedding model as `provider:model`, such as `openai:text-embedding-3-small`.
-        measure: `cosine` and `dot` want `at_least`, `euclidean` wants `at_most`.
-        at_least: The least that passes; 0.75 by default.
-        at_most: The greatest distance that passes; 0.5 by default.
-        fallback: The lexical measure that judges when the embedder cannot be asked; by default
-            there is none, and the case stays unmeasured.
-        fallback_at_least: The least score that passes the fallback.
+        embedder: A source of vectors, instead of `model`.
+        to: The value or reference to compare with; by default the case's `expected`.
+        model: The embedding model, as `provider:model`.
+        measure: `cosine`, `dot` or `euclidean`.
+        at_least: The least cosine or dot product that passes, 0.75 if unset.
+        at_most: The greatest distance that passes, 0.5 if unset.
+        fallback: A lexical measure to use if the model cannot be called; by default none, and the
+            case is unmeasured.
+        fallback_at_least: The least fallback score that passes.
 
     Raises:
         UsageError: The limits do not go with the measure, or there is not one of `embedder` and

@@ -75,13 +75,13 @@ _EDGE_MARKS = frozenset(".,?!'\"")
     needs="langdetect",
 )
 def detected_language(language: str, *, field: str | None = None) -> Check:
-    """The language that langdetect finds most likely, however short the text is.
+    """The most likely language by langdetect, even for short texts.
 
-    A text without any telling letters passes.
+    A text without telling letters passes.
 
     Args:
-        language: The language by langdetect's code, such as `en` or `zh-cn`.
-        field: Judge this part of a JSON answer instead of the whole.
+        language: langdetect's code, such as `en` or `zh-cn`.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import detected_language
     >>> print(detected_language("en").check_text("The disk is full."))
@@ -102,9 +102,9 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
 
 @count_rule("sentence")
 def punkt_sentence_count(text: str) -> Count:
-    """The answer has so many sentences as the Punkt tokenizer of English counts them.
+    """The number of sentences, by the English Punkt tokenizer.
 
-    The number of a list item ("1. Item") counts as one; line ends, headings and the marks of other
+    The number of a list item ("1. Item") is a sentence; line ends, headings and marks of other
     scripts end none.
 
     >>> from regauge.judges.ifeval import punkt_sentence_count
@@ -116,9 +116,9 @@ def punkt_sentence_count(text: str) -> Count:
 
 @count_rule("bullet")
 def line_bullet_count(text: str) -> Count:
-    r"""The answer has so many lines that begin with `*` or `-`, in code and rules as well.
+    r"""The number of lines that begin with `*` or `-`, also in code and rules.
 
-    A line that begins with `**` is bold text and none.
+    Lines that begin with `**` do not count.
 
     >>> from regauge.judges.ifeval import line_bullet_count
     >>> print(line_bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
@@ -133,7 +133,7 @@ def line_bullet_count(text: str) -> Count:
     denied="Highlight {unbounded} parts{inside} between asterisks.",
 )
 def asterisk_part_count(text: str) -> Count:
-    """The answer has so many parts between asterisks on one line: `*one*` or `**two**`.
+    """The number of parts between asterisks on one line: `*one*` or `**two**`.
 
     >>> from regauge.judges.ifeval import asterisk_part_count
     >>> print(asterisk_part_count(at_least=2).check_text("It is *full*, **now**."))
@@ -148,7 +148,7 @@ def asterisk_part_count(text: str) -> Count:
     denied="Use {unbounded} placeholders in square brackets{inside}.",
 )
 def bracket_count(text: str) -> Count:
-    """The answer has so many parts in square brackets, such as `[name]`, links among them.
+    """The number of parts in square brackets, such as `[name]`, links included.
 
     >>> from regauge.judges.ifeval import bracket_count
     >>> print(bracket_count(exactly=0).check_text("Dear [name],"))
@@ -164,7 +164,7 @@ def bracket_count(text: str) -> Count:
     denied="Write {unbounded} words all in capitals{inside}.",
 )
 def capital_word_count(text: str) -> Count:
-    """The answer has so many words all in capitals; `I` is one, `API-DOCS` is one.
+    """The number of words in capitals; `I` and `API-DOCS` are one each.
 
     >>> from regauge.judges.ifeval import capital_word_count
     >>> print(capital_word_count(at_most=1).check_text("DO NOT restart it."))
@@ -180,13 +180,13 @@ def capital_word_count(text: str) -> Count:
     denied="Do not add a postscript that begins with {marker:or}.",
 )
 def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
-    """The answer has a postscript that begins with a marker, in lower or upper case.
+    """The output has a postscript that begins with a marker, in any case.
 
-    Between the letters of `P.S.` and `P.P.S` there may be a space.
+    `P.S.` and `P.P.S` may have spaces between the letters.
 
     Args:
-        marker: How the postscript begins.
-        field: Judge this part of a JSON answer instead of the whole.
+        marker: The start of the postscript.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import has_postscript
     >>> print(has_postscript().check_text("Fixed. P. S. Look at the logs too."))
@@ -219,10 +219,10 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     denied="Do not give {it} a title in double angular brackets.",
 )
 def has_title(*, field: str | None = None) -> Check:
-    """The answer has a title in double angular brackets: `<<title>>`, on one line.
+    """The output has a title in double angular brackets: `<<title>>`, on one line.
 
     Args:
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import has_title
     >>> print(has_title().check_text("<<Disk full>> It was full."))
@@ -245,12 +245,12 @@ def has_title(*, field: str | None = None) -> Check:
     denied="Do not give {n} responses with {separator:or} between them.",
 )
 def response_count(n: int = 2, *, separator: str = "******", field: str | None = None) -> Check:
-    """The answer holds `n` different responses with a separator between them.
+    """The output has `n` different responses, separated by a marker.
 
     Args:
-        n: How many.
-        separator: What stands between them.
-        field: Judge this part of a JSON answer instead of the whole.
+        n: The number of responses.
+        separator: The text between them.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import response_count
     >>> print(response_count(2).check_text("Restart it. ****** Roll it back."))
@@ -288,13 +288,13 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
 def paragraph_starts_with(
     word: str, *, nth: int = 1, separator: str | None = None, field: str | None = None
 ) -> Check:
-    r"""A paragraph starts with a certain word, without regard to case, quotes and punctuation.
+    r"""A paragraph starts with a word; case, quotes and punctuation are ignored.
 
     Args:
         word: The word.
-        nth: Which paragraph, from 1.
-        separator: What stands between paragraphs, such as `***`; blank lines by default.
-        field: Judge this part of a JSON answer instead of the whole.
+        nth: The paragraph, from 1.
+        separator: The text between paragraphs, such as `***`; by default blank lines.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import paragraph_starts_with
     >>> print(paragraph_starts_with("then", nth=2).check_text("First.\n\nThen, stop."))
@@ -346,14 +346,14 @@ def letter_count(
     exactly: int | None = None,
     field: str | None = None,
 ) -> Check:
-    """A character occurs so often, in lower or upper case.
+    """The number of occurrences of a character, in any case.
 
     Args:
-        letter: One character: a letter, a digit or a sign.
+        letter: One character.
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import letter_count
     >>> print(letter_count("s", at_most=2).check_text("Sees"))
@@ -388,14 +388,14 @@ def numbered_part_count(
     exactly: int | None = None,
     field: str | None = None,
 ) -> Check:
-    """The answer has so many parts marked by a word and a number, such as `SECTION 1`.
+    """The number of parts marked by a word and a number, such as `SECTION 1`.
 
     Args:
-        word: The word before the number, in this case.
+        word: The word before the number; case counts.
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges.ifeval import numbered_part_count
     >>> print(numbered_part_count("Step", at_least=2).check_text("Step 1: look. Step 2: act."))

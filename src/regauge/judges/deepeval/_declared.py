@@ -116,20 +116,17 @@ def deepeval(
 ) -> DeepevalDeclaration:
     """Make a judge of a deepeval metric.
 
-    The metric's calls go through the run, to the judge model of the project: they are recorded,
-    replayed and budgeted like all others. deepeval is imported only when a metric has to be
-    measured.
+    [Metrics and fields](../how-to/deepeval.md).
 
     Args:
-        metric: A name out of `deepeval.metrics`, `Metric` at its end may be left out; or a class,
-            a function that makes a metric, or a metric, of which each measurement gets a copy.
-        name: What people read; by default the metric's name.
-        threshold: What the score is held to; by default the metric's own threshold.
-        fields: Where fields of the test case come from, as in
-            `{"retrieval_context": "inputs.report"}`.
-        model: The judge model, as `provider:model`.
-        parameters: How it is asked; models that take no temperature are asked without it.
-        options: What the metric's class is called with.
+        metric: A name from `deepeval.metrics`, with or without `Metric`, or a class, a factory, or
+            a metric, which is copied for each measurement.
+        name: The name in reports.
+        threshold: The passing score; by default the metric's own.
+        fields: Sources of the test case's fields, as in `{"retrieval_context": "inputs.report"}`.
+        model: The judge model, as `provider:model`; by default the project's.
+        parameters: Model parameters; models without temperature are called without it.
+        options: Arguments of the metric's class.
 
     Raises:
         UsageError: A parameter makes no sense.

@@ -93,13 +93,13 @@ def verified_claims(
     model: str | None = None,
     field: str = "",
 ) -> UnboundClaims:
-    """Check every claim of the answer against a source: the score is the share supported.
+    """Check every claim of the output against a source; the score is the supported share.
 
     Args:
-        source: The input of the case that holds the source, such as `report`, or `expected(...)`.
-        at_least: The share of claims, from 0 to 1, that must be supported.
-        model: Who judges, as `provider:model`; by default the judge model of the project.
-        field: Which part of a JSON answer is checked, such as `summary`.
+        source: The input that holds the source, such as `report`, or `expected(...)`.
+        at_least: The least that passes.
+        model: The judge model, as `provider:model`; by default the project's.
+        field: Judge this part of a JSON output.
 
     Raises:
         UsageError: A parameter makes no sense.

@@ -75,7 +75,7 @@ class UnboundPair(Declared):
     """A comparison as an eval declares it.
 
     Attributes:
-        rubric: The name of a rubric of the kind `pair`.
+        rubric: A rubric of kind `pair`.
         against: What the answer is compared with.
         at_least: The score that passes: 1 for a win, 0.5 for a tie; None for what the file says.
         criterion: What it is about.
@@ -124,17 +124,16 @@ def pairwise(
     field: str = "",
     version: str | None = None,
 ) -> UnboundPair:
-    """Judge whether the answer is at least as good as another one, in both orders.
+    """Compare the output with another one in both orders; it must be at least as good.
 
-    A verdict that changes with the order is none: the judge abstains, and says so.
+    If the winner changes with the order, the judge abstains.
 
     Args:
-        rubric: The name of a rubric of the kind `pair`.
-        against: The other answer; by default `expected.reference`, or `expected` where that is a
-            text.
-        at_least: 1 to demand a win, 0.5 to accept a stated tie; by default the rubric's `pass_at`.
-        model: Who judges, as `provider:model`.
-        field: Which part of a JSON answer is compared.
+        rubric: A rubric of kind `pair`.
+        against: The other output; by default `expected.reference`, or `expected` if a text.
+        at_least: 1 requires a win, 0.5 accepts a stated tie; by default the rubric's `pass_at`.
+        model: The judge model, as `provider:model`; by default the project's.
+        field: Judge this part of a JSON output.
         version: An older version of the rubric.
 
     Raises:

@@ -82,13 +82,12 @@ def panel(
     *,
     at_least: float = 0.5,
 ) -> UnboundPanel:
-    """Let several judges that ask models decide together.
+    """Let several LLM judges decide together.
 
     Args:
-        judges: At least two; best with models of different makers.
-        reducer: `majority` (of the verdicts, more than half), `all`, or `median`, `mean` or `min`
-            of the scores.
-        at_least: The score that passes, for `median`, `mean` and `min`.
+        judges: At least two, best with models of different vendors.
+        reducer: `majority` or `all` of verdicts; `median`, `mean` or `min` of scores.
+        at_least: The least that passes.
 
     Raises:
         UsageError: A parameter makes no sense.

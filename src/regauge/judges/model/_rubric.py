@@ -273,21 +273,20 @@ def rubric(
     reference: Expected | None = None,
     version: str | None = None,
 ) -> UnboundRubric:
-    """Judge by a rubric, `prompts/judges/<name>.prompt.yml`, or by a criterion stated here.
+    """Judge by a rubric, `prompts/judges/<name>.prompt.yml`, or by a stated criterion.
 
     Args:
         name: The name of the rubric: one of the project, or one that comes with regauge.
-        criterion: Instead of a name, what the answer must meet, such as `"is polite"`. All stated
-            criteria use one rubric, `criterion`, and its calibration. A list is asked in one call,
-            and every criterion of it must pass.
-        pass_at: The score from 0 to 1 that passes; by default the rubric's `pass_at`.
-        votes: How often the model is asked about one answer.
-        reducer: What makes one score of several votes: `median`, `mean`, `majority`, `min`, `all`.
-        model: Who judges, as `provider:model`; by default what the rubric names, else the judge
-            model of the project.
-        field: Which part of a JSON answer is judged, such as `summary`.
-        reference: What the rubric's `{{reference}}` stands for; by default `expected.reference`,
-            or `expected` where that is a text.
+        criterion: Criterion to judge by instead of a rubric file, such as `"is polite"`, or a list,
+            judged in one call; all must pass. All criteria share the rubric `criterion` and its
+            calibration.
+        pass_at: The score from 0 to 1 that passes.
+        votes: Calls per output.
+        reducer: How votes make one score: `median`, `mean`, `majority`, `min`, `all`.
+        model: The judge model, as `provider:model`; by default the project's.
+        field: Judge this part of a JSON output.
+        reference: The value of `{{reference}}`; by default `expected.reference`, or `expected` if a
+            text.
         version: An older version of the rubric.
 
     Raises:

@@ -27,9 +27,9 @@ __all__ = [
 
 
 def not_(judge: Rule) -> Rule:
-    """The negation of a rule: it passes when the rule fails, and fails when it passes.
+    """The negation of a rule: passes if it fails, and fails if it passes.
 
-    An answer without any text fails both; an abstention stays one. `~rule` says the same.
+    An output without text fails both; an abstention stays one. `~rule` is the same.
 
     Args:
         judge: The rule, or a function.
@@ -65,9 +65,9 @@ def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
 
 @rule(codes=("not_all",))
 def all_of(*judges: Rule) -> Check:
-    """Every one of these rules passes; the score is the lowest of theirs.
+    """All of these rules pass; the score is the lowest of theirs.
 
-    Rules that abstain do not count; when all do, so does this.
+    Rules that abstain do not count; if all do, this abstains.
 
     Args:
         judges: The rules.
@@ -95,7 +95,7 @@ def all_of(*judges: Rule) -> Check:
 def any_of(*judges: Rule) -> Check:
     """At least one of these rules passes; the score is the highest of theirs.
 
-    Rules that abstain do not count; when all do, so does this.
+    Rules that abstain do not count; if all do, this abstains.
 
     Args:
         judges: The rules.
@@ -123,10 +123,10 @@ def any_of(*judges: Rule) -> Check:
 def at_least(k: int, *judges: Rule) -> Check:
     """At least `k` of these rules pass; the score is the share that passes.
 
-    Rules that abstain do not count; when fewer than `k` have an opinion, this abstains.
+    Rules that abstain do not count; if fewer than `k` decide, this abstains.
 
     Args:
-        k: How many.
+        k: The number that must pass.
         judges: The rules.
 
     >>> from regauge.judges import contains
@@ -154,13 +154,13 @@ def at_least(k: int, *judges: Rule) -> Check:
 
 @rule(codes=("too_low",))
 def weighted(weights: Mapping[Rule, float], *, at_least: float = 0.5) -> Check:
-    """The mean of the scores of several rules, by weight, reaches a threshold.
+    """The weighted mean of the scores of several rules reaches a threshold.
 
-    Rules that abstain do not count; when all do, so does this.
+    Rules that abstain do not count; if all do, this abstains.
 
     Args:
-        weights: The rules, each with a weight above 0.
-        at_least: The least mean that passes, from 0 to 1.
+        weights: The rules and their weights, above 0.
+        at_least: The least that passes.
 
     >>> from regauge.judges import contains, max_words
     >>> print(weighted({contains("disk"): 3, max_words(2): 1}).check_text("The disk is full."))

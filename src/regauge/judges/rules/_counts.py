@@ -137,7 +137,7 @@ Args:
     at_least: The least that passes.
     at_most: The most that passes.
     exactly: The only count that passes.
-    field: Judge this part of a JSON output instead of the whole.
+    field: Judge this part of a JSON output.
 """
 
 
@@ -206,19 +206,18 @@ def word_count(
     by: WordUnit = "spaces",
     field: str | None = None,
 ) -> Check:
-    """The answer has so many words.
+    """The number of words.
 
-    Chinese, Japanese, Thai, Lao, Khmer and Myanmar put no spaces between words. There, the rule
-    decides where every count between one word a run and one word a letter decides alike, and
-    abstains elsewhere.
+    In Chinese, Japanese, Thai, Lao, Khmer and Myanmar the rule decides if every possible count
+    gives the same verdict, and abstains if not.
 
     Args:
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        by: `spaces` counts what white space separates; `letters` counts runs of letters, digits
-            and underscores, so that "don't" is two.
-        field: Judge this part of a JSON answer instead of the whole.
+        by: `spaces` splits at white space; `letters` counts runs of letters, digits and underscores
+            ("don't" is two).
+        field: Judge this part of a JSON output.
 
     >>> print(word_count(at_least=2, at_most=4).check_text("The disk is full."))
     pass: 4 words, at least 2 and at most 4 wanted
@@ -242,16 +241,16 @@ def word_count(
     denied="Write more than {n} words{inside}.",
 )
 def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
-    """The answer has at most `n` words.
+    """The output has at most `n` words.
 
-    It abstains where the words of a script without spaces, such as Chinese, Japanese or Thai,
-    cannot be counted; limit characters there.
+    Abstains if words of a script without spaces, such as Chinese, Japanese or Thai, cannot be
+    counted; limit characters there.
 
     Args:
         n: The most that passes.
-        by: `spaces` counts what white space separates; `letters` counts runs of letters, digits
-            and underscores.
-        field: Judge this part of a JSON answer instead of the whole.
+        by: `spaces` splits at white space; `letters` counts runs of letters, digits and underscores
+            ("don't" is two).
+        field: Judge this part of a JSON output.
 
     >>> print(max_words(3).check_text("The disk is full."))
     fail (0.75): 4 words, at most 3 wanted
@@ -273,16 +272,15 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     denied="Keep {it} under {n} words.",
 )
 def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
-    """The answer has at least `n` words.
+    """The output has at least `n` words.
 
-    It abstains where the words of a script without spaces, such as Chinese, Japanese or Thai,
-    cannot be counted; limit characters there.
+    Abstains as `max_words` does.
 
     Args:
         n: The least that passes.
-        by: `spaces` counts what white space separates; `letters` counts runs of letters, digits
-            and underscores.
-        field: Judge this part of a JSON answer instead of the whole.
+        by: `spaces` splits at white space; `letters` counts runs of letters, digits and underscores
+            ("don't" is two).
+        field: Judge this part of a JSON output.
 
     >>> print(min_words(3).check_text("Disk full."))
     fail (0.67): 2 words, at least 3 wanted
@@ -303,11 +301,11 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     denied="Write more than {n} characters{inside}.",
 )
 def max_chars(n: int, *, field: str | None = None) -> Check:
-    """The answer has at most `n` characters (Unicode code points).
+    """The output has at most `n` characters (Unicode code points).
 
     Args:
         n: The most that passes.
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(max_chars(10).check_text("Disk full."))
     pass: 10 characters, at most 10 wanted
@@ -322,11 +320,11 @@ def max_chars(n: int, *, field: str | None = None) -> Check:
     denied="Keep {it} under {n} characters.",
 )
 def min_chars(n: int, *, field: str | None = None) -> Check:
-    """The answer has at least `n` characters (Unicode code points).
+    """The output has at least `n` characters (Unicode code points).
 
     Args:
         n: The least that passes.
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(min_chars(20).check_text("Disk full."))
     fail (0.50): 10 characters, at least 20 wanted
@@ -336,12 +334,11 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
 
 @count_rule("sentence", version=2)
 def sentence_count(text: str) -> Count:
-    """The answer has so many sentences.
+    """The number of sentences.
 
-    A sentence ends at a full stop, a question mark or an exclamation mark of any script, unless it
-    belongs to an abbreviation, an ordinal ("3. Mai"), an initial, a number or an ellipsis after
-    which the sentence goes on. Headings, list items and blank lines end one, too. Thai and Lao
-    have no such marks: where the spaces between their words matter, the rule abstains.
+    A sentence ends at a full stop, question mark or exclamation mark of any script, but not after
+    an abbreviation, ordinal ("3. Mai"), initial or number, or at an ellipsis inside a sentence.
+    Headings, list items and blank lines end one too. Abstains for Thai and Lao if spaces matter.
 
     >>> print(sentence_count(exactly=2).check_text("It was Dr. No, at 5 p.m. today. Who else?"))
     pass: 2 sentences, exactly 2 wanted
@@ -351,7 +348,7 @@ def sentence_count(text: str) -> Count:
 
 @count_rule("line")
 def line_count(text: str) -> Count:
-    r"""The answer has so many lines that are not blank.
+    r"""The number of lines that are not blank.
 
     >>> print(line_count(exactly=2).check_text("one\n\ntwo\n"))
     pass: 2 lines, exactly 2 wanted
@@ -375,16 +372,16 @@ def text_count(
     whole_word: bool = False,
     field: str | None = None,
 ) -> Check:
-    """A text occurs so often; occurrences do not overlap.
+    """The number of occurrences of a text, without overlaps.
 
     Args:
-        text: What is counted.
+        text: The text.
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        whole_word: Only where no letter, digit or underscore stands next to it.
-        field: Judge this part of a JSON answer instead of the whole.
+        ignore_case: Ignore case, by Unicode case folding.
+        whole_word: Match whole words only.
+        field: Judge this part of a JSON output.
 
     >>> print(text_count("disk", at_least=2, ignore_case=True).check_text("Disk? No disk."))
     pass: 2 times 'disk', at least 2 wanted
@@ -422,17 +419,17 @@ def match_count(
     timeout_s: float = 1.0,
     field: str | None = None,
 ) -> Check:
-    r"""A regular expression matches so often; matches do not overlap.
+    r"""The number of matches of a regular expression, without overlaps.
 
     Args:
-        pattern: The regular expression, as for `matches`.
+        pattern: The regular expression.
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        ignore_case: Lower case and upper case are alike.
+        ignore_case: Ignore case, by Unicode case folding.
         multiline: `^` and `$` match at every line.
-        timeout_s: How long the search may take, in seconds; then it is a JudgeError.
-        field: Judge this part of a JSON answer instead of the whole.
+        timeout_s: Seconds until the judge gives up, without a verdict.
+        field: Judge this part of a JSON output.
 
     >>> print(match_count(r"\d+", exactly=2).check_text("3 pods of 12"))
     pass: 2 matches of '\\d+', exactly 2 wanted
@@ -499,15 +496,15 @@ def paragraph_count(
     separator: str | None = None,
     field: str | None = None,
 ) -> Check:
-    r"""The answer has so many paragraphs.
+    r"""The number of paragraphs.
 
     Args:
         at_least: The least that passes.
         at_most: The most that passes.
         exactly: The only count that passes.
-        separator: What stands between paragraphs, such as `***`; blank lines by default. Between
-            two marks there must be text; before the first and after the last may be none.
-        field: Judge this part of a JSON answer instead of the whole.
+        separator: The text between paragraphs, such as `***`; by default blank lines. Paragraphs
+            between two separators must not be empty.
+        field: Judge this part of a JSON output.
 
     >>> print(paragraph_count(exactly=2).check_text("One.\n\nTwo."))
     pass: 2 paragraphs, exactly 2 wanted

@@ -145,15 +145,15 @@ def yaml_parses(
     keys: Sequence[str] = (),
     field: str | None = None,
 ) -> Check:
-    r"""The whole output is YAML 1.2; of several documents, each is.
+    r"""The whole output is YAML 1.2, of one or several documents.
 
-    A key that is given twice is an error. `on`, `yes` and dates are texts, and a value with a tag
-    of its own, such as `!Ref`, counts without the tag.
+    A duplicate key is an error. `on`, `yes` and dates are texts; custom tags such as `!Ref` are
+    ignored.
 
     Args:
-        kind: What each document must be. Any prose is YAML for a text, so `any` says little.
-        keys: Paths that each document must have, such as `metadata.name`.
-        field: Judge this part of a JSON answer instead of the whole.
+        kind: The type of each document. Any prose is a YAML text, so `any` checks little.
+        keys: Required paths, such as `metadata.name`.
+        field: Judge this part of a JSON output.
 
     >>> print(yaml_parses(keys=["on"]).check_text("name: ci\non: push"))
     pass: YAML, 1 document
@@ -197,13 +197,13 @@ def csv_parses(
     min_rows: int = 1,
     field: str | None = None,
 ) -> Check:
-    r"""The whole answer is a table of CSV: a header, and rows that are all as wide.
+    r"""The whole output is CSV with a header and rows of the same width.
 
     Args:
-        columns: Names the header must have, in any order.
-        delimiter: What stands between values.
-        min_rows: The least number of rows below the header.
-        field: Judge this part of a JSON answer instead of the whole.
+        columns: Required names in the header, in any order.
+        delimiter: The separator of values.
+        min_rows: The least number of rows.
+        field: Judge this part of a JSON output.
 
     >>> print(csv_parses(columns=["pod", "cpu"]).check_text("pod,cpu\na,1\nb,2\n"))
     pass: CSV, 2 columns, 2 rows
@@ -250,11 +250,11 @@ def csv_parses(
     denied="Do not {fill} Python code alone.",
 )
 def python_parses(*, functions: Sequence[str] = (), field: str | None = None) -> Check:
-    r"""The whole answer is Python that parses, by the grammar of the running Python.
+    r"""The whole output is Python that parses, by the grammar of the running Python.
 
     Args:
-        functions: Functions or classes that must be defined at the top level.
-        field: Judge this part of a JSON answer instead of the whole.
+        functions: Required functions or classes at the top level.
+        field: Judge this part of a JSON output.
 
     >>> print(python_parses(functions=["main"]).check_text("def main():\n    pass"))
     pass: Python that parses
@@ -345,13 +345,13 @@ def _missing(paths: set[str], elements: Sequence[str]) -> list[str]:
     denied="Do not {fill} an XML document alone.",
 )
 def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
-    """The whole answer is one well-formed XML document.
+    """The whole output is one well-formed XML document.
 
-    Entities of its own (an internal DTD) are refused, for they can blow a parser up.
+    Documents that define entities (an internal DTD) are refused.
 
     Args:
-        elements: Element paths from the root that must occur, such as `report.summary`.
-        field: Judge this part of a JSON answer instead of the whole.
+        elements: Required element paths, such as `report.summary`.
+        field: Judge this part of a JSON output.
 
     >>> print(xml_parses(elements=["a.b"]).check_text("<a><b>1</b></a>"))
     pass: well-formed XML
@@ -408,11 +408,11 @@ def _elements(text: str) -> Iterator[tuple[int, int]]:
     denied="Do not use any XML elements{inside}.",
 )
 def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
-    """A well-formed XML element stands somewhere in the answer.
+    """The output contains a well-formed XML element.
 
     Args:
-        elements: Element paths, from its root, that must occur in one of them.
-        field: Judge this part of a JSON answer instead of the whole.
+        elements: Required element paths, such as `report.summary`.
+        field: Judge this part of a JSON output.
 
     >>> print(contains_xml().check_text("Here: <a>1</a>."))
     pass: contains '<a>1</a>'
@@ -505,12 +505,12 @@ class _Html(HTMLParser):
     denied="Do not {fill} HTML alone.",
 )
 def html_parses(*, field: str | None = None) -> Check:
-    """The whole answer is HTML: known elements, properly nested, no text outside them.
+    """The whole output is HTML: known elements, properly nested, without text outside.
 
-    End tags that HTML lets one leave out, such as `</li>`, may be missing.
+    End tags that HTML makes optional, such as `</li>`, may be missing.
 
     Args:
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(html_parses().check_text("<ul><li>one<li>two</ul>"))
     pass: HTML of 3 elements
@@ -545,10 +545,10 @@ def html_parses(*, field: str | None = None) -> Check:
     denied="Do not use any HTML tags{inside}.",
 )
 def contains_html(*, field: str | None = None) -> Check:
-    """A tag of HTML stands somewhere in the answer.
+    """The output contains an HTML tag.
 
     Args:
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(contains_html().check_text("one<br>two"))
     pass: a tag: 'one<br>two'

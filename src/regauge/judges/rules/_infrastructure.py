@@ -101,14 +101,14 @@ def _is_no_quote(token: Any) -> bool:
     needs="hcl2",
 )
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
-    r"""The whole answer is Terraform (HCL2) that parses, by python-hcl2, with one block at least.
+    r"""The whole output is Terraform (HCL2) with at least one block, by python-hcl2.
 
     A `resource` has two labels, a `variable` one, `locals` none, and so on.
 
     Args:
-        blocks: Blocks that must be there: `provider`, `resource.aws_s3_bucket`,
-            `resource.aws_s3_bucket.logs`, ...
-        field: Judge this part of a JSON answer instead of the whole.
+        blocks: Required blocks: `provider`, `resource.aws_s3_bucket`,
+            `resource.aws_s3_bucket.logs`.
+        field: Judge this part of a JSON output.
 
     >>> print(terraform_parses(blocks=["resource.aws_s3_bucket"]).check_text(
     ...     'resource "aws_s3_bucket" "logs" {\n  bucket = "logs"\n}\n'))
@@ -304,20 +304,18 @@ def kubernetes_manifests(
     unprivileged: bool = True,
     field: str | None = None,
 ) -> Check:
-    r"""The whole answer is YAML of Kubernetes manifests that are fit to run.
+    r"""The whole output is YAML of Kubernetes manifests that are fit to run.
 
     Each has `apiVersion`, `kind` and `metadata.name` or `generateName`; workloads have containers.
-    A `List` stands for its items. Schemas of the kinds are not checked.
+    The items of a `List` are checked. Schemas of kinds are not.
 
     Args:
-        kinds: Kinds that must be there, such as `Deployment`.
-        limits: Every container limits `cpu` and `memory`.
-        pinned: Every image has a tag other than `latest`, or a digest.
-        unprivileged: No pod or container has privileges: none of what the level "baseline" of the
-            Pod Security Standards forbids (`privileged`, `hostPID`, `hostNetwork`, `hostIPC`,
-            `hostPath`, `hostPort`, capabilities such as `SYS_ADMIN`, unsafe sysctls, `Unconfined`
-            profiles), and no `allowPrivilegeEscalation: true`.
-        field: Judge this part of a JSON answer instead of the whole.
+        kinds: Required kinds, such as `Deployment`.
+        limits: Containers need limits of `cpu` and `memory`.
+        pinned: Images need a digest, or a tag other than `latest`.
+        unprivileged: Forbid `allowPrivilegeEscalation: true` and everything that the level
+            "baseline" of the Pod Security Standards forbids.
+        field: Judge this part of a JSON output.
 
     >>> print(kubernetes_manifests().check_text(
     ...     "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
@@ -431,17 +429,16 @@ def sql_parses(
     tables: Sequence[str] | None = None,
     field: str | None = None,
 ) -> Check:
-    """The whole answer is SQL that parses, by sqlglot; tables and columns are not looked up.
+    """The whole output is SQL that parses, by sqlglot; tables and columns are not looked up.
 
-    A statement inside another one, as in `WITH x AS (DELETE ...)`, is of its own kind, too, and
-    `SELECT ... INTO` is `select into`.
+    Statements inside others, as in `WITH x AS (DELETE ...)`, count too; `SELECT ... INTO` is
+    `select into`.
 
     Args:
-        dialect: `postgres`, `mysql`, `sqlite`, `bigquery`, ...; by default what most share.
-        statements: The only kinds of statement allowed, such as `select`; any by default.
-        tables: The only tables allowed, as the SQL names them: `name` or `schema.name`; any by
-            default.
-        field: Judge this part of a JSON answer instead of the whole.
+        dialect: Such as `postgres`, `mysql`, `sqlite`, `bigquery`; by default a common core.
+        statements: The only allowed kinds, such as `select`.
+        tables: The only allowed tables, as `name` or `schema.name`.
+        field: Judge this part of a JSON output.
 
     >>> print(sql_parses(statements=["select"]).check_text("SELECT 1; DROP TABLE pods"))
     fail: 'drop' is not among 'select'

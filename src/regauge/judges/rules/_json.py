@@ -64,12 +64,12 @@ JsonKind = Literal["object", "array", "string", "number", "boolean", "null"]
 def json_parses(
     *, kind: JsonKind | None = None, fenced: bool = False, field: str | None = None
 ) -> Check:
-    """The whole answer is one JSON value; no prose, no code fence around it.
+    """The whole output is one JSON value, without prose or code fence.
 
     Args:
-        kind: The JSON type it must have, such as `object`; any by default.
-        fenced: A code fence around it is left out, even one that was never closed.
-        field: Judge this part of a JSON answer, a text that holds JSON itself.
+        kind: The JSON type, such as `object`; by default any.
+        fenced: Remove a code fence around it, even an unclosed one.
+        field: Judge this part of a JSON output.
 
     >>> print(json_parses(kind="object").check_text('{"ok": true}'))
     pass: an object of JSON
@@ -138,17 +138,15 @@ def json_matches_schema(
     formats: bool = True,
     field: str | None = None,
 ) -> Check:
-    """The answer is JSON that satisfies a JSON Schema.
+    """The output is JSON that satisfies a JSON schema.
 
-    Its `$schema` names its draft, from draft-04 to 2020-12; without one, it is of 2020-12.
-
-    A schema that takes too long on an output, by a pattern or by references that multiply, ends in
-    a JudgeError: it is no verdict.
+    Drafts from draft-04 to 2020-12, by `$schema`; without it, 2020-12. A schema that takes too long
+    on an output gives no verdict.
 
     Args:
-        schema: The schema itself, or the path of a JSON file that holds it.
-        formats: Hold `format` too: date, date-time, time, email, ipv4, ipv6, uri, uuid, ...
-        field: Judge this part of a JSON answer instead of the whole.
+        schema: A JSON schema, or the path of its file.
+        formats: Check `format` too: date, email, uri, uuid and others.
+        field: Judge this part of a JSON output.
 
     >>> severity = {"type": "object", "properties": {"severity": {"enum": ["critical", "info"]}}}
     >>> print(json_matches_schema(severity).check_text('{"severity": "high"}'))
@@ -181,12 +179,12 @@ def contains_json(
     schema: Schema | None = None,
     field: str | None = None,
 ) -> Check:
-    """An object or array of JSON stands somewhere in the answer, in prose or in a code fence.
+    """The output contains a JSON object or array, in prose or in a code fence.
 
     Args:
         kind: `object` or `array`; either by default.
-        schema: A JSON Schema that one of them must satisfy, or the path of a file with one.
-        field: Judge this part of a JSON answer instead of the whole.
+        schema: A JSON schema, or the path of its file.
+        field: Judge this part of a JSON output.
 
     >>> print(contains_json().check_text('Here it is: {"severity": "info"}. Done.'))
     pass: contains '{"severity": "info"}'
@@ -216,12 +214,12 @@ def contains_json(
     denied="Leave the key{paths:s} {paths:code} out of the JSON object.",
 )
 def has_keys(*paths: str, field: str | None = None) -> Check:
-    """The answer is JSON that has these fields, whatever their values.
+    """The output is JSON with these fields, whatever their values.
 
     Args:
-        paths: Each must exist; null counts as existing. `steps[*].command` must exist in every
-            entry of a list, which has one at least.
-        field: Look inside this part of a JSON answer.
+        paths: The fields; null counts. `steps[*].command` must exist in every entry of a non-empty
+            list.
+        field: Judge this part of a JSON output.
 
     >>> print(has_keys("severity", "reason").check_text('{"severity": "info"}'))
     fail (0.50): no field 'reason'
@@ -260,20 +258,19 @@ def field_equals(
     ignore_punctuation: bool = False,
     absent: Literal["error", "abstain"] = "error",
 ) -> Check:
-    """A field of the JSON answer has the expected value.
+    """A field of the JSON output has the expected value.
 
-    1 equals 1.0; true does not equal 1; null equals null only; a missing field fails.
+    1 equals 1.0; true does not equal 1; null equals only null; a missing field fails.
 
     Args:
-        path: The field, such as `severity` or `steps[0].command`; `steps[*].status` is the field of
-            every entry of a list, which has one at least.
-        expected: The value, for `[*]` of every entry; by default what is at the same path of the
-            case's `expected`, entry by entry.
-        ignore_case: Compare texts as Unicode case folding makes them.
-        ignore_space: In texts, runs of white space count as one space, none at the ends.
-        ignore_punctuation: In texts, leave out what Unicode calls punctuation.
-        absent: What to do when the case has no such expected value: an `error` (the case is at
-            fault), or `abstain` (it has no opinion).
+        path: The field, such as `steps[0].command`; `steps[*].status` means every entry of a
+            non-empty list.
+        expected: The value, for `[*]` of every entry; by default the value at the same path of the
+            case's `expected`.
+        ignore_case: Ignore case, by Unicode case folding.
+        ignore_space: Treat runs of white space as one space; strip the ends.
+        ignore_punctuation: Ignore Unicode punctuation.
+        absent: If the case has no such expected value: `error`, or `abstain`.
 
     >>> print(field_equals("severity").check_text(
     ...     '{"severity": "info"}', expected={"severity": "critical"}))
@@ -411,12 +408,12 @@ def _field(answer: Answer, path: str, steps: tuple[str | int, ...]) -> JSON | Ve
     denied="Set {path:code} to none of: {values:choice}.",
 )
 def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool = False) -> Check:
-    """A field of the JSON answer has one of the allowed values.
+    """A field of the JSON output has one of the allowed values.
 
     Args:
-        path: The field, such as `severity`.
-        values: What is allowed.
-        ignore_case: Compare texts as Unicode case folding makes them.
+        path: The field, such as `steps[0].command`.
+        values: The allowed values.
+        ignore_case: Ignore case, by Unicode case folding.
 
     >>> print(field_in("severity", ["critical", "info"]).check_text('{"severity": "high"}'))
     fail: severity is 'high', not one of 'critical', 'info'
@@ -452,9 +449,9 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
 
 @rule()
 def field(path: str, judge: Rule) -> Check:
-    """Apply any rule to one field of the JSON answer.
+    """Apply any rule to one field of the JSON output.
 
-    A text is judged as it is, any other value as its JSON. A field that is missing or null fails.
+    Values other than text are judged as JSON. A missing or null field fails.
 
     Args:
         path: The field, such as `steps[0].command`.
@@ -518,10 +515,9 @@ class Comparison:
     """How two JSON values are compared.
 
     Attributes:
-        extra: What may come on top: further `keys` of objects, `all` (entries of lists, too), or
-            `none`.
+        extra: Allowed additions: `keys` of objects, `all` (entries of lists too), or `none`.
         ordered: Entries of lists must have the same order.
-        relative: How far numbers may differ, as a share of the larger one.
+        relative: The largest difference between numbers, as a share of the larger.
         ignored: Paths that are not compared; without indexes, they apply to every list entry.
         simplify: Applied to texts before they are compared.
     """
@@ -729,24 +725,20 @@ def json_like(
     at_least: float = 1.0,
     field: str | None = None,
 ) -> Check:
-    """The output is JSON that has the fields of another value; further keys are allowed.
+    """The output is JSON with the fields of another value; further keys are allowed.
 
-    The score is the share of scalar values that are equal. `1` equals `1.0`, `true` does not
-    equal `1`.
+    The score is the share of equal scalar values. `1` equals `1.0`, not `true`.
 
     Args:
-        value: The value to compare with; by default the case's `expected`.
-        extra: What may come on top: further `keys` of objects, `all` (entries of lists, too), or
-            `none`.
-        ordered: Entries of lists must have the same order; otherwise each is compared with the
-            one that fits best.
-        ignore: Paths that are not compared, such as `id` or `items.created_at`; without indexes,
-            they apply to every entry of a list.
-        relative: How far numbers may differ, as a share of the larger one.
-        ignore_case: Compare texts as Unicode case folding makes them.
-        ignore_space: In texts, runs of white space count as one space, none at the ends.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON output instead of the whole.
+        value: The value or reference to compare with; by default the case's `expected`.
+        extra: Allowed additions: `keys` of objects, `all` (entries of lists too), or `none`.
+        ordered: Entries of lists must have the same order.
+        ignore: Paths to skip, such as `id` or `items.created_at` (in every entry of a list).
+        relative: The largest difference between numbers, as a share of the larger.
+        ignore_case: Ignore case, by Unicode case folding.
+        ignore_space: Treat runs of white space as one space; strip the ends.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> order = {"id": 7, "items": [{"sku": "a", "n": 2}]}
     >>> print(json_like(order).check_text('{"id": 7, "items": [{"sku": "a", "n": 3}], "at": 1}'))

@@ -136,10 +136,9 @@ def _count_start(count: Callable[[str], int], text: str) -> Count:
     version=2,
 )
 def bullet_count(text: str) -> Count:
-    r"""The output has so many bullets: items of Markdown lists with `-`, `*` or `+`, or `•`.
+    r"""The number of bullets: Markdown list items with `-`, `*`, `+` or `•`.
 
-    Nested items count, and so do those in quotes. Numbered items, horizontal rules, front matter
-    and lines in code do not.
+    Nested and quoted items count. Numbered items, horizontal rules, front matter and code do not.
 
     >>> print(bullet_count(at_most=3).check_text("Do:\n* this\n- that"))
     pass: 2 bullets, at most 3 wanted
@@ -154,9 +153,9 @@ def bullet_count(text: str) -> Count:
     version=2,
 )
 def placeholder_count(text: str) -> Count:
-    """The output has so many placeholders in square brackets, such as `[name]`.
+    """The number of placeholders in square brackets, such as `[name]`.
 
-    Links, images, notes such as `[1]`, check boxes, indexes such as `a[i]` and code are none.
+    Links, images, notes such as `[1]`, check boxes, indexes such as `a[i]` and code do not count.
 
     >>> print(placeholder_count(exactly=0).check_text("Dear [name],"))
     fail: 1 placeholder, exactly 0 wanted
@@ -171,9 +170,9 @@ def placeholder_count(text: str) -> Count:
     version=2,
 )
 def highlight_count(text: str) -> Count:
-    """The output has so many highlighted parts: emphasis or strong text of Markdown.
+    """The number of highlights: emphasis or strong text in Markdown.
 
-    `*one*`, `_two_`, `**three**`, `__four__`; `***both***` is one part. Code is none.
+    `*one*`, `_two_`, `**three**`, `__four__`; `***both***` is one. Code does not count.
 
     >>> print(highlight_count(at_least=2).check_text("It is *full*, **now**."))
     pass: 2 highlights, at least 2 wanted
@@ -190,14 +189,14 @@ def in_fence(
     required: bool = True,
     field: str | None = None,
 ) -> Check:
-    r"""Apply any rule to what stands in a code fence of the answer.
+    r"""Apply any rule to the content of a code fence.
 
     Args:
         judge: The rule.
-        languages: Only fences of these languages count, such as `yaml`; any by default.
-        nth: Which of them, from 1.
-        required: Without such a fence the answer fails; otherwise it is judged as a whole.
-        field: Judge this part of a JSON answer instead of the whole.
+        languages: Only fences of these languages.
+        nth: The fence to judge, from 1.
+        required: Without such a fence, fail; if false, judge the whole output.
+        field: Judge this part of a JSON output.
 
     >>> from regauge.judges import json_parses
     >>> print(in_fence(json_parses()).check_text("Here:\n```json\n[1]\n```"))
@@ -336,18 +335,18 @@ def has_sections(
     bold: bool = False,
     field: str | None = None,
 ) -> Check:
-    r"""The answer is Markdown with these sections.
+    r"""The output is Markdown with these sections.
 
-    Titles are compared without case, emphasis, numbering and a colon at the end. The score is the
-    share of titles that are there.
+    Case, emphasis, numbering and a final colon of titles are ignored. The score is the share of
+    present titles.
 
     Args:
-        titles: The headings that must be there.
-        level: Only headings of this level count, from 1 to 6.
+        titles: The headings.
+        level: Only headings of this level, 1 to 6.
         ordered: They must come in this order.
-        filled: Something must stand below each.
-        bold: A line that is bold as a whole counts as a heading too.
-        field: Judge this part of a JSON answer instead of the whole.
+        filled: Each must have content.
+        bold: A bold line counts as a heading.
+        field: Judge this part of a JSON output.
 
     >>> print(has_sections("Meaning", "Impact").check_text("## Meaning\nThe disk is full."))
     fail (0.50): no section 'Impact'

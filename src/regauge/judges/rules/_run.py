@@ -69,13 +69,13 @@ def _at_most(found: float, limit: float, unit: str, code: str) -> Verdict:
     about="format",
 )
 def max_latency_s(limit: float, *, gates: bool = False) -> Check:
-    """The answer came within so many seconds.
+    """The completion took at most this many seconds.
 
-    A slow machine is no fault of a prompt, so this informs and abstains unless told to gate.
+    Advisory by default, because a slow machine does not depend on the prompt.
 
     Args:
-        limit: The most that passes, in seconds.
-        gates: Pass and fail; otherwise abstain and say the time.
+        limit: The most that passes.
+        gates: Pass and fail, instead of abstaining with the time.
 
     >>> max_latency_s(2.5).name
     'max_latency_s(2.5)'
@@ -95,10 +95,10 @@ def max_latency_s(limit: float, *, gates: bool = False) -> Check:
     about="format",
 )
 def max_cost_usd(limit: float) -> Check:
-    """The answer cost at most so many US dollars; abstains when the price is not known.
+    """The completion cost at most this many US dollars; abstains if the price is unknown.
 
     Args:
-        limit: The most that passes, in US dollars.
+        limit: The most that passes.
 
     >>> max_cost_usd(0.01).name
     'max_cost_usd(0.01)'
@@ -126,11 +126,11 @@ def max_cost_usd(limit: float) -> Check:
     denied="Write more than {n} tokens.",
 )
 def max_tokens(n: int, *, of: Literal["input", "output", "all"] = "output") -> Check:
-    """The completion took at most so many tokens.
+    """The completion took at most `n` tokens.
 
     Args:
         n: The most that passes.
-        of: Which tokens count: of the `output` (reasoning included), the `input`, or `all`.
+        of: Tokens of the `output` (reasoning included), the `input`, or `all`.
 
     >>> max_tokens(500, of="all").name
     'max_tokens(500, of=all)'
@@ -187,11 +187,11 @@ def finish_reason_is(*reasons: str) -> Check:
 def perplexity(at_most: float) -> Check:
     """The perplexity of the completion by its own model is low: exp of the mean of -log p.
 
-    A completion that is certain has a perplexity of 1. The prompt has to request log-probabilities,
-    with `logprobs: true` among its `modelParameters`; without them, the case is unmeasured.
+    A certain completion has a perplexity of 1. Set `logprobs: true` in `modelParameters`; without
+    log-probabilities the case is unmeasured.
 
     Args:
-        at_most: The largest perplexity that passes, from 1 up.
+        at_most: The most that passes.
 
     >>> perplexity(3.5).name
     'perplexity(3.5)'
@@ -229,7 +229,7 @@ def perplexity(at_most: float) -> Check:
 def tool_call_count(
     *, at_least: int | None = None, at_most: int | None = None, exactly: int | None = None
 ) -> Check:
-    """The model called so many tools.
+    """The number of tool calls.
 
     Args:
         at_least: The least that passes.
@@ -263,7 +263,7 @@ def never_calls(*names: str) -> Check:
     """The model called none of these tools.
 
     Args:
-        names: The tools that it must not call.
+        names: The tools.
 
     >>> never_calls("delete", "drop").name
     'never_calls(delete, drop)'
@@ -289,14 +289,13 @@ def never_calls(*names: str) -> Check:
     wanted="Call the tool{names:s} {names:code} and no others.",
 )
 def tools_called(*names: str, at_least: float = 1.0) -> Check:
-    """The model called these tools and no others, in any order, however often.
+    """The model called these tools and no others, in any order and number.
 
-    The score is F1 of the names: 2 c / (a + b), with c tools wanted and called, a called and b
-    wanted. It has no negation: `never_calls` forbids tools.
+    The score is F1 of the names. To forbid tools, use `never_calls`; this rule has no negation.
 
     Args:
-        names: The tools that should be called.
-        at_least: The least score that passes, from 0 to 1.
+        names: The tools.
+        at_least: The least that passes.
 
     >>> tools_called("search", "fetch").name
     'tools_called(search, fetch)'
@@ -328,11 +327,10 @@ def tools_called(*names: str, at_least: float = 1.0) -> Check:
     wanted=("Call a tool, only those you are given, with arguments that satisfy their schemas."),
 )
 def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
-    """The model called tools, each of them known, with arguments that satisfy its schema.
+    """The model called known tools, with arguments that satisfy their schemas.
 
     Args:
-        tools: The tools as they go to the model: `{"type": "function", "function": {"name": ...,
-            "parameters": {...}}}`.
+        tools: The tools, as sent to the model.
 
     >>> weather = {"type": "function", "function": {"name": "weather", "parameters": {}}}
     >>> tool_calls_match([weather]).name
@@ -454,9 +452,9 @@ def calls(
 
     Args:
         name: The tool.
-        args: Arguments that the call must have; it may have others, and so may objects in them.
-        at_least: The least number of such calls.
-        at_most: The largest number of such calls; unlimited by default.
+        args: Arguments that the call must have; further ones are allowed, in objects too.
+        at_least: The least that passes.
+        at_most: The most that passes.
 
     >>> calls("get_weather", args={"city": "Berlin"}, at_most=2).name
     'calls(get_weather, {…}, at_most=2)'
@@ -491,10 +489,10 @@ def calls(
     denied="Do not make these tool calls in this order: {calls:calls}.",
 )
 def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
-    """The model made these calls in this order; other calls may come between them.
+    """The model made these calls in this order; others may come between them.
 
     Args:
-        calls: Each is the name of a tool, or a mapping with `name` and `args`, as in `calls`.
+        calls: A tool's name, or a mapping with `name` and `args`.
 
     >>> calls_in_order("search", {"name": "refund", "args": {"id": 7}}).name
     'calls_in_order(search, {…})'
@@ -532,11 +530,10 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     denied="Do not make exactly these tool calls: {calls:calls}.",
 )
 def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = True) -> Check:
-    """The model made these calls and no others, each as often as it is listed.
+    """The model made these calls and no others, each as often as listed.
 
     Args:
-        calls: Each is the name of a tool, or a mapping with `name` and `args`, as in `calls`. An
-            empty list stands for no call at all.
+        calls: The calls, as in `calls_in_order`; an empty list means no calls.
         ordered: They must come in this order.
 
     >>> calls_exactly(["search", "search", "refund"]).name

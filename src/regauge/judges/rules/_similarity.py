@@ -96,19 +96,18 @@ def similarity(
     ignore_case: bool = False,
     field: str | None = None,
 ) -> Check:
-    """The answer is written like a reference: the same characters in much the same order.
+    """The output has the same characters as a reference in nearly the same order.
 
-    `ratio` is 1 - d / (a + b), with d the least number of insertions and deletions that turn one
-    text into the other, and a and b their lengths. `partial` is the best ratio of the shorter
-    text with a part of the longer one. `words` is the ratio once the words are sorted.
-    It knows nothing of meaning: "ran out" and "did not run out" are much alike.
+    `ratio` is 1 - d / (a + b), with d insertions and deletions between texts of length a and b;
+    `partial` is the best ratio of the shorter text with a part of the longer; `words` is the ratio
+    of sorted words. Meaning does not count: "ran out" and "did not run out" are similar.
 
     Args:
-        to: The reference; by default the case's `expected`.
-        at_least: The least score that passes, from 0 to 1.
-        measure: Which of the three.
-        ignore_case: Compare as Unicode case folding makes them.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        at_least: The least that passes.
+        measure: `ratio`, `partial` or `words`.
+        ignore_case: Ignore case, by Unicode case folding.
+        field: Judge this part of a JSON output.
 
     >>> print(similarity("The disk is full.").check_text("The disk is ful."))
     pass (0.97): ratio 0.9697 to 'The disk is full.', 0.8 wanted
@@ -140,14 +139,14 @@ def edit_distance(
     at_most: int = 5,
     field: str | None = None,
 ) -> Check:
-    """The Levenshtein distance to a reference: how many characters are inserted, deleted, changed.
+    """The Levenshtein distance to a reference.
 
     The score is 1 - d / n, with d the distance and n the length of the longer text.
 
     Args:
-        to: The reference; by default the case's `expected`.
-        at_most: The greatest distance that passes.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        at_most: The most that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(edit_distance("kubectl get pods", at_most=1).check_text("kubectl get pod"))
     pass (0.94): 1 edit from 'kubectl get pods', at most 1 wanted
@@ -256,17 +255,15 @@ def rouge_n(
     at_least: float = 0.75,
     field: str | None = None,
 ) -> Check:
-    """ROUGE-N: the F1 of the n-grams that answer and reference share.
+    """ROUGE-N: the F1 of shared n-grams.
 
-    F1 is 2 c / (a + b): c n-grams shared, each as often as in the text that has it less often,
-    and a and b n-grams in all. Words are runs of letters and digits in lower case,
-    as in the package rouge-score. Of several references the best counts.
+    Words as for `rouge_l`. The best of several references counts.
 
     Args:
-        to: The reference or references; by default the case's `expected`.
-        n: How many words an n-gram has.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        n: Words per n-gram.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(rouge_n("the cat sat on the mat").check_text("the cat lay on the mat"))
     pass (0.83): rouge_n 0.8333 to 'the cat sat on the mat', 0.75 wanted
@@ -292,15 +289,15 @@ def rouge_l(
     at_least: float = 0.75,
     field: str | None = None,
 ) -> Check:
-    """ROUGE-L: the F1 of the longest sequence of words that answer and reference share in order.
+    """ROUGE-L: the F1 of the longest common subsequence of words.
 
-    Words are runs of letters and digits in lower case, as in the package rouge-score; the
-    first 4,000 words of each count. Of several references the best counts.
+    Words are runs of letters and digits in lower case, as in rouge-score; the first 4,000 of each
+    text count. The best of several references counts.
 
     Args:
-        to: The reference or references; by default the case's `expected`.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(rouge_l("the cat sat on the mat").check_text("on the mat the cat sat"))
     fail (0.50): rouge_l 0.5 to 'the cat sat on the mat', 0.75 wanted
@@ -342,17 +339,16 @@ def bleu(
     at_least: float = 0.5,
     field: str | None = None,
 ) -> Check:
-    """BLEU of one answer: the geometric mean of its 1- to 4-gram precisions, times brevity.
+    """BLEU: the geometric mean of 1- to 4-gram precisions, times brevity.
 
-    Words are in lower case and what white space separates. A precision of zero counts 1e-7;
-    orders the answer is too short for are left out. Of several references the one that shares
-    most counts for each order. An answer of a words that is shorter than the reference of the
-    closest length b is multiplied by exp(1 - b / a).
+    Words are lower case, split at white space. A precision of zero counts 1e-7; orders longer than
+    the output are omitted. A short output is multiplied by exp(1 - b / a), with a its words and b
+    those of the reference of the closest length.
 
     Args:
-        to: The reference or references; by default the case's `expected`.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(bleu("the cat sat on the mat").check_text("the cat sat on a mat"))
     pass (0.54): bleu 0.5373 to 'the cat sat on the mat', 0.5 wanted
@@ -401,15 +397,15 @@ def gleu(
     at_least: float = 0.5,
     field: str | None = None,
 ) -> Check:
-    """GLEU: precision or recall of all 1- to 4-grams together, whichever is lower.
+    """GLEU: the lower of precision and recall of all 1- to 4-grams.
 
-    Words are in lower case and what white space separates, without periods at their ends. Of
-    several references the best counts.
+    Words are lower case, split at white space, without final periods. The best of several
+    references counts.
 
     Args:
-        to: The reference or references; by default the case's `expected`.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(gleu("the cat sat on the mat").check_text("the cat lay on the mat"))
     pass (0.50): gleu 0.5 to 'the cat sat on the mat', 0.5 wanted
@@ -446,17 +442,16 @@ def chrf(
     at_least: float = 0.5,
     field: str | None = None,
 ) -> Check:
-    """chrF: the F-score of 1- to 6-grams of characters, recall weighing twice.
+    """chrF: the F-score of 1- to 6-grams of characters; recall weighs twice.
 
-    Precision and recall are means over the orders that both texts have; of several references the
-    best counts. White space is left out, and a mark at the end or else the beginning of a word is
-    a word of its own, as in sacrebleu. It abstains from outputs of more than 200,000 characters.
+    As in sacrebleu, without white space; the best of several references counts. Abstains above
+    200,000 characters.
 
     Args:
-        to: The reference or references; by default the case's `expected`.
-        words: Up to which order n-grams of words count too; 2 makes it chrF++.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        words: Add word n-grams up to this order; 2 makes it chrF++.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(chrf("the disk is full").check_text("the disks are full"))
     pass (0.55): chrf 0.5456 to 'the disk is full', 0.5 wanted
@@ -513,17 +508,16 @@ def meteor(
     at_least: float = 0.5,
     field: str | None = None,
 ) -> Check:
-    """METEOR with exact and stemmed words; no synonyms, which would need a dictionary.
+    """METEOR with exact and stemmed words, without synonyms.
 
-    Words are in lower case and what white space separates, without periods at their ends. They
-    are paired from the end, first equal ones, then those with the same stem (Porter). With
-    precision p, recall r, m pairs in c runs, the score is
-    p r / (0.9 p + 0.1 r) x (1 - 0.5 (c / m)^3). Of several references the best counts.
+    Words as for `gleu`, paired from the end: equal words first, then equal Porter stems. With
+    precision p, recall r and m pairs in c runs the score is p r / (0.9 p + 0.1 r) x (1 - 0.5 (c /
+    m)^3). The best of several references counts.
 
     Args:
-        to: The reference or references; by default the case's `expected`.
-        at_least: The least score that passes, from 0 to 1.
-        field: Judge this part of a JSON answer instead of the whole.
+        to: The value or reference to compare with; by default the case's `expected`.
+        at_least: The least that passes.
+        field: Judge this part of a JSON output.
 
     >>> print(meteor("the disks filled up").check_text("the disk filled up"))
     pass (0.99): meteor 0.9922 to 'the disks filled up', 0.5 wanted
@@ -629,20 +623,19 @@ def near_in_meaning(
     at_most: float | None = None,
     field: str | None = None,
 ) -> Check:
-    """The answer is near a reference in meaning, by vectors that are known already.
+    """The output is near a reference in meaning, by given vectors.
 
-    `cosine` is the dot product over the product of the lengths; `dot` the dot product;
-    `euclidean` the distance, for which the score is 1 / (1 + distance). Vectors of meaning hardly
-    see a negation: "ran out" and "did not run out" are near each other. `means_like(model=...)`
-    makes the same comparison and asks an embedding model for the vectors, which are recorded.
+    For `euclidean` the score is 1 / (1 + distance). Vectors hardly represent a negation: add a rule
+    for required or forbidden words. `means_like` compares in the same way with recorded vectors of
+    a model.
 
     Args:
-        to: The reference; by default the case's `expected`.
-        vectors: The vector of each text; a text without one is a JudgeError.
+        to: The value or reference to compare with; by default the case's `expected`.
+        vectors: The vector of each text; a missing one gives no verdict.
         measure: `cosine`, `dot` or `euclidean`.
-        at_least: The least cosine or dot product that passes; 0.75 by default.
-        at_most: The greatest distance that passes; 0.5 by default.
-        field: Judge this part of a JSON answer instead of the whole.
+        at_least: The least cosine or dot product that passes, 0.75 if unset.
+        at_most: The greatest distance that passes, 0.5 if unset.
+        field: Judge this part of a JSON output.
 
     >>> known = {"disk full": [1.0, 0.1], "no space left": [0.9, 0.2]}
     >>> print(near_in_meaning("disk full", vectors=known).check_text("no space left"))

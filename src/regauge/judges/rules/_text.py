@@ -75,14 +75,14 @@ def equals(
     ignore_punctuation: bool = False,
     field: str | None = None,
 ) -> Check:
-    """The answer is exactly this text, or this JSON value when it is not a text.
+    """The output is exactly this text, or this JSON value if it is not a text.
 
     Args:
-        value: What the answer must be; by default the case's `expected`.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        ignore_space: Runs of white space count as one space, none at the ends.
-        ignore_punctuation: Leave out what Unicode calls punctuation.
-        field: Judge this part of a JSON answer instead of the whole.
+        value: The value or reference to compare with; by default the case's `expected`.
+        ignore_case: Ignore case, by Unicode case folding.
+        ignore_space: Treat runs of white space as one space; strip the ends.
+        ignore_punctuation: Ignore Unicode punctuation.
+        field: Judge this part of a JSON output.
 
     >>> print(equals("yes", ignore_case=True).check_text("Yes"))
     pass: equals 'Yes'
@@ -213,13 +213,13 @@ def contains(
     whole_word: bool = False,
     field: str | None = None,
 ) -> Check:
-    """The answer contains this text.
+    """The output contains this text.
 
     Args:
-        text: What must occur; by default the case's `expected`.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        whole_word: No letter, digit or underscore may stand next to it.
-        field: Judge this part of a JSON answer instead of the whole.
+        text: The text; by default the case's `expected`.
+        ignore_case: Ignore case, by Unicode case folding.
+        whole_word: Match whole words only.
+        field: Judge this part of a JSON output.
 
     >>> print(contains("pod").check_text("The pod died."))
     pass: contains 'pod': 'The pod died.'
@@ -256,13 +256,13 @@ def contains(
 def contains_any(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
-    """The answer contains at least one of these texts.
+    """The output contains at least one of these texts.
 
     Args:
-        texts: One of them must occur.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        whole_word: No letter, digit or underscore may stand next to it.
-        field: Judge this part of a JSON answer instead of the whole.
+        texts: The texts.
+        ignore_case: Ignore case, by Unicode case folding.
+        whole_word: Match whole words only.
+        field: Judge this part of a JSON output.
 
     >>> print(contains_any("kubectl", "helm").check_text("Run helm ls."))
     pass: contains 'helm': 'Run helm ls.'
@@ -303,13 +303,13 @@ def verdict_on_parts(
 def contains_all(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
-    """The answer contains every one of these texts; the score is the share it contains.
+    """The output contains all of these texts; the score is the share it contains.
 
     Args:
-        texts: Each must occur.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        whole_word: No letter, digit or underscore may stand next to it.
-        field: Judge this part of a JSON answer instead of the whole.
+        texts: The texts.
+        ignore_case: Ignore case, by Unicode case folding.
+        whole_word: Match whole words only.
+        field: Judge this part of a JSON output.
 
     >>> print(contains_all("cause", "fix").check_text("The cause is known."))
     fail (0.50): does not contain 'fix'
@@ -335,13 +335,13 @@ def contains_all(
 def not_contains(
     *texts: str, ignore_case: bool = False, whole_word: bool = False, field: str | None = None
 ) -> Check:
-    """The answer contains none of these texts.
+    """The output contains none of these texts.
 
     Args:
-        texts: None of them may occur.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        whole_word: Only where no letter, digit or underscore stands next to it.
-        field: Judge this part of a JSON answer instead of the whole.
+        texts: The texts.
+        ignore_case: Ignore case, by Unicode case folding.
+        whole_word: Match whole words only.
+        field: Judge this part of a JSON output.
 
     >>> print(not_contains("as an AI", ignore_case=True).check_text("As an AI, I cannot say."))
     fail: contains 'as an AI': 'As an AI, I cannot say.'
@@ -370,13 +370,13 @@ def not_contains(
 def starts_with(
     *texts: str, ignore_case: bool = False, strip: bool = False, field: str | None = None
 ) -> Check:
-    """The answer starts with this text, or with one of these.
+    """The output starts with one of these texts.
 
     Args:
-        texts: One of them must stand at the start.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        strip: Leave out white space around the answer first.
-        field: Judge this part of a JSON answer instead of the whole.
+        texts: The texts.
+        ignore_case: Ignore case, by Unicode case folding.
+        strip: Strip white space first.
+        field: Judge this part of a JSON output.
 
     >>> print(starts_with("## Meaning").check_text("## Meaning of it"))
     pass: starts with '## Meaning'
@@ -398,14 +398,14 @@ def ends_with(
     strip_quotes: bool = False,
     field: str | None = None,
 ) -> Check:
-    """The answer ends with this text, or with one of these.
+    """The output ends with one of these texts.
 
     Args:
-        texts: One of them must stand at the end.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        strip: Leave out white space around the answer first.
-        strip_quotes: Then leave out double quotation marks around it.
-        field: Judge this part of a JSON answer instead of the whole.
+        texts: The texts.
+        ignore_case: Ignore case, by Unicode case folding.
+        strip: Strip white space first.
+        strip_quotes: Then strip double quotation marks.
+        field: Judge this part of a JSON output.
 
     >>> print(ends_with(".", "!").check_text("Done"))
     fail: ends with 'Done', not with '.', '!'
@@ -470,20 +470,20 @@ def matches(
     timeout_s: float = 1.0,
     field: str | None = None,
 ) -> Check:
-    r"""The answer matches a regular expression, anywhere in it.
+    r"""The output matches a regular expression, anywhere.
 
-    Patterns are those of Python, with what the `regex` package adds (`\p{L}`, look-behind of any
-    length). A pattern that takes too long ends in a JudgeError: it is no verdict.
+    Python patterns, with the additions of the `regex` package (`\p{L}`, look-behind of any length).
+    A search that takes too long gives no verdict.
 
     Args:
         pattern: The regular expression.
-        whole: It must match the whole answer.
-        ignore_case: Lower case and upper case are alike.
+        whole: Match the whole output.
+        ignore_case: Ignore case, by Unicode case folding.
         multiline: `^` and `$` match at every line.
         dotall: `.` matches line ends too.
-        ascii_only: `\d`, `\w`, `\s` and `\b` know ASCII alone.
-        timeout_s: How long one search may take, in seconds.
-        field: Judge this part of a JSON answer instead of the whole.
+        ascii_only: `\d`, `\w`, `\s` and `\b` match ASCII only.
+        timeout_s: Seconds until the judge gives up, without a verdict.
+        field: Judge this part of a JSON output.
 
     >>> print(matches(r"SEV-[123]").check_text("This is SEV-2."))
     pass: matches 'SEV-[123]': 'This is SEV-2.'
@@ -549,10 +549,10 @@ _QUOTES = frozenset("\"\" “” „“ „” ”” «» »« ‹› ›‹ �
     denied="Use lower case{inside}, too.",
 )
 def is_upper_case(*, field: str | None = None) -> Check:
-    """Every letter that has a case is a capital, and there is one at least.
+    """The output has letters, and all of them are capitals.
 
     Args:
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(is_upper_case().check_text("DISK FULL on 3"))
     fail: 'o' is no capital: 'DISK FULL on 3'
@@ -567,10 +567,10 @@ def is_upper_case(*, field: str | None = None) -> Check:
     denied="Use capital letters{inside}, too.",
 )
 def is_lower_case(*, field: str | None = None) -> Check:
-    """No letter is a capital, and there is one letter at least that has a case.
+    """The output has letters, and none of them is a capital.
 
     Args:
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(is_lower_case().check_text("disk full"))
     pass: no capital
@@ -603,11 +603,11 @@ def _case(*, upper: bool, field: str | None) -> Check:
     denied="Use at least one comma{inside}.",
 )
 def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
-    """The answer has no comma.
+    """The output has no comma.
 
     Args:
         any_script: Commas of other scripts, such as `、` and `،`, count too.
-        field: Judge this part of a JSON answer instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(no_comma().check_text("First, restart."))
     fail: a comma: 'First, restart.'
@@ -631,11 +631,11 @@ def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     denied="Do not put {it} between quotation marks.",
 )
 def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
-    """The whole answer stands between double quotation marks.
+    """The output is in double quotation marks.
 
     Args:
-        any_marks: Pairs such as “…”, «…», „…“ and '…' count too.
-        field: Judge this part of a JSON answer instead of the whole.
+        any_marks: Pairs such as “…”, «…» and '…' count too.
+        field: Judge this part of a JSON output.
 
     >>> print(is_quoted().check_text('"All is well."'))
     pass: stands in quotation marks
@@ -664,13 +664,13 @@ def one_of(
     ignore_case: bool = False,
     field: str | None = None,
 ) -> Check:
-    """The answer is one of a few fixed options, white space around it aside.
+    """The output is one of these options, apart from white space around it.
 
     Args:
-        options: What is allowed.
-        anywhere: It is enough that one of them occurs in the output, as whole words.
-        ignore_case: Compare as Unicode case folding makes them: `ß` is `ss`.
-        field: Judge this part of a JSON answer instead of the whole.
+        options: The allowed options.
+        anywhere: One of them may occur anywhere, as whole words.
+        ignore_case: Ignore case, by Unicode case folding.
+        field: Judge this part of a JSON output.
 
     >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
     pass: is 'no'
@@ -810,16 +810,15 @@ def is_language(
     unclear: Literal["abstain", "pass", "fail"] = "abstain",
     field: str | None = None,
 ) -> Check:
-    """The answer is written in a language, as far as its letter sequences tell.
+    """The output is in this language, by its letter sequences.
 
-    The first 10,000 characters decide. A text of fewer than 20 letters is unclear where the
-    evidence is weak, as in "OK, done.". Texts of names, numbers or code are easily mistaken.
+    The first 10,000 characters decide. Fewer than 20 letters with weak evidence ("OK, done.") are
+    unclear. Names, numbers and code are easily mistaken.
 
     Args:
-        code: The language by its ISO 639-1 code, such as `en` or `pt-br`, whose region does not
-            count; `zh` is Chinese in any script, `zh-cn` and `zh-tw` are one each.
-        unclear: What to do with a text that shows no language, such as "42", or is too short.
-        field: Judge this part of a JSON answer instead of the whole.
+        code: ISO 639-1 code; regions are ignored (`pt-br`), except `zh-cn` and `zh-tw`.
+        unclear: The outcome for a text without a clear language, such as "42".
+        field: Judge this part of a JSON output.
 
     >>> print(is_language("de").check_text("Die Platte ist voll und der Dienst steht."))
     pass: written in 'de'

@@ -214,21 +214,19 @@ def number_near(
 ) -> Check:
     """A number in the output is near another one.
 
-    Without a tolerance, the numbers must be equal, up to the rounding of a computer: `0.1 + 0.2`
-    is `0.3`. With both tolerances, either is enough. A score below 1 is how near the number came.
+    Without a tolerance the numbers must be equal up to rounding: `0.1 + 0.2` is `0.3`. With both
+    tolerances, one suffices.
 
     Args:
-        to: The number to compare with; by default the case's `expected`.
+        to: The value or reference to compare with; by default the case's `expected`.
         absolute: The largest difference that passes.
-        relative: The largest difference that passes, as a share of the number to compare with;
-            0.05 is 5 %.
-        unit: The unit of the number, such as `ms`, `GB`, `km`, `%` or `€`. A number in another
-            unit of the same kind is converted; one without a unit fails.
-        which: The number that counts: the `last` of the output, the `first`, the `only` one, or
-            `any` of them.
-        decimal: The decimal mark, `.` or `,`; by default, it is read from each number: `1,234.5`,
-            `1.234,5` and `1,5` are understood, and `1,234` is 1234.
-        field: Judge this part of a JSON output instead of the whole.
+        relative: The same as a share of the expected number; 0.05 is 5 %.
+        unit: Such as `ms`, `GB`, `km`, `%` or `€`. Other units of the same kind are converted; a
+            number without a unit fails.
+        which: The `last` number, the `first`, the `only` one, or `any`.
+        decimal: The decimal mark, `.` or `,`; by default read from each number (`1,5` is 1.5,
+            `1,234` is 1234).
+        field: Judge this part of a JSON output.
 
     >>> print(number_near(100, relative=0.05).check_text("It is about 104 MB."))
     pass: 104 MB is near 100
@@ -420,17 +418,16 @@ def answer_is(
     after: str = "ANSWER:",
     field: str | None = None,
 ) -> Check:
-    r"""The output ends in an answer, after a marker, and it is the right one.
+    r"""The output ends in the correct answer, after a marker.
 
-    The answer is the rest of the line after the last marker, or the next line with text; without a
-    marker, it is what stands in the last `\boxed{...}`. It is compared without case, emphasis,
-    quotes and a final period; a number is compared as a number.
+    The answer is the rest of the line after the last marker, the next line with text, or else the
+    content of the last `\boxed{...}`. Case, emphasis, quotes and a final period are ignored;
+    numbers are compared as numbers.
 
     Args:
-        to: The right answer, or a list of answers that are all right; by default the case's
-            `expected`.
+        to: The correct answer, or a list of correct answers.
         after: The marker, in any case.
-        field: Judge this part of a JSON output instead of the whole.
+        field: Judge this part of a JSON output.
 
     >>> print(answer_is("Paris").check_text("It is the capital.\n**Answer:** Paris."))
     pass: the answer is 'Paris'
@@ -566,18 +563,16 @@ def choice_is(
     options: Sequence[str] = ("A", "B", "C", "D", "E"),
     field: str | None = None,
 ) -> Check:
-    """The output chooses the right one of several options, such as `B`.
+    """The output chooses the correct option, such as `B`.
 
-    It understands "The answer is (B).", "Answer: B", "**B)** Paris", "B" and the like, and such
-    statements in other large languages ("Die Antwort ist B", "答案是B"). A stated answer counts,
-    and of several the last; without one, the options that lines begin with. An output that lists
-    all options without a choice fails.
+    Recognises "The answer is (B).", "Answer: B", "**B)** Paris", "B" and the like, also in other
+    large languages ("Die Antwort ist B"). The last stated choice counts, or else the options that
+    lines begin with. A list of all options without a choice fails.
 
     Args:
-        to: The right option, or a list of options that must all be chosen; by default the case's
-            `expected`.
-        options: The labels of all options, in any case.
-        field: Judge this part of a JSON output instead of the whole.
+        to: The correct option, or a list of options that must all be chosen.
+        options: All labels, in any case.
+        field: Judge this part of a JSON output.
 
     >>> print(choice_is("B").check_text("A is too old, so the answer is (B)."))
     pass: chooses 'B'
@@ -679,16 +674,16 @@ def _canonical(number: str) -> str:
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
-    """Every number in the answer stands in the case's inputs too.
+    """Every number in the output is also in the inputs of the case.
 
     1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, and digits of any
-    script. The marks of numbered lists do not count. The score is the share of known numbers.
+    script. Marks of numbered lists do not count. The score is the share of known numbers.
 
     Args:
-        inputs: Names of the inputs to look in; all by default.
-        allow: Numbers that may occur anyway.
-        up_to: Whole numbers up to this one may occur anyway.
-        field: Judge this part of a JSON answer instead of the whole.
+        inputs: The inputs to search; by default all.
+        allow: Exceptions.
+        up_to: Allow whole numbers up to this one.
+        field: Judge this part of a JSON output.
 
     >>> print(no_new_numbers().check_text("2 of 7 pods", inputs={"report": "2 pods of 5 died"}))
     fail (0.50): 1 number that the input does not have: '7'
@@ -800,14 +795,14 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
     wanted="Use only dates and times that stand in the input{inside}; never invent one.",
 )
 def no_new_times(*inputs: str, field: str | None = None) -> Check:
-    """Every date and time of day in the answer stands in the case's inputs too.
+    """Every date and time of day in the output is also in the inputs of the case.
 
     `3 May 2024`, `May 3rd, 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and
     `14:05:00`. Months may have their names in nine large languages. Time zones are not converted.
 
     Args:
-        inputs: Names of the inputs to look in; all by default.
-        field: Judge this part of a JSON answer instead of the whole.
+        inputs: The inputs to search; by default all.
+        field: Judge this part of a JSON output.
 
     >>> print(no_new_times().check_text(
     ...     "Down from 14:05 to 14:30.", inputs={"report": "2024-05-03T14:05Z: page"}))
@@ -854,15 +849,15 @@ def names_in(text: str) -> Iterator[str]:
     wanted="Use only names that stand in the input{inside}; never invent one.",
 )
 def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = None) -> Check:
-    """Every name in the answer stands in the case's inputs too.
+    """Every name in the output is also in the inputs of the case.
 
     Names are words with a capital inside a sentence, in CamelCase, or with digits, dots or
-    underscores in them, such as hosts and services. A heuristic: allow what it should not mind.
+    underscores, such as hosts and services. This is a heuristic.
 
     Args:
-        inputs: Names of the inputs to look in; all by default.
-        allow: Names that may occur anyway, in any case.
-        field: Judge this part of a JSON answer instead of the whole.
+        inputs: The inputs to search; by default all.
+        allow: Exceptions.
+        field: Judge this part of a JSON output.
 
     >>> print(no_new_names().check_text(
     ...     "The pod api-7 moved to Frankfurt.", inputs={"report": "api-7 was evicted"}))
