@@ -103,8 +103,8 @@ def command_judge(
         env: Environment variables to pass.
         pass_at: The score from 0 to 1 that passes.
         timeout_s: Seconds until the judge gives up, without a verdict.
-        deterministic: The same input always gives the same verdict. The judge then blocks without
-            calibration; random verdicts are checked by a second call.
+        deterministic: The same input always gives the same verdict: the judge is blocking without
+            calibration, and a random quarter of the inputs is sent twice.
         files: Further project files that change the verdict.
         version: Any text; a new one makes recorded verdicts stale.
         name: The name in reports.
@@ -157,8 +157,8 @@ def http_judge(
         headers: For each header, the environment variable with its value.
         pass_at: The score from 0 to 1 that passes.
         timeout_s: Seconds until the judge gives up, without a verdict.
-        deterministic: The same input always gives the same verdict. The judge then blocks without
-            calibration; random verdicts are checked by a second call.
+        deterministic: The same input always gives the same verdict: the judge is blocking without
+            calibration, and a random quarter of the inputs is sent twice.
         version: Any text; a new one makes recorded verdicts stale.
         name: The name in reports.
 
