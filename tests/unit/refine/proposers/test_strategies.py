@@ -19,7 +19,7 @@ def test_every_kind_that_regauge_proposes_can_be_asked_for_and_is_documented():
     sources = (ROOT / "src/regauge/refine").rglob("*.py")
     written = re.findall(r'strategy="([a-z-]+)"', "\n".join(path.read_text() for path in sources))
     assert {"restore", "add-rule"} <= set(written) | set(_NOTES) <= ALL
-    page = (ROOT / "docs/refinement.md").read_text()
+    page = (ROOT / "docs/how-to/fix-a-prompt.md").read_text()
     assert not [one for one in ALL if f"`{one}`" not in page]
 
 
