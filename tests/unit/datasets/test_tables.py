@@ -318,20 +318,33 @@ def test_a_small_file_that_needs_much_memory_is_refused_before_it_takes_it(tmp_p
         "list": (one, pa.ListArray.from_arrays(ends, same)),
         "map": (one, pa.MapArray.from_arrays(ends, ids, same)),
         "nulls": (one, pa.ListArray.from_arrays(pa.array([0, len(nothing)], pa.int32()), nothing)),
-        "texts": (ids[:70_000], same[:70_000].cast(pa.string())),
     }
     for name, (ids_of_rows, texts) in tables.items():
         table = pa.table({"id": ids_of_rows, "inputs.x": texts})
         pq.write_table(table, tmp_path / f"{name}.parquet", compression="zstd")
-    for name, ids_of_rows, texts in (
-        ("shared beginnings", ids[:70_000], pa.array([_LONG] * 70_000)),
-        ("shared beginnings in a list", one, pa.array([[_LONG] * 70_000])),
-    ):
-        table = pa.table({"id": ids_of_rows, "inputs.x": texts})
-        leaf = "inputs.x" if len(texts) > 1 else "inputs.x.list.element"
-        encodings = {"id": "PLAIN", leaf: "DELTA_BYTE_ARRAY"}
-        path = tmp_path / f"{name}.parquet"
-        pq.write_table(table, path, use_dictionary=False, column_encoding=encodings)
+    delta = {"use_dictionary": False, "compression": "snappy"}
+    encodings = {"id": "PLAIN", "inputs.x": "DELTA_BYTE_ARRAY"}
+    texts = pa.array([_LONG] * 7_000)
+    for name, options in {
+        "texts": {"compression": "zstd"},
+        "shared beginnings": {**delta, "column_encoding": encodings},
+    }.items():
+        # Part by part, for all of it takes long to hold.
+        with pq.ParquetWriter(
+            tmp_path / f"{name}.parquet",
+            pa.schema({"id": pa.string(), "inputs.x": pa.string()}),
+            **options,
+        ) as writer:
+            for start in range(0, 70_000, len(texts)):
+                rows = ids[start : start + len(texts)]
+                writer.write_table(pa.table({"id": rows, "inputs.x": texts}))
+    encodings = {"id": "PLAIN", "inputs.x.list.element": "DELTA_BYTE_ARRAY"}
+    pq.write_table(
+        pa.table({"id": one, "inputs.x": pa.array([[_LONG] * 70_000])}),
+        tmp_path / "shared beginnings in a list.parquet",
+        **delta,
+        column_encoding=encodings,
+    )
     few = pa.table({"id": ids[:1000], "inputs.x": same[:1000], "tags": [["a", "b"]] * 1000})
     pq.write_table(few, tmp_path / "usual.parquet")
     paths = sorted(tmp_path.glob("*.parquet"))

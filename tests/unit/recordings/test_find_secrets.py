@@ -167,14 +167,12 @@ def test_time_grows_with_the_length_of_a_text(unit: str):
 
     def took_s(length: int) -> float:
         text = (unit * (length // len(unit) + 1))[:length]
-        best_s = float("inf")
-        for _ in range(3):
-            begun = time.process_time()
-            Redactor().redact(text)
-            best_s = min(best_s, time.process_time() - begun)
-        return best_s
+        begun = time.process_time()
+        Redactor().redact(text)
+        return time.process_time() - begun
 
-    assert took_s(160_000) < 8 * took_s(40_000) + 0.05
+    # Other processes may disturb one measurement.
+    assert any(took_s(160_000) < 8 * took_s(40_000) + 0.05 for _ in range(3))
 
 
 @given(st.text(), st.text())
