@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
+from regauge.model_id import parse_model_id
+from regauge.providers.last_days import SOON, find_last_day
 from tests.docs.pages import ROOT
 
 MODELS = tomllib.loads((Path(__file__).parent / "models.toml").read_text(encoding="utf-8"))
 NAMED = re.compile(r"\b(?:openai|anthropic):[a-z]+-[a-z0-9.-]*[a-z0-9]")
 # Outputs that were recorded elsewhere; the names in them are facts.
 RECORDED = ROOT / "examples" / "real-answers"
-LEFT = timedelta(days=90)
 
 
 def shown() -> dict[str, Path]:
@@ -50,8 +51,6 @@ def test_only_models_of_the_list_are_shown():
 
 def test_no_model_of_the_list_is_about_to_be_shut_down():
     day = committed()
-    last_days: dict[str, date] = MODELS["last_days"]
     for name in MODELS["examples"]:
-        for ended, last in last_days.items():
-            if re.fullmatch(rf"{re.escape(ended)}(-\d{{4}}-?\d\d-?\d\d)?", name):
-                assert last - day > LEFT, f"{name} is shut down on {last}: name another model"
+        last = find_last_day(parse_model_id(name))
+        assert last is None or last.day - day > SOON, f"{name} is shut down on {last.day}"

@@ -241,3 +241,11 @@ def test_keys_and_endpoints_are_asked_once_and_only_where_evals_need_them(
     models.status = 401
     refused = said(doctor(place, code=1, LOCAL_KEY="k" * 20), "endpoints", "error")
     assert refused == [f"local: {models.url}/models answers 401"]
+
+
+def test_models_whose_vendor_shut_them_down_are_named_without_a_request(place: Place):
+    place.write("prompts/old.prompt.yml", f"model: openai:gpt-4-0613\n{PROMPT}")
+    place.write("fixtures/golden/old.jsonl", '{"id": "a", "inputs": {"text": "x"}}\n')
+    place.write("evals/test_old.py", EVAL.replace("shout", "old"))
+    [message] = said(doctor(place, "--offline", code=1), "models", "error")
+    assert message.startswith("openai:gpt-4-0613 was shut down on 2026-10-23, by https://")

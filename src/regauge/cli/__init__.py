@@ -61,6 +61,7 @@ COMMANDS: dict[str, str] = {
     "judges": "List the judges with their parameters.",
     "lint": "Check prompt files, the lock, recordings and calibrations.",
     "log": "List the versions of a prompt.",
+    "migrate": "Gate every prompt on another model: safe, broke or undecided.",
     "new": "Write a prompt, case, eval, judge or workflow from a template.",
     "power": "Estimate which changes the gate can find with the present cases.",
     "record": "Record missing completions; prune those that are not used.",

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.cli._calibration import lint_labels, standings
@@ -16,8 +16,9 @@ from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageError
 from regauge.gate.baselines import baseline_faults
 from regauge.prompts import load_prompt, prompt_files
-from regauge.providers import parse_model_id
+from regauge.providers import ModelId, parse_model_id
 from regauge.providers._endpoint import Endpoint
+from regauge.providers.last_days import SOON, LastDay, find_last_day
 from regauge.providers.listing import list_models
 from regauge.providers.registry import APIS, load_provider
 from regauge.refine.subject import goal_faults
@@ -179,14 +180,13 @@ def _listed(found: list[str]) -> str:
     return ", ".join(found[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-_SOON_DAYS = 90
 _SIMULATED = "sim"
 
 
 def model_findings(
     models: Iterable[str], settings: Settings, environ: Mapping[str, str], *, offline: bool
 ) -> Iterator[Finding]:
-    """One finding per provider, and one per model that is amiss."""
+    """One finding per provider, and one per model with a problem."""
     by_provider: dict[str, set[str]] = {}
     for text in sorted(set(models)):
         try:
@@ -208,7 +208,20 @@ def model_findings(
             yield Finding(check="endpoints", level="error", message=error.message, fix=error.fix)
             continue
         if declared is not None:
-            yield from _of_endpoint(provider, wanted, declared, environ, offline=offline)
+            found = [*_of_endpoint(provider, wanted, declared, environ, offline=offline)]
+            yield from found
+            if not any(finding.check == "models" for finding in found):
+                yield from _announced(provider, wanted)
+
+
+def _announced(provider: str, wanted: set[str]) -> Iterator[Finding]:
+    """Models that are shut down, or soon, by what their vendors announce."""
+    today = datetime.now(UTC).date()
+    for name in sorted(wanted):
+        model = ModelId(provider=provider, model=name)
+        last = find_last_day(model)
+        if last is not None and last.day - today <= SOON:
+            yield _of_last_day(str(model), last, today)
 
 
 def _of_endpoint(
@@ -264,33 +277,36 @@ def _of_endpoint(
     message = f"{provider} lists {plural(len(listed), 'model')}"
     yield Finding(check="endpoints", level="ok", message=message)
     today = datetime.now(UTC).date()
-    for model in sorted(wanted):
-        yield from _of_model(f"{provider}:{model}", model, listed, today)
+    for name in sorted(wanted):
+        yield _of_model(ModelId(provider=provider, model=name), listed, today)
 
 
-def _of_model(
-    shown: str, model: str, listed: Mapping[str, date | None], today: date
-) -> Iterator[Finding]:
-    if model not in listed:
-        yield Finding(
+def _of_model(model: ModelId, listed: Mapping[str, date | None], today: date) -> Finding:
+    if model.model not in listed:
+        return Finding(
             check="models",
             level="error",
-            message=f"{shown} is not among the models its endpoint lists",
+            message=f"{model} is not among the models its endpoint lists",
             fix="name one of those, or the snapshot that replaced it",
         )
-        return
-    last = listed[model]
+    day = listed[model.model]
+    last = find_last_day(model) if day is None else LastDay(day=day, source="its endpoint's list")
     if last is None:
-        yield Finding(check="models", level="ok", message=f"{shown} is listed")
-        return
-    days = (last - today).days
-    level: Level = "error" if days < 0 else "warning" if days <= _SOON_DAYS else "ok"
-    words = "was shut down" if days < 0 else "is shut down"
-    yield Finding(
+        return Finding(check="models", level="ok", message=f"{model} is listed")
+    return _of_last_day(str(model), last, today)
+
+
+def _of_last_day(model: str, last: LastDay, today: date) -> Finding:
+    left = last.day - today
+    level: Level = "error" if left < timedelta(0) else "warning" if left <= SOON else "ok"
+    words = "was shut down" if level == "error" else "is shut down"
+    return Finding(
         check="models",
         level=level,
-        message=f"{shown} {words} on {last}, by its endpoint's list",
-        fix="" if level == "ok" else "try the next one: pytest evals --model PROVIDER:MODEL",
+        message=f"{model} {words} on {last.day}, by {last.source}",
+        fix=""
+        if level == "ok"
+        else "compare the next one: regauge migrate --to PROVIDER:MODEL --dry-run",
     )
 
 

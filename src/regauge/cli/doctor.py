@@ -101,7 +101,8 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Findi
     yield from findings_of(large, project, check="recordings", level="warning")
     seen = look_at_evals(project, evals, told=[str(one) for one in prompts])
     yield from seen.findings
-    models = {*seen.models, *filter(None, (settings.model, settings.judge_model))}
+    named = (settings.model, settings.judge_model, *settings.models)
+    models = {*seen.models, *filter(None, named)}
     yield from model_findings(models, settings, os.environ, offline=offline)
 
 

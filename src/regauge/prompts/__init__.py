@@ -16,6 +16,7 @@ from regauge.prompts._yaml import read_text as read_prompt_text
 if TYPE_CHECKING:
     from regauge.prompts._bump import Bump, bump
     from regauge.prompts._contents import content_errors, without_errors
+    from regauge.prompts._edit import set_model
     from regauge.prompts._files import find_prompt, load_prompt, prompt_files
     from regauge.prompts._git import Repository
     from regauge.prompts._history import (
@@ -51,6 +52,7 @@ else:
         {
             "_bump": "Bump bump",
             "_contents": "content_errors without_errors",
+            "_edit": "set_model",
             "_files": "find_prompt load_prompt prompt_files",
             "_git": "Repository",
             "_history": "VersionRecord load_version prompt_at text_at version_records",
@@ -109,6 +111,7 @@ __all__ = [
     "replaceable_faults",
     "section_below",
     "set_contents",
+    "set_model",
     "text_at",
     "tool_calls_of",
     "version_records",

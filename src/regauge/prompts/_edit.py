@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.prompts._semver import Semver
     from regauge.prompts._types import ChangelogEntry
 
-__all__ = ["meaning", "set_version"]
+__all__ = ["meaning", "set_model", "set_version"]
 
 _Splice = tuple[int, int, str]
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
@@ -39,12 +39,12 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
     """
     before = parse_prompt(text, path=path)
     root = compose(text, path)
-    newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+    newline = _newline(text)
     keys = {key.value: (key, value) for key, value in root.value if is_scalar(key)}
     splices: list[_Splice] = []
     lines: list[str] = []
     if "version" in keys:
-        splices.append(_version_splice(text, *keys["version"], version, path))
+        splices.append(_scalar_splice(text, *keys["version"], str(version), path))
     else:
         lines.append(f"version: {version}")
     if entry is not None and "changelog" in keys:
@@ -53,33 +53,57 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
         lines += ["changelog:", *_entry_lines(entry, "  ")]
     if lines:
         splices.append(_top_level_splice(text, root, lines, newline, path))
+    changelog = before.changelog if entry is None else (entry, *before.changelog)
+    wanted = replace(before, version=version, changelog=changelog)
+    return _edited(text, splices, root, wanted, path)
+
+
+def set_model(text: str, model: str, *, path: Path) -> str:
+    """A prompt file's text with another model; every other character stays as it is.
+
+    Raises:
+        PromptError: The text is faulty, or written in a way that cannot be edited.
+    """
+    before = parse_prompt(text, path=path)
+    root = compose(text, path)
+    keys = {key.value: (key, value) for key, value in root.value if is_scalar(key)}
+    splice = (
+        _scalar_splice(text, *keys["model"], model, path)
+        if "model" in keys
+        else _top_level_splice(text, root, [f"model: {model}"], _newline(text), path)
+    )
+    return _edited(text, [splice], root, replace(before, model=model), path)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+
+
+def _edited(text: str, splices: list[_Splice], root: yaml.Node, wanted: Prompt, path: Path) -> str:
+    """The text with its edits, which is read again and has to mean what is wanted."""
     edited = text
     for start, end, new in sorted(splices, reverse=True):
         edited = edited[:start] + new + edited[end:]
-    changelog = before.changelog if entry is None else (entry, *before.changelog)
-    wanted = replace(before, version=version, changelog=changelog)
     try:
         after = parse_prompt(edited, path=path)
     except PromptError as error:
         raise _uneditable(path, line_of(root), "the edit would break the file") from error
     if meaning(after) != meaning(wanted):
-        raise _uneditable(path, line_of(root), "the edit would change more than the version")
+        raise _uneditable(path, line_of(root), "the edit would change more than that")
     return edited
 
 
-def _version_splice(
-    text: str, key: yaml.Node, value: yaml.Node, version: Semver, path: Path
-) -> _Splice:
+def _scalar_splice(text: str, key: yaml.Node, value: yaml.Node, new: str, path: Path) -> _Splice:
     start, end = value.start_mark.index, value.end_mark.index
     if start < key.end_mark.index:
-        raise _uneditable(path, line_of(key), "the version is an alias")
+        raise _uneditable(path, line_of(key), f"the {key.value} is an alias")
     if start == end:
-        return start, end, f" {version}"
+        return start, end, f" {new}"
     # An anchor, a tag or quotes around the text stay.
     at = text.rfind(value.value, start, end)
     if at < 0:
-        raise _uneditable(path, line_of(key), "the version is written with escapes")
-    return at, at + len(value.value), str(version)
+        raise _uneditable(path, line_of(key), f"the {key.value} is written with escapes")
+    return at, at + len(value.value), new
 
 
 def _changelog_splice(
@@ -156,6 +180,6 @@ def meaning(prompt: Prompt) -> list[object]:
 
 
 def _uneditable(path: Path, line: int, why: str) -> PromptError:
-    message = f"version and changelog cannot be edited here: {why}"
+    message = f"version, changelog and model cannot be edited here: {why}"
     fix = "edit them by hand, then `regauge bump NAME` without a part"
     return PromptError([Fault(path=path, line=line, message=message, fix=fix)])

@@ -259,13 +259,31 @@ def commit_on_branch(
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
     head, files = check_not_committed(run, path)
     name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
+    words = f"{message.rstrip()}\n\n{_RUN}: {run.id}"
+    return commit_files(path, head, files, name=name, message=words, renew=renew)
+
+
+def commit_files(
+    path: Path, head: str, files: Mapping[str, bytes], *, name: str, message: str, renew: bool
+) -> Branch:
+    """Commit contents of files on a branch of its own; work tree and index stay as they are.
+
+    Args:
+        path: A file of the repository.
+        head: The commit to start from.
+        files: What files are to hold, by their paths in the repository.
+        name: Of the branch.
+        message: Of the commit; its last lines may be trailers.
+        renew: Whether a branch of an earlier proposal gives way.
+
+    Raises:
+        UsageError: There is such a branch already, or it is checked out.
+        GitError: git cannot do it.
+    """
     root = path.resolve().parent
     there = _commit_of(root, f"refs/heads/{name}")
     if there and not (renew and is_proposal(path, there)):
-        raise UsageError(
-            f"there is a branch {name!r} already\n"
-            f"  fix: regauge refine apply {run.id} --branch ANOTHER-NAME"
-        )
+        raise UsageError(f"there is a branch {name!r} already\n  fix: --branch ANOTHER-NAME")
     tree = _tree(root, head, files)
     if there and _same(root, there, tree=tree, head=head):
         return Branch(name=name, commit=there)
@@ -274,7 +292,7 @@ def commit_on_branch(
             f"the branch {name!r} is checked out, so it cannot be renewed\n"
             "  fix: git switch to the branch that the proposal is for"
         )
-    words = f"{message.rstrip()}\n\n{_RUN}: {run.id}\n{_TREE}: {tree}\n"
+    words = f"{message}\n{_TREE}: {tree}\n"
     commit = git_says(root, "commit-tree", tree, "-p", head, given=words.encode())
     git_says(root, "update-ref", f"refs/heads/{name}", commit, there or "0" * len(commit))
     return Branch(name=name, commit=commit)

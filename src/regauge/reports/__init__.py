@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         gate_progress_line,
         verdict_words,
     )
-    from regauge.reports._gate_markdown import decision_markdown
+    from regauge.reports._gate_markdown import decision_markdown, pass_rates
     from regauge.reports._github_actions import (
         decision_annotations,
         failure_annotations,
@@ -83,7 +83,7 @@ else:
             "_gate_console": (
                 "answer_diff answer_lines decision_lines gate_progress_line verdict_words"
             ),
-            "_gate_markdown": "decision_markdown",
+            "_gate_markdown": "decision_markdown pass_rates",
             "_github_actions": (
                 "decision_annotations failure_annotations gate_annotations write_job_summary"
             ),
@@ -140,6 +140,7 @@ __all__ = [
     "missing_lines",
     "money",
     "not_blocking_lines",
+    "pass_rates",
     "progress_line",
     "quantity",
     "read_record",

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.errors import ProviderError
+from regauge.model_id import parse_model_id
 from regauge.project import EndpointSettings
+from regauge.providers.last_days import find_last_day
 from regauge.providers.listing import list_models, shutdown_of
 from tests.served import JsonHandler, Served
 
@@ -75,3 +77,20 @@ def test_a_list_that_cannot_be_read_is_one_sentence(socket_enabled, body, header
 
     with Served(Handler) as server, pytest.raises(ProviderError, match=words):
         list_models("local", EndpointSettings(base_url=f"{server.address}/v1"), {})
+
+
+@pytest.mark.parametrize(
+    ("model", "day"),
+    [
+        ("openai:gpt-5", date(2026, 12, 11)),
+        ("openai:gpt-5-2025-08-07", date(2026, 12, 11)),
+        ("openai:gpt-4-0613", date(2026, 10, 23)),
+        ("openai:gpt-5.4", None),
+        ("openai:gpt-5-codex", None),
+        ("local:gpt-5", None),
+        ("anthropic:claude-3-haiku-20240307", date(2026, 4, 20)),
+    ],
+)
+def test_an_announced_last_day_holds_for_dated_snapshots(model: str, day: date | None):
+    last = find_last_day(parse_model_id(model))
+    assert (last and last.day) == day

@@ -125,13 +125,13 @@ class Taking:
         if not pr:
             return taking
         path = taking.path
-        base = _base(project, path)
-        access = _access(path)
-        _check_work(path, base)
+        base = branch_for_proposals(project, path)
+        access = access_to_github(path)
+        check_work(path, base)
         name = branch or f"refine/{prompt}-on-{re.sub(r'[^A-Za-z0-9._-]+', '-', base)}"
         try:
             # A wrong token or repository shows here, before anything is spent.
-            with _github(access, say) as github:
+            with connect_github(access, say) as github:
                 there = github.pull_request_from(name, base)
         except GitHubError as error:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
@@ -200,7 +200,7 @@ class Taking:
 
     def _refused(self, access: GitHubAccess, result: Mapping[str, Any], name: str) -> Posted | None:
         """The pull request that proposed the same, and that somebody closed."""
-        with _github(access, self.say) as github:
+        with connect_github(access, self.say) as github:
             return github.refused_pull_request(name, self.base, _mark(result))
 
     def _opened(
@@ -213,7 +213,7 @@ class Taking:
         """
         try:
             push(self.path, branch)
-            with _github(access, self.say) as github:
+            with connect_github(access, self.say) as github:
                 posted = github.open_pull_request(
                     head=branch.name, base=self.base, title=title, body=body
                 )
@@ -234,7 +234,7 @@ def _mark(result: Mapping[str, Any]) -> str:
     return f"<!-- regauge revision {digest_of(lines)[:16]} -->"
 
 
-def _base(project: Project, path: Path) -> str:
+def branch_for_proposals(project: Project, path: Path) -> str:
     """The branch that a proposal is for: the one that is checked out."""
     return (
         current_branch(path)
@@ -243,13 +243,13 @@ def _base(project: Project, path: Path) -> str:
     )
 
 
-def _github(access: GitHubAccess, say: Callable[[str], None]) -> GitHub:
+def connect_github(access: GitHubAccess, say: Callable[[str], None]) -> GitHub:
     from regauge.github import Api, GitHub
 
     return GitHub(Api(access, say=say))
 
 
-def _access(path: Path) -> GitHubAccess:
+def access_to_github(path: Path) -> GitHubAccess:
     """GitHub as the environment names it.
 
     Raises:
@@ -275,7 +275,7 @@ def _access(path: Path) -> GitHubAccess:
         raise UsageError(f"--pr: {error}; or use --branch, which makes no requests") from error
 
 
-def _check_work(path: Path, base: str) -> None:
+def check_work(path: Path, base: str) -> None:
     """Look whether a pull request would hold the proposal and nothing else.
 
     Raises:

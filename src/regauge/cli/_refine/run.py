@@ -40,7 +40,7 @@ from regauge.refine.subject import declared_goals
 from regauge.reports import money
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.refine.loop._state import Note, State
@@ -356,6 +356,21 @@ def run_command(
         asked = _with_less(asked, float(result["spent"]["usd"]))
         result = begin(asked, forget=False)
     ended(project, result, taking, shown=interactive, as_json=as_json)
+
+
+def refine_for_model(
+    project: Project, prompt: str, path: Path | None, *, model: str, words: Sequence[str]
+) -> Mapping[str, Any]:
+    """Refine a prompt on another model than its own; its file stays as it is.
+
+    Args:
+        path: Where evals are; None is the usual place.
+        model: `provider:model`.
+        words: Further options of `regauge refine`.
+    """
+    options = run_command.make_context("refine", [prompt, f"--model={model}", *words]).params
+    asked = _options(project, prompt, options)
+    return _begun(project, prompt, path, options, asked, forget=False, as_json=False)
 
 
 def _begun(

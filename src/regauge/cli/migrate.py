@@ -1,0 +1,554 @@
+"""`regauge migrate`: gate every prompt on its own model against another one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from regauge.atomic import write_whole
+from regauge.cli._evals import gated, option_words, with_evals
+from regauge.cli._options import FiniteRange
+from regauge.cli._refine.deliver import (
+    access_to_github,
+    branch_for_proposals,
+    check_work,
+    connect_github,
+)
+from regauge.cli._refine.run import refine_for_model
+from regauge.cli._terminal import Meter, echo
+from regauge.errors import Fault, PromptError, UsageError
+from regauge.model_id import parse_model_id
+from regauge.project import Project
+from regauge.prompts import (
+    Repository,
+    bump,
+    find_prompt,
+    lock_of,
+    parse_prompt,
+    read_prompt_text,
+    set_contents,
+    set_model,
+)
+from regauge.pytest_gate import GateRequest
+from regauge.refine.delivery import apply_run, commit_files, push, roll_back
+from regauge.refine.runs import find_refinement
+from regauge.reports import escape_markdown, money, pass_rates
+from regauge.runner import Draw, PlannedCase
+from regauge.wording import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from regauge.github import GitHubAccess
+    from regauge.prompts import PromptLock
+    from regauge.providers import ModelId
+    from regauge.reports import DecisionDocument, RunRecord
+    from regauge.runner import EvalSession
+
+__all__ = ["command"]
+
+_EPILOG = """\
+\b
+Examples:
+  regauge migrate --to openai:gpt-5.4-mini --dry-run     calls and prices of both models
+  regauge migrate --to openai:gpt-5.4-mini               every prompt that has an eval
+  regauge migrate --to openai:gpt-5.4-mini triage --refine --apply
+  regauge migrate --to openai:gpt-5.4-mini --refine --pr
+
+\b
+Exit codes: 0 every prompt is safe, 1 a prompt broke, 2 wrong use or a faulty file,
+3 unmeasured, 4 undecided, 130 Ctrl-C (the same command continues).
+"""
+Outcome = Literal["safe", "broke", "undecided", "unmeasured"]
+_OUTCOMES: dict[str, Outcome] = {
+    "accept": "safe",
+    "reject": "broke",
+    "undecided": "undecided",
+    "refused": "unmeasured",
+    "unmeasured": "unmeasured",
+}
+_EXIT_CODES: dict[Outcome, int] = {"broke": 1, "unmeasured": 3, "undecided": 4, "safe": 0}
+_STYLES: dict[Outcome, str] = {"safe": "green", "broke": "red"}
+_NAMES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A prompt to migrate.
+
+    Attributes:
+        cases: Of all its evals.
+        cost_usd: Of 1,000 calls of its own model, as measured by the gate, else expected; None
+            where the price is unknown.
+        new_cost_usd: The same of the new model.
+    """
+
+    prompt: str
+    model: str
+    cases: int
+    cost_usd: float | None
+    new_cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Migrated:
+    """A prompt that was gated on the new model.
+
+    Attributes:
+        reasons: Of the gate's decision, the weightiest first.
+        broken: The cases that broke.
+        pass_rate: Of both models, with the interval of the difference.
+        run: The run of the gate.
+        refinement: The refinement run whose revision was gated; empty without any.
+    """
+
+    planned: _Planned
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    broken: tuple[str, ...]
+    pass_rate: str
+    run: str
+    refinement: str = ""
+
+
+@click.command(name="migrate", epilog=_EPILOG)
+@click.argument("prompts", nargs=-1, metavar="[NAME]...")
+@click.option("--to", "to", required=True, metavar="MODEL", help="The new model, provider:model.")
+@click.option("--dry-run", is_flag=True, help="Print prompts and prices of both models, then exit.")
+@click.option("--refine", is_flag=True, help="Refine what broke on the new model, and gate again.")
+@click.option("--apply", "apply_it", is_flag=True, help="Write the model into safe prompt files.")
+@click.option("--pr", is_flag=True, help="Open a pull request with the safe prompt files.")
+@click.option("--record", type=click.Choice(["none", "missing", "all"]), help="As for pytest.")
+@click.option("--concurrency", metavar="N|auto", help="Requests in flight at once.")
+@click.option("--budget-usd", type=FiniteRange(min=0), help="What all prompts together may cost.")
+@click.option(
+    "--evals",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Where evals are; `evals` of the project by default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    prompts: tuple[str, ...],
+    *,
+    to: str,
+    dry_run: bool,
+    refine: bool,
+    apply_it: bool,
+    pr: bool,
+    record: str | None,
+    concurrency: str | None,
+    budget_usd: float | None,
+    path: Path | None,
+    as_json: bool,
+) -> None:
+    """Gate prompts on their own model against MODEL: each is safe, broke or undecided.
+
+    Each NAME, or every prompt that has an eval, is compared as `regauge gate HEAD --model MODEL`
+    compares it. The prompt files have to be committed, so that the model is all that differs.
+    Files change with --apply alone: each safe prompt gets `model: MODEL` and its next version.
+    """
+    project = Project.find()
+    model = parse_model_id(to, at="--to")
+    planned = _plan(project, path, prompts, model)
+    _refuse_changed(project, planned)
+    if dry_run:
+        _print_plan(planned, model, as_json=as_json)
+        return
+    proposal = _Proposal.prepared(project, planned, model) if pr else None
+    gate = _Gate(
+        project=project,
+        model=model,
+        path=path,
+        words=tuple(option_words({"record": record, "concurrency": concurrency})),
+        left_usd=budget_usd,
+    )
+    results: list[_Migrated] = []
+    contents: dict[str, str] = {}
+    for one in planned:
+        result = gate.migrate(one)
+        if refine and result.outcome == "broke":
+            result, revised = gate.refine(one, result)
+            contents |= revised
+        results.append(result)
+        echo(f"{one.prompt}: {result.outcome}", style=_STYLES.get(result.outcome, ""), err=True)
+    if not as_json:
+        _print(results, model, hint=not (apply_it or pr))
+    done: dict[str, Any] = {}
+    safe = [one.planned.prompt for one in results if one.outcome == "safe"]
+    files = _migrated_files(project, safe, contents, model)
+    try:
+        if apply_it:
+            _write(files)
+            done["wrote"] = [project.relative(file).as_posix() for file in files]
+            for name in done["wrote"]:
+                echo(f"wrote {name}", err=as_json)
+        if proposal is not None and files:
+            done["pull_request"] = proposal.open(files, _markdown(results, model), safe)
+    finally:
+        if as_json:
+            document = {"to": str(model), "prompts": [*map(asdict, results)], "done": done}
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    outcomes = {result.outcome for result in results}
+    code = next((code for outcome, code in _EXIT_CODES.items() if outcome in outcomes), 0)
+    click.get_current_context().exit(code)
+
+
+def _plan(
+    project: Project, path: Path | None, prompts: Sequence[str], model: ModelId
+) -> list[_Planned]:
+    """The prompts to migrate, with the expected prices of both models."""
+    planned: dict[str, _Planned] = {}
+    current: list[str] = []
+
+    def act(evals: EvalSession) -> None:
+        cases: dict[str, list[PlannedCase]] = {}
+        for case in evals.plan.cases:
+            if case.suite.target is None:
+                cases.setdefault(case.suite.prompt.name, []).append(case)
+        for name, of_prompt in cases.items():
+            own = of_prompt[0].suite.model
+            if own == model:
+                current.append(name)
+                continue
+            planned[name] = _Planned(
+                prompt=name,
+                model=str(own),
+                cases=len(of_prompt),
+                cost_usd=_cost_of_1000(evals, of_prompt, own),
+                new_cost_usd=_cost_of_1000(evals, of_prompt, model),
+            )
+
+    with_evals(
+        project,
+        path or project.root / "evals",
+        act,
+        prompts=prompts,
+        options=["--record=none"],
+        draw=False,
+    )
+    for name in current:
+        click.echo(f"{name} is on {model} already", err=True)
+    if not planned:
+        raise UsageError(
+            f"there is no prompt to move to {model}\n"
+            "  fix: name a prompt with an eval and another model; targets have no model"
+        )
+    return list(planned.values())
+
+
+def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
+    """What 1,000 calls would cost, by the tokens of recorded calls."""
+    draws = [
+        Draw(PlannedCase(replace(case.suite, model=model), case.case), 0)
+        for case in cases
+        if case.error is None
+    ]
+    missing = evals.missing_answers(draws)
+    costs = [one.cost_usd for one in missing if one.cost_usd is not None]
+    if not draws or len(costs) != len(missing):
+        return None
+    return 1000 * sum(costs) / len(draws)
+
+
+def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
+    """Refuse prompt files that differ from HEAD.
+
+    Raises:
+        GitError: The project is in no repository, or nothing is committed.
+        UsageError: A file differs.
+    """
+    repository = Repository.at(project.root)
+    head = repository.commit("HEAD")
+    for one in planned:
+        file = find_prompt(one.prompt, root=project.root)
+        if repository.read(head, repository.inside(file)) != file.read_bytes():
+            raise UsageError(
+                f"{project.relative(file)} differs from HEAD, so the model would not be all that"
+                " differs\n  fix: commit it, or restore it: git checkout HEAD -- "
+                f"{project.relative(file)}"
+            )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gate:
+    """Gates prompts, one after the other.
+
+    Attributes:
+        words: Options of every gate.
+        left_usd: What is left of the budget; None without a limit.
+    """
+
+    project: Project
+    model: ModelId
+    path: Path | None
+    words: tuple[str, ...]
+    left_usd: float | None
+
+    def migrate(self, one: _Planned) -> _Migrated:
+        """Gate one prompt on the new model."""
+        meter = Meter()
+        request = GateRequest(
+            ref="HEAD",
+            narrowed=True,
+            again=["regauge", *sys.argv[1:]],
+            say=meter.say,
+        )
+        with meter:
+            decided = gated(
+                self.project,
+                request,
+                self.path,
+                prompts=(one.prompt,),
+                words=[f"--model={self.model}", *self._words()],
+                as_json=True,
+            )
+        assert decided is not None, "only an estimate decides nothing"
+        document, record, _ = decided
+        self._spend(document.calls.cost_usd)
+        return _migrated(one, document, record)
+
+    def refine(self, one: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
+        """Refine a prompt on the new model and gate its revision.
+
+        Returns:
+            What the gate decided, and the revised file by the prompt's name where it is safe.
+        """
+        result = refine_for_model(
+            self.project, one.prompt, self.path, model=str(self.model), words=self._words()
+        )
+        self._spend(float(result["spent"]["usd"]))
+        run = find_refinement(self.project, str(result["run"]))
+        if result["revision"] is None:
+            reasons = (*broke.reasons, f"refinement: {result['stop']['text']}")
+            return replace(broke, reasons=reasons, refinement=run.id), {}
+        file = find_prompt(one.prompt, root=self.project.root)
+        apply_run(run, file)
+        try:
+            text = read_prompt_text(file)
+            migrated = self.migrate(one)
+        finally:
+            roll_back(run, file)
+        migrated = replace(migrated, refinement=run.id)
+        return migrated, {one.prompt: text} if migrated.outcome == "safe" else {}
+
+    def _words(self) -> list[str]:
+        limit = [] if self.left_usd is None else [f"--budget-usd={self.left_usd}"]
+        return [*self.words, *limit]
+
+    def _spend(self, usd: float | None) -> None:
+        if self.left_usd is not None:
+            self.left_usd = max(0.0, self.left_usd - (usd or 0.0))
+
+
+def _migrated(one: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
+    arms = {suite.arm: suite for suite in record.suites if suite.replayed + suite.live}
+    spent = {
+        arm: None
+        if suite.cost_usd is None
+        else 1000 * suite.cost_usd / (suite.replayed + suite.live)
+        for arm, suite in arms.items()
+    }
+    one = replace(
+        one,
+        cost_usd=spent.get("main", one.cost_usd),
+        new_cost_usd=spent.get("candidate", one.new_cost_usd),
+    )
+    reasons = [refusal.message for refusal in document.refusals] or document.reasons
+    rates = [pass_rates(document, prompt) for prompt in document.prompts]
+    return _Migrated(
+        planned=one,
+        outcome=_OUTCOMES[document.decision],
+        reasons=tuple(reasons),
+        broken=tuple(case.case for case in document.cases if case.verdict == "broken"),
+        pass_rate="; ".join(rate for rate in rates if rate != "-") or "-",
+        run=record.id,
+    )
+
+
+def _migrated_files(
+    project: Project, prompts: Sequence[str], revised: Mapping[str, str], model: ModelId
+) -> dict[Path, bytes]:
+    """The files of a migration: each prompt on the new model, with its next version, and the lock.
+
+    A version that is not released yet stays as it is.
+    """
+    files: dict[Path, bytes] = {}
+    date = datetime.now(UTC).date().isoformat()
+    locks: dict[Path, PromptLock] = {}
+    for name in prompts:
+        file = find_prompt(name, root=project.root)
+        text = read_prompt_text(file)
+        note = f"Move to {model}"
+        if name in revised:
+            messages = parse_prompt(revised[name], path=file).messages
+            text = set_contents(text, [message.content for message in messages], path=file)
+            note += " and revise for it"
+        text = set_model(text, str(model), path=file)
+        prompt = parse_prompt(text, path=file)
+        lock = locks.get(lock_of(file).path) or lock_of(file)
+        if prompt.version is not None and lock.get(name, prompt.version) is not None:
+            bumped = bump(text, "minor", path=file, lock=lock, note=note, date=date)
+            text = bumped.prompt.source
+            locks[lock.path] = bumped.lock
+        files[file] = text.encode()
+    return files | {path: str(lock).encode() for path, lock in locks.items()}
+
+
+def _write(files: Mapping[Path, bytes]) -> None:
+    """Write all files, or none of them."""
+    before = {path: path.read_bytes() for path in files}
+    for path, data in files.items():
+        try:
+            write_whole(path, data)
+        except OSError as error:
+            for written, old in before.items():
+                write_whole(written, old)
+            fault = Fault(path=path, line=None, message=f"cannot be written: {error}")
+            raise PromptError([fault]) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proposal:
+    """A pull request that is going to be opened."""
+
+    path: Path
+    branch: str
+    base: str
+    model: ModelId
+    access: GitHubAccess
+
+    @classmethod
+    def prepared(cls, project: Project, planned: Sequence[_Planned], model: ModelId) -> _Proposal:
+        """The pull request, once nothing stands in its way.
+
+        Raises:
+            UsageError: There is no remote or no token, or files differ from the last commit.
+            GitHubError: GitHub cannot be reached, or refuses the token.
+        """
+        paths = [find_prompt(one.prompt, root=project.root) for one in planned]
+        base = branch_for_proposals(project, paths[0])
+        access = access_to_github(paths[0])
+        for path in paths:
+            check_work(path, base)
+        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(model))
+        proposal = cls(
+            path=paths[0], branch=f"migrate/{name}-on-{base}", base=base, model=model, access=access
+        )
+        with connect_github(access, _say) as github:
+            github.pull_request_from(proposal.branch, base)
+        return proposal
+
+    def open(self, files: Mapping[Path, bytes], body: str, prompts: Sequence[str]) -> str:
+        """Commit the files on a branch, push it, and open or update its pull request."""
+        repository = Repository.at(self.path.parent)
+        title = f"Move {plural(len(prompts), 'prompt')} to {self.model}"
+        branch = commit_files(
+            self.path,
+            repository.commit("HEAD"),
+            {repository.inside(path): data for path, data in files.items()},
+            name=self.branch,
+            message=f"{title}\n\n{', '.join(prompts)}\n",
+            renew=True,
+        )
+        push(self.path, branch)
+        with connect_github(self.access, _say) as github:
+            posted = github.open_pull_request(
+                head=branch.name, base=self.base, title=title, body=body
+            )
+        _say(f"pull request {posted.outcome}: {posted.url}")
+        return posted.url
+
+
+def _say(line: str) -> None:
+    echo(line, err=True)
+
+
+def _print_plan(planned: Sequence[_Planned], model: ModelId, *, as_json: bool) -> None:
+    if as_json:
+        document = {"to": str(model), "prompts": [asdict(one) for one in planned]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    rows = [
+        [one.prompt, f"{one.model} -> {model}", str(one.cases), _prices(one)] for one in planned
+    ]
+    _print_table(["prompt", "model", "cases", "cost per 1000 calls"], rows, styles=[""] * len(rows))
+
+
+def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
+    rows = [
+        [
+            one.planned.prompt,
+            one.outcome,
+            f"{one.planned.model} -> {model}",
+            one.pass_rate,
+            _prices(one.planned),
+        ]
+        for one in results
+    ]
+    _print_table(
+        ["prompt", "result", "model", "pass rate", "cost per 1000 calls"],
+        rows,
+        styles=[_STYLES.get(one.outcome, "") for one in results],
+    )
+    for one in results:
+        if one.outcome != "safe":
+            echo(f"\n{one.planned.prompt}: {one.outcome}", bold=True)
+            for reason in one.reasons:
+                echo(f"  {reason}")
+            if one.broken:
+                more = len(one.broken) - _NAMES_MAX
+                names = ", ".join(one.broken[:_NAMES_MAX])
+                echo(f"  broken: {names}" + (f" and {more} more" if more > 0 else ""))
+            echo(f"  details: regauge report {one.run}")
+            if one.outcome == "broke" and not one.refinement:
+                echo(f"  next: regauge migrate --to {model} {one.planned.prompt} --refine")
+        elif one.refinement:
+            echo(f"\n{one.planned.prompt}: safe with the revision of {one.refinement}", bold=True)
+            echo(f"  why: regauge refine show {one.refinement}")
+    if hint and any(one.outcome == "safe" for one in results):
+        echo("\nno file changed; --apply writes the model into the safe prompts, --pr proposes it")
+
+
+def _print_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str]
+) -> None:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for cells, style in zip((heads, *rows), ("", *styles), strict=True):
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        echo("  ".join(padded).rstrip(), style=style)
+
+
+def _prices(one: _Planned) -> str:
+    return f"{money(one.cost_usd)} -> {money(one.new_cost_usd)}"
+
+
+def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
+    """The table of a migration, for a pull request."""
+    lines = [
+        f"Each prompt was gated on its own model against {escape_markdown(str(model))}.",
+        "",
+        "| prompt | result | model | pass rate | cost per 1000 calls |",
+        "|---|---|---|--:|--:|",
+    ]
+    for one in results:
+        cells = [
+            escape_markdown(one.planned.prompt),
+            f"{one.outcome}, revised" if one.refinement and one.outcome == "safe" else one.outcome,
+            f"{escape_markdown(one.planned.model)} → {escape_markdown(str(model))}",
+            one.pass_rate,
+            _prices(one.planned).replace("->", "→"),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    left = [one for one in results if one.outcome != "safe"]
+    if left:
+        names = ", ".join(escape_markdown(one.planned.prompt) for one in left)
+        lines += ["", f"Left on their model: {names}."]
+    lines += ["", f"The model changes on purpose: gate this pull request with `--model {model}`."]
+    return "\n".join(lines) + "\n"
