@@ -127,7 +127,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
             tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
             lines.append(
                 Line(
-                    f"judge calls: {suite.prompt}, {suite.judge_calls}{live}{retried},"
+                    f"judge calls: {_named(suite)}, {suite.judge_calls}{live}{retried},"
                     f" {tokens} tokens, {money(suite.judge_cost_usd)},"
                     f" {duration(suite.judge_latency_s)} per judgement",
                     "quiet",
@@ -138,7 +138,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
         lines.append(Line("advisory judges:"))
         lines += [
             Line(
-                f"  {suite.prompt}: {judge.name} ({judge.standing}), passed {judge.passed},"
+                f"  {_named(suite)}: {judge.name} ({judge.standing}), passed {judge.passed},"
                 f" failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
@@ -146,9 +146,14 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[Line]:
         ]
     for suite in suites:
         for judge in wrong_labels(suite):
-            lines.append(Line(f"labels of {suite.prompt} by {judge.name}:"))
+            lines.append(Line(f"labels of {_named(suite)} by {judge.name}:"))
             lines += _table_lines(label_table(judge))
     return lines
+
+
+def _named(suite: SuiteSummary) -> str:
+    """The prompt, with the model where several have the same cases."""
+    return f"{suite.prompt} on {suite.model}" if suite.comparison else suite.prompt
 
 
 def _table_lines(table: Sequence[Sequence[str]]) -> list[Line]:
