@@ -1,8 +1,10 @@
-"""What a pytest run with evals writes to the log: no secrets, no workflow commands."""
+"""Lets threads make loggers while pytest looks through them."""
 
 from __future__ import annotations
 
+import logging
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -15,7 +17,36 @@ if TYPE_CHECKING:
 
     from regauge.workflow_commands import GuardedOutput
 
-__all__ = ["GuardedLog", "redact_report", "redact_terminal", "terminal_stream"]
+__all__ = [
+    "GuardedLog",
+    "loggers_may_appear",
+    "redact_report",
+    "redact_terminal",
+    "terminal_stream",
+]
+
+
+class _Loggers(dict[str, "logging.Logger | logging.PlaceHolder"]):
+    """Loggers by name, of which new ones may come while somebody goes through them."""
+
+    def values(self) -> list[logging.Logger | logging.PlaceHolder]:  # type: ignore[override] # a copy
+        return list(super().values())
+
+
+@contextmanager
+def loggers_may_appear() -> Generator[None]:
+    """Within the block, a library that is imported by another thread fails no item.
+
+    At each phase of an item pytest goes through all loggers there are. A library such as openai
+    makes its own when it is imported, which a thread that asks models does meanwhile; a dictionary
+    that grows while somebody goes through it is a RuntimeError.
+    """
+    manager = logging.root.manager
+    manager.loggerDict = _Loggers(manager.loggerDict)
+    try:
+        yield
+    finally:
+        manager.loggerDict = dict(manager.loggerDict)
 
 
 # What a report holds of the words of others; the rest are names, places and times.

@@ -184,7 +184,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Refuse settings and limits that end a run of evals before anything is measured."""
-    from regauge.pytest_command_line import refuse_few_descriptors, refuse_runs_of_nothing
+    from regauge.pytest_owed import refuse_few_descriptors, refuse_runs_of_nothing
 
     refuse_runs_of_nothing(config)
     refuse_few_descriptors(config)
@@ -209,7 +209,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect a prompt file that is named on the command line: its own `testData`."""
     if file_path.suffix not in {".yml", ".yaml"} or not parent.session.isinitpath(file_path):
         return None
-    from regauge.pytest_prompt_file import PromptFile, is_prompt_file
+    from regauge.pytest_items import PromptFile, is_prompt_file
 
     if not is_prompt_file(file_path):
         return None
@@ -371,7 +371,7 @@ def _run_without_evals(session: pytest.Session) -> PytestRun | None:
     """The run of a process that collected no eval, where it is to gate or owes some."""
     config = session.config
     if config.getoption("--gate") is None:
-        from regauge.pytest_command_line import may_run_evals
+        from regauge.pytest_owed import may_run_evals
 
         if session.testsfailed or not may_run_evals(config):
             return None
@@ -400,7 +400,7 @@ def _controls_workers(config: pytest.Config) -> bool:
 
 def _workers_run_evals(config: pytest.Config) -> bool:
     """Whether a worker has begun to write the record of this run."""
-    from regauge.pytest_command_line import project_of
+    from regauge.pytest_owed import project_of
 
     state_dir = project_of(config).state_dir
     return (state_dir / "runs" / config.stash[_run_id_key]).is_dir()

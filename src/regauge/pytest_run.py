@@ -14,7 +14,6 @@ import pytest
 
 from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
 from regauge.prompts import LOCK_NAME
-from regauge.pytest_command_line import CommandLine, project_of
 from regauge.pytest_items import (
     FIXTURE,
     Turns,
@@ -26,9 +25,8 @@ from regauge.pytest_items import (
     was_skipped,
     words_of,
 )
-from regauge.pytest_loggers import loggers_may_appear
-from regauge.pytest_output import redact_report, redact_terminal
-from regauge.pytest_owed import CollectedEvals, owed_by
+from regauge.pytest_output import loggers_may_appear, redact_report, redact_terminal
+from regauge.pytest_owed import CollectedEvals, CommandLine, owed_by, project_of
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties
 from regauge.runner import (

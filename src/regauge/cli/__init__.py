@@ -1,4 +1,4 @@
-"""The  command: one module per subcommand, loaded when it is called."""
+"""The `regauge` command: one module per subcommand, loaded when it is called."""
 
 from __future__ import annotations
 

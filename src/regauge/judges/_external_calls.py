@@ -21,7 +21,7 @@ from regauge.errors import ProviderError
 from regauge.process_groups import end_group
 from regauge.providers import Completion, CompletionRequest, Usage
 from regauge.providers._failure import AttemptError, retry_after_s
-from regauge.providers._quota import quotas_in
+from regauge.providers._rate import quotas_in
 from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:

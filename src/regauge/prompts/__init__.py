@@ -1,9 +1,8 @@
 """Prompts: files, rendering, digests, versions.
 
-`_prompt.py` is the value and how it is rendered; `_parse.py` makes it of a file, with
-`_declared.py` for the keys that describe it. Versions are released in `_bump.py` and `_lock.py`
-and found again in `_history.py`; `_edit.py` and `_rewrite.py` change files in place; `_lint.py`
-checks a whole project.
+`_prompt.py` is the value and how it is rendered; `_parse.py` makes it of a file. Versions are
+released in `_edit.py`, which changes files in place, and `_lock.py`, and found again in
+`_history.py`; `_lint.py` checks a whole project.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from regauge.on_demand import names_of
 from regauge.prompts._yaml import read_text as read_prompt_text
 
 if TYPE_CHECKING:
-    from regauge.prompts._bump import Bump, bump
     from regauge.prompts._contents import content_errors, without_errors
-    from regauge.prompts._edit import set_model
+    from regauge.prompts._edit import Bump, bump, set_contents, set_model
     from regauge.prompts._files import find_prompt, load_prompt, prompt_files
-    from regauge.prompts._git import Repository
     from regauge.prompts._history import (
+        Repository,
         VersionRecord,
         load_version,
         prompt_at,
@@ -30,44 +28,49 @@ if TYPE_CHECKING:
     from regauge.prompts._lock import LOCK_NAME, LockEntry, PromptLock, lock_of
     from regauge.prompts._parse import parse_prompt, prompt_name
     from regauge.prompts._prompt import Prompt
-    from regauge.prompts._replaceable import Replaceable, replaceable_faults
-    from regauge.prompts._rewrite import set_contents
+    from regauge.prompts._replaceable import (
+        Replaceable,
+        Section,
+        SectionError,
+        begins_section,
+        replaceable_faults,
+        section_below,
+    )
     from regauge.prompts._rubric import RubricKind, RubricSpec
-    from regauge.prompts._sections import Section, SectionError, begins_section, section_below
-    from regauge.prompts._semver import Part, Semver
-    from regauge.prompts._template import input_text
     from regauge.prompts._tools import tool_calls_of
     from regauge.prompts._types import (
         ChangelogEntry,
         Evaluator,
         InputSpec,
         Message,
+        Part,
         PromptVersion,
         Role,
+        Semver,
         ToolCall,
+        input_text,
     )
 else:
     __getattr__ = names_of(
         __name__,
         {
-            "_bump": "Bump bump",
             "_contents": "content_errors without_errors",
-            "_edit": "set_model",
+            "_edit": "Bump bump set_contents set_model",
             "_files": "find_prompt load_prompt prompt_files",
-            "_git": "Repository",
-            "_history": "VersionRecord load_version prompt_at text_at version_records",
+            "_history": ("Repository VersionRecord load_version prompt_at text_at version_records"),
             "_lint": "lint_prompts lint_warnings",
             "_lock": "LOCK_NAME LockEntry PromptLock lock_of",
             "_parse": "parse_prompt prompt_name",
             "_prompt": "Prompt",
-            "_replaceable": "Replaceable replaceable_faults",
-            "_rewrite": "set_contents",
+            "_replaceable": (
+                "Replaceable Section SectionError begins_section replaceable_faults section_below"
+            ),
             "_rubric": "RubricKind RubricSpec",
-            "_sections": "Section SectionError begins_section section_below",
-            "_semver": "Part Semver",
-            "_template": "input_text",
             "_tools": "tool_calls_of",
-            "_types": "ChangelogEntry Evaluator InputSpec Message PromptVersion Role ToolCall",
+            "_types": (
+                "ChangelogEntry Evaluator InputSpec Message Part PromptVersion Role Semver "
+                "ToolCall input_text"
+            ),
         },
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
-from regauge.prompts._semver import Semver
+from regauge.prompts._types import Semver
 from regauge.prompts._yaml import read_text
 from regauge.wording import did_you_mean
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError, PromptError
-from regauge.prompts._git import Commit, Repository
+from regauge.git import git, work_tree
 from regauge.prompts._lock import lock_of
 from regauge.prompts._parse import parse_prompt, prompt_name
-from regauge.prompts._semver import Semver
+from regauge.prompts._types import Semver
 from regauge.prompts._yaml import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from regauge.prompts._lock import LockEntry
     from regauge.prompts._prompt import Prompt
 
 __all__ = [
+    "Commit",
+    "Repository",
     "State",
     "VersionRecord",
     "load_version",
@@ -30,6 +32,260 @@ __all__ = [
     "text_at",
     "version_records",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit that touched a file.
+
+    Attributes:
+        hash: All 40 (or 64) hexadecimal digits.
+        date: The author's date, as ISO 8601 with the offset from UTC.
+        path: The file's path in that commit, relative to the top of the repository.
+    """
+
+    hash: str
+    date: str
+    subject: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """One git repository on disk."""
+
+    top: Path
+
+    @classmethod
+    def find(cls, directory: Path) -> Repository | None:
+        """The repository that a directory is in; None where it is in none.
+
+        Raises:
+            GitError: git is not installed, or refuses the repository.
+        """
+        start = work_tree(directory)
+        if start is None:
+            return None
+        try:
+            shown = git(start, "rev-parse", "--show-toplevel")
+        except GitError as error:
+            if "not a git repository" in str(error) or "must be run in a work tree" in str(error):
+                return None
+            raise
+        top = Path(os.fsdecode(shown.removesuffix(b"\n"))).resolve()
+        if not start.is_relative_to(top):
+            raise GitError(
+                f"{start / '.git'} names another work tree: {top}\n"
+                "  fix: remove `core.worktree` from its settings, or clone the repository again"
+            )
+        return cls(top)
+
+    @classmethod
+    def at(cls, directory: Path) -> Repository:
+        """The repository that a directory is in.
+
+        Raises:
+            GitError: It is in none, or git is not installed.
+        """
+        repository = cls.find(directory)
+        if repository is None:
+            raise GitError(
+                f"{directory} is not in a git repository, and git is where versions are kept\n"
+                "  fix: git init, then commit the prompt"
+            )
+        return repository
+
+    def inside(self, path: Path) -> str:
+        """A file's path as git writes it: relative to the top, with slashes.
+
+        Raises:
+            GitError: The file is outside the repository.
+        """
+        resolved = path.parent.resolve() / path.name
+        if not resolved.is_relative_to(self.top):
+            raise GitError(f"{path} is outside the git repository {self.top}")
+        return resolved.relative_to(self.top).as_posix()
+
+    def commit(self, ref: str) -> str:
+        """The full hash of the commit that a branch, tag or hash names.
+
+        Raises:
+            GitError: There is no such commit.
+        """
+        try:
+            arguments = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+            return self._text("rev-parse", *arguments).strip()
+        except GitError as error:
+            hint = self._shallow_hint() or "  fix: git fetch, or look at `git branch -a` for names"
+            raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
+
+    def names(self) -> list[str]:
+        """Branches, those of remotes among them, then tags."""
+        places = ("refs/heads", "refs/remotes", "refs/tags")
+        return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
+
+    def remotes(self) -> list[str]:
+        """The names of other repositories that are known here."""
+        return self._text("remote").split()
+
+    def reaches(self, ref: str) -> int | None:
+        """How many first parents a commit has before it; None where git does not know it."""
+        try:
+            text = self._text("rev-list", "--count", "--first-parent", "--end-of-options", ref)
+        except GitError:
+            return None
+        return int(text) - 1
+
+    def namesake(self, ref: str) -> str:
+        """The branch that is likely meant by a name that git does not know; empty without one.
+
+        `main` for `origin/main` in a clone without a remote, and the other way round.
+        """
+        text = self._text("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes")
+        branches = text.split()
+        tail = ref.rpartition("/")[2]
+        same = [name for name in branches if name.rpartition("/")[2] == tail]
+        return next(iter([*same, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
+
+    def has_commits(self) -> bool:
+        """Whether anything was ever committed."""
+        try:
+            self._text("rev-parse", "--verify", "--quiet", "HEAD")
+        except GitError:
+            return False
+        return True
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """A file as a commit has it, byte for byte; None where the commit has no such file."""
+        return next(iter(self.read_all([(commit, path)])))
+
+    def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
+        """Files at commits, all through one process; None for each that does not exist."""
+        places = list(places)
+        found: list[bytes | None] = []
+        # The protocol is line by line, so a path with a line break cannot be asked for.
+        asked = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
+        data = self._run("cat-file", "--batch", given="".join(f"{name}\n" for name in asked))
+        at = 0
+        for _ in places:
+            end = data.index(b"\n", at)
+            header = data[at:end].split(b" ")
+            at = end + 1
+            if len(header) < 3 or not header[-1].isdigit() or header[-2] not in _OBJECT_KINDS:  # noqa: PLR2004  # "missing" has no size
+                found.append(None)
+                continue
+            size = int(header[-1])
+            found.append(data[at : at + size] if header[-2] == b"blob" else None)
+            at += size + 1
+        return found
+
+    def history(self, path: str) -> list[Commit]:
+        """The commits that touched a file, newest first, followed through renames."""
+        if not self.has_commits():
+            return []
+        text = self._text(
+            "log",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--follow",
+            "--name-only",
+            "-z",
+            "--format=%x01%H%x02%aI%x02%s",
+            "--",
+            path,
+        )
+        found: list[Commit] = []
+        for record in text.split("\x01")[1:]:
+            head, _, names = record.partition("\0")
+            commit, date, subject = head.split("\x02", 2)
+            name = names.strip("\n\0").split("\0")[0]
+            if name:
+                found.append(Commit(hash=commit, date=date, subject=subject, path=name))
+        return found
+
+    def merge_base(self, ref: str) -> str:
+        """The newest commit that HEAD and a branch, tag or hash have in common.
+
+        Raises:
+            GitError: There is no such commit, nothing is committed yet, or the two share nothing
+                that this clone knows.
+        """
+        other = self.commit(ref)
+        if not self.has_commits():
+            raise GitError("nothing is committed yet, so there is nothing to compare with")
+        try:
+            return self._text("merge-base", "HEAD", other).strip()
+        except GitError as error:
+            hint = self._shallow_hint() or "  fix: compare with a branch that this one came from"
+            raise GitError(f"HEAD and {ref!r} have no commit in common\n{hint}") from error
+
+    def files(self, commit: str, directory: str) -> list[str]:
+        """The paths of all files that a commit has in a directory, sorted."""
+        text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
+        return sorted(name for name in text.split("\0") if name)
+
+    def changed(self, commit: str) -> tuple[set[str], dict[str, str]]:
+        """What differs between a commit and the files as they are now.
+
+        Returns:
+            The paths that were added, changed or removed, new files that git was never told of
+            among them; and for every renamed file, by its path now, its path in the commit.
+        """
+        fields = self._text(*_DIFF, "--name-status", "-z", "--find-renames", commit).split("\0")
+        others = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
+        paths = {name for name in others.split("\0") if name}
+        renamed: dict[str, str] = {}
+        at = iter(field for field in fields if field)
+        for status in at:
+            path = next(at)
+            paths.add(path)
+            if status[0] in "RC":
+                now = next(at)
+                paths.add(now)
+                if status[0] == "R":
+                    renamed[now] = path
+        return paths, renamed
+
+    def tracked(self, directory: Path) -> list[str]:
+        """Paths from the top that git tracks at or below a directory."""
+        listing = self._text("ls-files", "-z", "--", self.inside(directory))
+        return [path for path in listing.split("\0") if path]
+
+    def dirty(self) -> bool:
+        """Whether files differ from what is committed."""
+        status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
+        return bool(self._text(*status).strip())
+
+    def shallow(self) -> bool:
+        """Whether history was cut off when the repository was cloned."""
+        return self._text("rev-parse", "--is-shallow-repository").strip() == "true"
+
+    def _shallow_hint(self) -> str:
+        if not self.shallow():
+            return ""
+        return (
+            "  fix: this clone is shallow; fetch the rest with `git fetch --unshallow`"
+            " (in a workflow: `fetch-depth: 0` of actions/checkout)"
+        )
+
+    def missing(self, what: str) -> GitError:
+        """The error for something that the history ought to hold and does not."""
+        hint = self._shallow_hint()
+        return GitError(f"{what}\n{hint}" if hint else what)
+
+    def _text(self, *arguments: str) -> str:
+        return os.fsdecode(self._run(*arguments))
+
+    def _run(self, *arguments: str, given: str = "") -> bytes:
+        return git(self.top, *arguments, given=os.fsencode(given))
+
+
+# git would start itself in each submodule to see whether files in it differ.
+_SUBMODULES = "--ignore-submodules=dirty"
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
+_MAIN_BRANCHES = ("main", "master", "trunk")
+_OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
+
 
 _VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)""", re.MULTILINE)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.errors import Fault, GitError, LockError, PromptError
 from regauge.prompts._contents import content_errors
 from regauge.prompts._files import prompt_files
-from regauge.prompts._git import Repository
+from regauge.prompts._history import Repository
 from regauge.prompts._lock import LOCK_NAME, PromptLock
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._replaceable import replaceable_faults

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.atomic import write_whole
 from regauge.errors import Fault, LockError
-from regauge.prompts._semver import Semver
+from regauge.prompts._types import Semver
 from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:

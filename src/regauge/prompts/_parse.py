@@ -2,40 +2,425 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import yaml
 
 from regauge.errors import PromptError
-from regauge.prompts._declared import (
-    read_changelog,
-    read_evaluators,
-    read_inputs,
-    read_test_data,
-    read_version,
-)
-from regauge.prompts._parameters import read_parameters
 from regauge.prompts._prompt import Prompt
-from regauge.prompts._reader import Entries, Reader
 from regauge.prompts._replaceable import read_replaceable
-from regauge.prompts._response import read_response_format
 from regauge.prompts._rubric import read_rubric
-from regauge.prompts._template import NAME, compile_template, first_lines, odd_braces
 from regauge.prompts._tools import read_message_extras, read_tool_choice, read_tools
-from regauge.prompts._types import Message, Role
-from regauge.prompts._yaml import compose, line_of, scalar_tag
+from regauge.prompts._types import (
+    NAME,
+    Acknowledgement,
+    ChangelogEntry,
+    Evaluator,
+    InputSpec,
+    Message,
+    Role,
+    Semver,
+    compile_template,
+    first_lines,
+    odd_braces,
+)
+from regauge.prompts._yaml import Entries, Reader, compose, is_scalar, line_of, scalar_tag
 from regauge.regular_file import read_regular
-from regauge.wording import did_you_mean
+from regauge.strict_json import no_constant, unique
+from regauge.wording import did_you_mean, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.prompts._types import InputSpec
 
-__all__ = ["SUFFIXES", "TOP_KEYS", "parse_prompt", "prompt_name"]
+__all__ = [
+    "SUFFIXES",
+    "TOP_KEYS",
+    "parse_prompt",
+    "prompt_name",
+    "read_changelog",
+    "read_evaluators",
+    "read_inputs",
+    "read_parameters",
+    "read_response_format",
+    "read_test_data",
+    "read_version",
+]
+
+_NUMBERS = {"temperature", "top_p", "frequency_penalty", "presence_penalty", "min_p"}
+_INTEGERS = {"max_tokens", "seed", "top_k", "top_logprobs"}
+_TEXTS = {"reasoning_effort", "verbosity", "service_tier"}
+_OTHERS = {"stop", "logprobs", "logit_bias"}
+_KNOWN = _NUMBERS | _INTEGERS | _TEXTS | _OTHERS
+_ALIASES = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens"}
+# How many answers there are and how they arrive is decided by a run, not by a prompt.
+_NOT_OURS = {"n": "draw several answers with `--trials`", "stream": "remove it"}
+
+
+def read_parameters(
+    reader: Reader, node: yaml.Node, lines: dict[str, int]
+) -> dict[str, JSON] | None:
+    """The parameters under their snake_case names; None when the node is no mapping.
+
+    A parameter that is not known keeps its spelling and is warned about.
+    """
+    entries = reader.mapping(node, "modelParameters", "write `temperature: 0` and such below it")
+    if entries is None:
+        return None
+    parameters: dict[str, JSON] = {}
+    spelled: dict[str, str] = {}
+    for written, (key, value_node) in entries.items():
+        name = snake_case(written)
+        name = _ALIASES.get(name, name)
+        value = reader.json(value_node, f"modelParameters.{written}")
+        if name in _NOT_OURS:
+            reader.warn(line_of(key), f"modelParameters.{written} is ignored", _NOT_OURS[name])
+            continue
+        if name not in _KNOWN:
+            fix = did_you_mean(written, _KNOWN) or "check the provider's spelling"
+            what = f"modelParameters.{written} is not a known parameter; it is sent as is"
+            reader.warn(line_of(key), what, fix)
+            name = written
+        elif value is None:
+            continue
+        elif (problem := _problem(name, value)) is not None:
+            reader.fault(value_node, f"modelParameters.{written} must be {problem}")
+            continue
+        if name in parameters and parameters[name] != value:
+            both = f"{spelled[name]} and {written} say the same thing with different values"
+            reader.fault(key, f"modelParameters: {both}", "keep one of them")
+            continue
+        parameters[name] = value
+        spelled[name] = written
+        lines[f"modelParameters.{name}"] = line_of(key)
+    return parameters
+
+
+def _problem(name: str, value: JSON) -> str | None:
+    """What a value of a known parameter must be, or None where it is that."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name in _NUMBERS and not is_number:
+        return "a number"
+    if name in _INTEGERS:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return "a whole number"
+        if name == "max_tokens" and value < 1:
+            return "at least 1"
+    if name in _TEXTS and not isinstance(value, str):
+        return "a text"
+    if name == "stop":
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            return "a text or a list of texts"
+    return None
+
+
+_FORMATS = ("text", "json_object", "json_schema")
+_SCHEMA_NAME = "answer"
+_ADD_SCHEMA = "add `jsonSchema:` with the schema of the answer"
+
+
+def read_response_format(reader: Reader, entries: Entries) -> dict[str, JSON] | None:
+    """The response format that the top-level keys add up to; None for plain text."""
+    kind, own_schema = _read_format(reader, entries)
+    schema_key, schema_node = entries.get("jsonSchema", (None, None))
+    if schema_node is not None and scalar_tag(schema_node) == "null":
+        schema_node = None
+    if kind != "json_schema":
+        if schema_key is not None and schema_node is not None and kind is not None:
+            stated = f"is {kind}" if "responseFormat" in entries else "is missing"
+            message = f"jsonSchema is given, but responseFormat {stated}"
+            reader.fault(schema_key, message, "write `responseFormat: json_schema`")
+        return {"type": "json_object"} if kind == "json_object" else None
+    if schema_node is None and own_schema is None:
+        reader.fault(
+            entries["responseFormat"][0], "there is no schema for json_schema", _ADD_SCHEMA
+        )
+        return None
+    top = _read_schema(reader, schema_node) if schema_node is not None else None
+    if schema_key is not None and top is not None and own_schema is not None and top != own_schema:
+        reader.fault(schema_key, "jsonSchema and responseFormat give two schemas", "keep one")
+    schema = own_schema if own_schema is not None else top
+    if schema is None:
+        return None
+    return {"type": "json_schema", "json_schema": _wrapped(schema)}
+
+
+def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str, JSON] | None]:
+    """The kind of format, and the schema where the format itself holds one."""
+    if "responseFormat" not in entries:
+        return "text", None
+    _, node = entries["responseFormat"]
+    if is_scalar(node):
+        return ("text" if scalar_tag(node) == "null" else _format_of(reader, node)), None
+    fix = f"write one of {', '.join(_FORMATS)}, or a mapping with `type:`"
+    inner = reader.mapping(node, "responseFormat", fix)
+    if inner is None:
+        return None, None
+    if "type" not in inner:
+        reader.fault(node, "responseFormat has no `type`", fix)
+        return None, None
+    kind = _format_of(reader, inner["type"][1])
+    schema = None
+    for name in ("json_schema", "jsonSchema"):
+        if name in inner and kind == "json_schema":
+            schema = _read_schema(reader, inner[name][1])
+            if schema is None:
+                return None, None
+    reader.unknown(inner, ("type", "json_schema", "jsonSchema"), "responseFormat")
+    return kind, schema
+
+
+def _format_of(reader: Reader, node: yaml.Node) -> str | None:
+    kind = reader.text(node, "responseFormat")
+    if kind is None or kind in _FORMATS:
+        return kind
+    fix = did_you_mean(kind, _FORMATS) or f"write one of {', '.join(_FORMATS)}"
+    reader.fault(node, f"responseFormat {kind!r} is unknown", fix)
+    return None
+
+
+def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
+    """A schema written as YAML or as a text of JSON."""
+    if is_scalar(node) and scalar_tag(node) == "str":
+        try:
+            value: Any = json.loads(
+                node.value, object_pairs_hook=unique, parse_constant=no_constant
+            )
+        except json.JSONDecodeError as error:
+            at = f"line {error.lineno}, column {error.colno} of the text"
+            reader.fault(node, f"jsonSchema is not JSON: {error.msg} ({at})")
+            return None
+        except (ValueError, RecursionError) as error:
+            reader.fault(node, f"jsonSchema is not JSON: {error}")
+            return None
+    else:
+        value = reader.json(node, "jsonSchema")
+    if not isinstance(value, dict):
+        reader.fault(
+            node, "jsonSchema must be a mapping, or a text with a JSON object", _ADD_SCHEMA
+        )
+        return None
+    return cast("dict[str, JSON]", value)
+
+
+def _wrapped(schema: dict[str, JSON]) -> dict[str, JSON]:
+    """`{name, strict, schema}` as it is; a bare schema gets a name."""
+    # The name is part of the digest, so it must not follow the name of the file.
+    if isinstance(schema.get("schema"), dict) and "properties" not in schema:
+        return {"name": _SCHEMA_NAME} | schema
+    return {"name": _SCHEMA_NAME, "schema": schema}
+
+
+_INPUT_KEYS = ("name", "description", "required", "default")
+_INPUT_FIX = "write `- name: document` and, if you like, description, required and default"
+_CHANGELOG_TEXTS = ("version", "date", "text")
+_ACKNOWLEDGED = ("accepted", "removed")
+_CHANGELOG_KEYS = (*_CHANGELOG_TEXTS, *_ACKNOWLEDGED)
+_ACKNOWLEDGED_FIX = "write `- case: ID` and below it `reason: WHY`"
+_CHANGELOG_FIX = "write `- version: 1.1.0`, below it `text:` and, if you like, `date:`"
+
+
+def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
+    """The version; None where it is null or, with a fault noted, no version."""
+    if scalar_tag(node) == "null":
+        return None
+    text = reader.text(node, "version", "write a version such as 1.0.0")
+    if text is None:
+        return None
+    try:
+        return Semver.parse(text)
+    except ValueError:
+        padded = text + ".0" * (2 - text.count("."))
+        fix = f"write {padded}" if _is_version(padded) else "write three numbers, such as 1.0.0"
+        reader.fault(node, f"version {text!r} is no semantic version", fix)
+        return None
+
+
+def read_inputs(
+    reader: Reader, node: yaml.Node, lines: dict[str, int]
+) -> tuple[InputSpec, ...] | None:
+    """The declared inputs: a list of names or of mappings, or a mapping by name."""
+    if scalar_tag(node) == "null":
+        return None
+    specs: dict[str, InputSpec] = {}
+    for name, item, body in _declared(reader, node):
+        if name is None:
+            continue
+        if not NAME.fullmatch(name):
+            reader.fault(item, f"{name!r} cannot be the name of an input", "use letters, digits, _")
+        elif name in specs:
+            reader.fault(item, f"inputs declares {name!r} twice")
+        else:
+            specs[name] = _input_spec(reader, name, item, body)
+            lines[f"inputs.{name}"] = line_of(item)
+    return tuple(specs.values())
+
+
+def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...]:
+    """What the file says about its versions, in its order."""
+    found: list[ChangelogEntry] = []
+    for item in reader.items(node, "changelog", _CHANGELOG_FIX):
+        entries = reader.mapping(item, "an entry of changelog", _CHANGELOG_FIX)
+        if entries is None:
+            continue
+        reader.unknown(entries, _CHANGELOG_KEYS, "an entry of changelog")
+        missing = [key for key in ("version", "text") if key not in entries]
+        if missing:
+            reader.fault(item, f"an entry of changelog has no {missing[0]!r}", _CHANGELOG_FIX)
+            continue
+        values = {
+            key: reader.text(value, f"changelog {key}")
+            for key, (_, value) in entries.items()
+            if key in _CHANGELOG_TEXTS
+        }
+        accepted, removed = (
+            _acknowledged(reader, entries[key][1], key) if key in entries else ()
+            for key in _ACKNOWLEDGED
+        )
+        version, text = values["version"], values["text"]
+        if version is not None and not _is_version(version):
+            reader.fault(item, f"changelog version {version!r} is no semantic version")
+        elif version is not None and any(entry.version == version for entry in found):
+            reader.fault(item, f"changelog has version {version} twice")
+        elif version is not None and text is not None:
+            date = values.get("date") or ""
+            found.append(
+                ChangelogEntry(
+                    version=version,
+                    text=text.strip(),
+                    date=date,
+                    accepted=accepted,
+                    removed=removed,
+                )
+            )
+    return tuple(found)
+
+
+def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledgement, ...]:
+    """The cases an entry speaks of, each with a reason; one alone needs no list."""
+    alone = isinstance(node, yaml.MappingNode)
+    items = [node] if alone else reader.items(node, f"changelog {key}", _ACKNOWLEDGED_FIX)
+    found: dict[str, Acknowledgement] = {}
+    for item in items:
+        what = f"a case of changelog {key}"
+        entries = reader.mapping(item, what, _ACKNOWLEDGED_FIX)
+        if entries is None:
+            continue
+        reader.unknown(entries, ("case", "reason"), what)
+        texts = {
+            name: (reader.text(entries[name][1], f"{name} of {what}") or "").strip()
+            for name in ("case", "reason")
+            if name in entries
+        }
+        missing = [name for name in ("case", "reason") if not texts.get(name)]
+        if missing:
+            reader.fault(item, f"{what} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
+        elif texts["case"] in found:
+            reader.fault(item, f"changelog {key} has case {texts['case']!r} twice")
+        else:
+            found[texts["case"]] = Acknowledgement(**texts, line=line_of(item))
+    return tuple(found.values())
+
+
+def read_test_data(reader: Reader, node: yaml.Node) -> tuple[dict[str, JSON], ...]:
+    """The rows of `testData`."""
+    rows: list[dict[str, JSON]] = []
+    for item in reader.items(node, "testData", "write `- input: ...` for each row"):
+        row = reader.json(item, "testData")
+        if isinstance(row, dict):
+            rows.append(row)
+        elif isinstance(item, yaml.MappingNode):
+            continue
+        else:
+            reader.fault(item, "a row of testData must be a mapping")
+    return tuple(rows)
+
+
+def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
+    """The evaluators, unjudged: a name, and one further key that says what it is."""
+    found: list[Evaluator] = []
+    for item in reader.items(node, "evaluators", "write `- name: ...` for each evaluator"):
+        entries = reader.mapping(item, "an evaluator", "write `- name: ...`")
+        if entries is None:
+            continue
+        kinds = [key for key in entries if key != "name"]
+        name = (
+            reader.text(entries["name"][1], "the name of an evaluator") if "name" in entries else ""
+        )
+        if len(kinds) != 1:
+            keys = ", ".join(kinds) or "nothing"
+            message = f"an evaluator says what it is by one key beside `name`, not by {keys}"
+            reader.fault(item, message, "keep one of `string`, `judge`, `llm` and `uses`")
+        elif name is not None:
+            body = reader.json(entries[kinds[0]][1], f"evaluator {name!r}")
+            found.append(Evaluator(name=name, kind=kinds[0], body=body, line=line_of(item)))
+    return tuple(found)
+
+
+def _declared(
+    reader: Reader, node: yaml.Node
+) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
+    """Name, node and body of every declared input; a text as the body is its description."""
+    found: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
+    if isinstance(node, yaml.MappingNode):
+        for name, (key, value) in reader.entries(node, "inputs").items():
+            if is_scalar(value):
+                text = (
+                    None if scalar_tag(value) == "null" else reader.text(value, f"input {name!r}")
+                )
+                found.append((name, key, text))
+            else:
+                found.append((name, key, reader.mapping(value, f"input {name!r}", _INPUT_FIX)))
+        return found
+    for item in reader.items(node, "inputs", _INPUT_FIX):
+        if is_scalar(item):
+            found.append((reader.text(item, "an input", _INPUT_FIX), item, None))
+            continue
+        entries = reader.mapping(item, "an input", _INPUT_FIX)
+        if entries is not None and "name" not in entries:
+            reader.fault(item, "an input has no 'name'", _INPUT_FIX)
+        elif entries is not None:
+            found.append((reader.text(entries["name"][1], "the name of an input"), item, entries))
+    return found
+
+
+def _input_spec(
+    reader: Reader, name: str, item: yaml.Node, body: Entries | str | None
+) -> InputSpec:
+    if body is None or isinstance(body, str):
+        return InputSpec(name=name, description=body or "")
+    what = f"input {name!r}"
+    reader.unknown(body, _INPUT_KEYS, what)
+    description: str | None = ""
+    if "description" in body:
+        description = reader.text(body["description"][1], f"the description of {what}")
+    default = (
+        reader.json(body["default"][1], f"the default of {what}") if "default" in body else None
+    )
+    required: JSON = default is None
+    if "required" in body:
+        required = reader.json(body["required"][1], f"`required` of {what}")
+        if not isinstance(required, bool):
+            reader.fault(body["required"][1], f"`required` of {what} must be true or false")
+        elif required and default is not None:
+            reader.fault(item, f"{what} is required and has a default", "keep one of the two")
+    return InputSpec(
+        name=name, description=description or "", required=bool(required), default=default
+    )
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except ValueError:
+        return False
+    return True
+
 
 SUFFIXES = (".prompt.yml", ".prompt.yaml")
 TOP_KEYS = (

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, RenderError
-from regauge.prompts._template import compile_template, input_text
 from regauge.prompts._tools import conversation_of, is_conversation
-from regauge.prompts._types import Message, PromptVersion
+from regauge.prompts._types import Message, PromptVersion, compile_template, input_text
 from regauge.wording import closest
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts._replaceable import Replaceable
     from regauge.prompts._rubric import RubricSpec
-    from regauge.prompts._semver import Semver
-    from regauge.prompts._template import Template
-    from regauge.prompts._types import ChangelogEntry, Evaluator, InputSpec
+    from regauge.prompts._types import ChangelogEntry, Evaluator, InputSpec, Semver, Template
 
 __all__ = ["Prompt"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import yaml
 
     from regauge.digests import JSON
-    from regauge.prompts._reader import Entries, Reader
+    from regauge.prompts._yaml import Entries, Reader
 
 __all__ = ["RubricKind", "RubricSpec", "read_rubric"]
 

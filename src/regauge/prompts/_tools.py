@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from regauge.digests import JSON
-    from regauge.prompts._reader import Entries, Reader
+    from regauge.prompts._yaml import Entries, Reader
 
 __all__ = [
     "conversation_of",

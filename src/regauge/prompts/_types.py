@@ -1,24 +1,207 @@
-"""The values that a prompt file is made of."""
+"""The values that a prompt file is made of: versions, templates, messages, inputs."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
+from functools import total_ordering
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from regauge.digests import JSON
-    from regauge.prompts._semver import Semver
 
 __all__ = [
+    "NAME",
     "Acknowledgement",
     "ChangelogEntry",
     "Evaluator",
     "InputSpec",
     "Message",
+    "Part",
     "PromptVersion",
     "Role",
+    "Semver",
+    "Template",
     "ToolCall",
+    "compile_template",
+    "first_lines",
+    "input_text",
+    "odd_braces",
 ]
+
+Part = Literal["major", "minor", "patch"]
+
+_NUMBER = r"(?:0|[1-9][0-9]{0,8})"
+_IDENTIFIER = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_PATTERN = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?"
+)
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Semver:
+    """One version, ordered by precedence: 1.0.0-rc.1 comes before 1.0.0.
+
+    Build metadata (`+...`) is refused: two versions that differ in it alone have the same rank.
+
+    >>> Semver.parse("1.2.3").bump("minor")
+    Semver(major=1, minor=3, patch=0, prerelease=())
+    >>> Semver.parse("1.10.0") > Semver.parse("1.9.0") > Semver.parse("1.9.0-rc.2")
+    True
+    """
+
+    major: int
+    minor: int
+    patch: int
+    prerelease: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Semver:
+        """Read a version such as `1.2.3` or `2.0.0-rc.1`.
+
+        Raises:
+            ValueError: The text is not three numbers joined by dots.
+        """
+        match = _PATTERN.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a version such as 1.2.3")
+        major, minor, patch, prerelease = match.groups()
+        return cls(
+            int(major), int(minor), int(patch), tuple(prerelease.split(".")) if prerelease else ()
+        )
+
+    def bump(self, part: Part) -> Semver:
+        """The next version; one that is still a prerelease becomes its release where that fits."""
+        if self.prerelease:
+            released = Semver(self.major, self.minor, self.patch)
+            zeros = {"major": (self.minor, self.patch), "minor": (self.patch,), "patch": ()}
+            if not any(zeros[part]):
+                return released
+        if part == "major":
+            return Semver(self.major + 1, 0, 0)
+        if part == "minor":
+            return Semver(self.major, self.minor + 1, 0)
+        return Semver(self.major, self.minor, self.patch + 1)
+
+    def __str__(self) -> str:
+        core = f"{self.major}.{self.minor}.{self.patch}"
+        return f"{core}-{'.'.join(self.prerelease)}" if self.prerelease else core
+
+    def __lt__(self, other: Semver) -> bool:
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[object, ...]:
+        # Numbers rank below words, fewer identifiers below more, and a release above all of its
+        # prereleases.
+        identifiers = tuple(
+            (0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.prerelease
+        )
+        return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
+
+
+# A dot or a hyphen is a letter like any other: nothing is looked up inside a value.
+NAME = re.compile(r"[^\W\d][\w.\-]*")
+_PLACEHOLDER = re.compile(
+    r"\{\{[ \t]*"
+    rf"(?:(?P<name>{NAME.pattern})"
+    r"""|"(?P<double>\{\{|\}\})"|'(?P<single>\{\{|\}\})')"""
+    r"[ \t]*\}\}"
+)
+# One encoder for all: `json.dumps` would make one for every value.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ODD = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text cut at its placeholders.
+
+    Attributes:
+        pieces: Literal texts and, at the positions in `slots`, room for a value.
+        slots: Pairs of a position in `pieces` and the name that belongs there.
+    """
+
+    pieces: tuple[str, ...]
+    slots: tuple[tuple[int, str], ...]
+
+    def fill(self, texts: Mapping[str, str]) -> str:
+        """Put the texts in; they are not looked at, so nothing in them is expanded."""
+        pieces = list(self.pieces)
+        for position, name in self.slots:
+            pieces[position] = texts[name]
+        return "".join(pieces)
+
+
+def compile_template(text: str) -> Template:
+    """Cut a text at its placeholders.
+
+    `{{"{{"}}` stands for two literal braces. Whatever else stands between double braces and is no
+    name stays as it is.
+
+    >>> compile_template('{{ a }} is not {{"{{"}}a}} nor {{{{a}}}}').fill({"a": "{{b}}"})
+    '{{b}} is not {{a}} nor {{{{b}}}}'
+    """
+    pieces: list[str] = []
+    slots: list[tuple[int, str]] = []
+    end = 0
+    for match in _PLACEHOLDER.finditer(text):
+        pieces.append(text[end : match.start()])
+        if match["name"]:
+            slots.append((len(pieces), match["name"]))
+            pieces.append("")
+        else:
+            pieces.append(match["double"] or match["single"])
+        end = match.end()
+    pieces.append(text[end:])
+    return Template(tuple(pieces), tuple(slots))
+
+
+def first_lines(text: str, start: int, end: int) -> dict[str, int]:
+    r"""By name: the line of its first placeholder between two offsets, the first line being 1.
+
+    >>> first_lines("{{ a }}\n{{b}} {{a}}", 0, 20)
+    {'a': 1, 'b': 2}
+    """
+    lines: dict[str, int] = {}
+    line, counted = 1, 0
+    for match in _PLACEHOLDER.finditer(text, start, end):
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if match["name"]:
+            lines.setdefault(match["name"], line)
+    return lines
+
+
+def odd_braces(text: str) -> Iterator[str]:
+    """What looks like a placeholder to a reader but is plain text to a template.
+
+    >>> list(odd_braces("{{ x }} {{ x | upper }} {{{{ y }}}} {{}}"))
+    ['{{ x | upper }}', '{{{{ y }}}}', '{{}}']
+    """
+    for match in _ODD.finditer(text):
+        start, end = match.span()
+        if _PLACEHOLDER.fullmatch(match[0]) is None:
+            yield match[0]
+        elif text.endswith("{{", 0, start) and text.startswith("}}", end):
+            yield "{{" + match[0] + "}}"
+
+
+def input_text(value: JSON) -> str:
+    """What a value looks like inside a prompt: a text as it is, anything else as JSON.
+
+    Raises:
+        TypeError: The value is no JSON value.
+        ValueError: The value holds NaN or an infinity, or contains itself.
+    """
+    if isinstance(value, str):
+        return value
+    return _ENCODER.encode(value)
+
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -10,13 +11,19 @@ from yaml.reader import ReaderError
 
 from regauge.errors import Fault, PromptError
 from regauge.regular_file import read_regular
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from regauge.digests import JSON
 
 __all__ = [
     "BYTES_MAX",
     "DEPTH_MAX",
+    "Entries",
+    "Reader",
     "compose",
     "is_scalar",
     "line_of",
@@ -163,3 +170,183 @@ def _syntax_error(path: Path, error: yaml.MarkedYAMLError) -> PromptError:
 
 def _error(path: Path, line: int | None, message: str, fix: str = "") -> PromptError:
     return PromptError([Fault(path=path, line=line, message=message, fix=fix)])
+
+
+# By key: the node of the key and the node of its value.
+Entries = dict[str, tuple[yaml.Node, yaml.Node]]
+
+# Aliases make a small file stand for a huge value; this many values is more than any prompt holds.
+_VALUES_MAX = 100_000
+
+
+class Reader:
+    """Reads nodes of one file into plain values.
+
+    Args:
+        path: The file, for errors.
+        lenient: Whether unknown keys are warnings, as for texts of commits.
+
+    Attributes:
+        faults: What makes the file unusable, in the order it was found.
+        warnings: What is odd and yet usable.
+    """
+
+    def __init__(self, path: Path, *, lenient: bool = False) -> None:
+        self.path = path
+        self._lenient = lenient
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self._values_left = _VALUES_MAX
+        self._refused_size = False
+
+    def fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        """Note that the file is unusable because of this node."""
+        self.fault_at(line_of(node), message, fix)
+
+    def fault_at(self, line: int, message: str, fix: str = "") -> None:
+        """Note that the file is unusable because of this line."""
+        self.faults.append(Fault(path=self.path, line=line, message=message, fix=fix))
+
+    def warn(self, line: int, message: str, fix: str = "") -> None:
+        """Note that something is odd."""
+        self.warnings.append(Fault(path=self.path, line=line, message=message, fix=fix))
+
+    def entries(self, node: yaml.MappingNode, what: str) -> Entries:
+        """The entries of a mapping, merge keys (`<<`) resolved; a key given twice is a fault."""
+        self._refuse_tag(node, "map", what)
+        own: Entries = {}
+        merged: Entries = {}
+        for key, value in node.value:
+            if not is_scalar(key):
+                self.fault(key, f"a key of {what} must be a text")
+            elif scalar_tag(key) == "merge":
+                merged = self._merged(value, what) | merged
+            elif key.value in own:
+                first = line_of(own[key.value][0])
+                self.fault(key, f"{what} gives {key.value!r} twice, first on line {first}")
+            else:
+                own[key.value] = (key, value)
+        return merged | own
+
+    def mapping(self, node: yaml.Node, what: str, fix: str = "") -> Entries | None:
+        """The entries of a node that must be a mapping."""
+        if isinstance(node, yaml.MappingNode):
+            return self.entries(node, what)
+        self.fault(node, f"{what} must be a mapping of keys, not {kind_of(node)}", fix)
+        return None
+
+    def items(self, node: yaml.Node, what: str, fix: str = "") -> list[yaml.Node]:
+        """The items of a node that must be a list; null counts as an empty one."""
+        if isinstance(node, yaml.SequenceNode):
+            self._refuse_tag(node, "seq", what)
+            return list(node.value)
+        if scalar_tag(node) != "null":
+            self.fault(node, f"{what} must be a list, not {kind_of(node)}", fix)
+        return []
+
+    def text(self, node: yaml.Node, what: str, fix: str = "") -> str | None:
+        """The text of a scalar, as it is written even if it looks like a number."""
+        if is_scalar(node) and scalar_tag(node) in {"str", "int", "float", "bool", "merge"}:
+            return str(node.value)
+        self.fault(node, f"{what} must be a text, not {kind_of(node)}", fix)
+        return None
+
+    def json(self, node: yaml.Node, what: str) -> JSON:
+        """The plain value of a node. What is no JSON is a fault, and null here."""
+        return self._json(node, what, ())
+
+    def unknown(self, entries: Entries, known: Iterable[str], what: str) -> None:
+        """Note the keys that are not read."""
+        known = tuple(known)
+        for name, (key, _) in entries.items():
+            if name not in known:
+                message = f"{what} has no key {name!r}"
+                fix = did_you_mean(name, known) or f"known keys: {', '.join(known)}"
+                if self._lenient:
+                    self.warn(line_of(key), f"{message}; it is ignored", fix)
+                else:
+                    self.fault(key, message, fix)
+
+    def _merged(self, node: yaml.Node, what: str) -> Entries:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: Entries = {}
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                self.fault(node, "`<<` merges a mapping or a list of mappings")
+            elif any(scalar_tag(key) == "merge" for key, _ in source.value):
+                self.fault(node, "`<<` may not merge a mapping that itself uses `<<`")
+            else:
+                self._values_left -= len(source.value)
+                if self._values_left <= 0:
+                    self._refuse_size(node, what)
+                    break
+                merged = self.entries(source, what) | merged
+        return merged
+
+    def _json(self, node: yaml.Node, what: str, above: tuple[int, ...]) -> JSON:
+        self._values_left -= 1
+        if id(node) in above:
+            self.fault(node, f"{what} contains itself through an alias")
+            return None
+        if len(above) > DEPTH_MAX:
+            self.fault(node, f"{what} is nested deeper than {DEPTH_MAX} levels")
+            return None
+        if self._values_left <= 0:
+            self._refuse_size(node, what)
+            return None
+        below = (*above, id(node))
+        if isinstance(node, yaml.MappingNode):
+            entries = self.entries(node, what)
+            return {key: self._json(value, what, below) for key, (_, value) in entries.items()}
+        if isinstance(node, yaml.SequenceNode):
+            self._refuse_tag(node, "seq", what)
+            return [self._json(item, what, below) for item in node.value]
+        return self._scalar(node, what)
+
+    def _refuse_size(self, node: yaml.Node, what: str) -> None:
+        if not self._refused_size:
+            self._refused_size = True
+            self.fault(
+                node, f"{what}: the file holds over {_VALUES_MAX:,} values, aliases resolved"
+            )
+
+    def _scalar(self, node: yaml.Node, what: str) -> JSON:
+        value = str(node.value)
+        tag = scalar_tag(node)
+        try:
+            if tag in {"str", "merge"}:
+                return value
+            if tag == "null":
+                return None
+            if tag == "bool":
+                return value.lower() == "true"
+            if tag == "int":
+                return int(value, 0 if value[:2] in {"0o", "0x"} else 10)
+            if tag == "float":
+                number = float(value.replace(".inf", "inf").replace(".nan", "nan"))
+                if math.isfinite(number):
+                    return number
+        except ValueError:
+            pass
+        if tag in {"bool", "int", "float"}:
+            self.fault(node, f"{what}: {value[:40]!r} is no number or word that JSON knows")
+        else:
+            self._refuse_tag(node, "str", what)
+        return None
+
+    def _refuse_tag(self, node: yaml.Node, usual: str, what: str) -> None:
+        tag = scalar_tag(node)
+        if tag != usual:
+            self.fault(node, f"{what}: the tag {tag!r} is not supported", "remove the tag")
+
+
+def kind_of(node: yaml.Node) -> str:
+    """What a node is, in the words of an error message."""
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    names = {"str": "a text", "int": "a number", "float": "a number", "bool": "a boolean"}
+    return (
+        "nothing" if scalar_tag(node) == "null" else names.get(scalar_tag(node), "a tagged value")
+    )

@@ -1,11 +1,10 @@
 """Providers of models: requests, completions, and everything between them.
 
 `_types.py` is what every provider takes and gives. `remote.py` is the loop around each attempt:
-`_retry.py` is the one place where a request is made again, `_pace.py` learns the rate that a server
-grants, `_quota.py` reads what it states, and `_rate.py` holds requests back. `_http.py` makes an
-attempt over HTTP; `_chat.py`, `_responses.py` and `_messages.py` write the requests of an API and
-read its responses, `_failure.py` and `_network.py` say what failed. `registry.py` finds the
-providers of other packages.
+`_retry.py` is the one place where a request is made again, `_rate.py` learns the limits of a server
+and holds requests back. `_http.py` makes an attempt over HTTP; `_chat.py`, `_responses.py` and
+`_messages.py` write the requests of an API and read its responses, `_failure.py` and `_client.py`
+say what failed. `registry.py` finds the providers of other packages.
 """
 
 from regauge.model_id import ModelId, parse_model_id

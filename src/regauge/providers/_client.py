@@ -1,24 +1,142 @@
-"""Opens the client of an SDK for an endpoint; loaded when there is something to send."""
+"""Opens the client of an SDK for an endpoint, and explains a connection that failed."""
 
 from __future__ import annotations
 
+import os
+import socket
+import ssl
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import httpx2
 import openai
 
 from regauge.bounded_http import bounded
-from regauge.errors import ProviderError
+from regauge.errors import ProviderError, explain_os_error, has_no_descriptor
 from regauge.extras import install_command
 from regauge.providers._endpoint import OPENAI_URL
-from regauge.providers._network import cannot_open
+from regauge.providers._failure import AttemptError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from regauge.providers._endpoint import Endpoint
 
-__all__ = ["Sdk", "open_client"]
+__all__ = ["Sdk", "cannot_connect", "cannot_open", "open_client"]
+
+_EXPIRED: Final = 10
+_NOT_YET_VALID: Final = 9
+_SELF_SIGNED: Final = frozenset({18, 19})
+_NO_ISSUER: Final = frozenset({2, 20, 21})
+_MISMATCH: Final = frozenset({62, 63, 64})
+# By the name of what the HTTP clients raise: the server was reached, and its response is broken.
+_RESPONSES: Final = {
+    "ClientPayloadError": "broke off its response",
+    "DecodingError": "sent a response that cannot be decompressed",
+    "ClientResponseError": "sent a response that is not valid HTTP",
+    "BodyTooLargeError": "sent a response that is too large",
+}
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def cannot_open(
+    error: Exception, *, where: str, environ: Mapping[str, str] = os.environ
+) -> AttemptError:
+    """The failure of a client that could not be set up, before any request."""
+    # The file is read first; a directory is only looked into when a certificate is checked.
+    name = next((name for name in _CERTIFICATES if environ.get(name)), None)
+    if has_no_descriptor(error):
+        what, fix = explain_os_error(error)
+    elif name is not None and isinstance(error, OSError):
+        what = f"the certificates of {name} ({environ[name]}) cannot be read: {_words(error)}"
+        fix = f"correct {name}, or unset it to use the default certificates"
+    else:
+        what = f"the client cannot be set up: {_words(error)}"
+        fix = "check base_url and the proxy variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+    return _failure(f"{where}: {what}", fix, transient=False)
+
+
+def cannot_connect(error: BaseException, *, where: str, provider: str) -> AttemptError:
+    """The failure of an attempt whose connection failed or broke off.
+
+    Args:
+        error: As the SDK raised it; its causes are looked through.
+        where: The endpoint as a reader knows it.
+        provider: The name of its table in the settings.
+    """
+    chain = _causes(error)
+    cause = chain[-1]
+    names = {type(step).__name__ for step in chain}
+    said = f"{where} cannot be reached: {_words(cause)}"
+    base_url = f"base_url of provider {provider!r}"
+    if (full := next(filter(has_no_descriptor, chain), None)) is not None:
+        what, fix = explain_os_error(full)
+        return _failure(f"{where} cannot be reached: {what}", fix, never_sent=True)
+    if isinstance(cause, ssl.SSLError):
+        fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            fix = _certificate_fix(cause.verify_code, base_url)
+        return _failure(said, fix, transient=False)
+    if (
+        broken := next((what for name, what in _RESPONSES.items() if name in names), None)
+    ) is not None:
+        fix = "look at the server's log, or at that of a proxy before it; or correct " + base_url
+        large = "BodyTooLargeError" in names
+        kind = "malformed" if large else "connection"
+        return _failure(f"{where} {broken}: {_words(cause)}", fix, kind=kind, transient=not large)
+    if any("Proxy" in name for name in names):
+        fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
+        return _failure(f"{said} (through a proxy)", fix)
+    if isinstance(cause, socket.gaierror):
+        return _failure(
+            said,
+            f"check the host name in {base_url} and the network's DNS",
+            never_sent=True,
+        )
+    fix = f"start the server, or correct {base_url}"
+    if isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
+        fix = f"look at the server's log: it closed the connection; or correct {base_url}"
+    return _failure(said, fix, never_sent=isinstance(cause, ConnectionRefusedError))
+
+
+def _certificate_fix(code: int, base_url: str) -> str:
+    if code == _EXPIRED:
+        return "renew the server's certificate; it has expired"
+    if code == _NOT_YET_VALID:
+        return "check the clock of this machine; the server's certificate is not yet valid"
+    if code in _MISMATCH:
+        return f"use the name that the certificate is for in {base_url}"
+    if code in _SELF_SIGNED | _NO_ISSUER:
+        return "set SSL_CERT_FILE to a file with the certificate authority of the server"
+    return "correct the server's certificate, or set SSL_CERT_FILE to its certificate authority"
+
+
+def _failure(
+    what: str,
+    fix: str,
+    *,
+    kind: str = "connection",
+    transient: bool = True,
+    never_sent: bool = False,
+) -> AttemptError:
+    failure = AttemptError(f"{what}\n  fix: {fix}", kind=kind, transient=transient)
+    failure.never_sent = never_sent
+    return failure
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and what it was raised for, down to the first of its causes."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None and cause not in chain:
+        chain.append(cause)
+    return chain
+
+
+def _words(error: BaseException) -> str:
+    # aiohttp adds an excerpt with a pointer below its words.
+    words = str(getattr(error, "message", "") or error).partition("\n\n")[0]
+    return " ".join(words.split()).rstrip(":.") or type(error).__name__
 
 
 # A third less work per call than over the SDK's default transport.

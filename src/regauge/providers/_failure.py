@@ -10,13 +10,13 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
-from regauge.providers._quota import quotas_in, seconds_in
+from regauge.providers._rate import quotas_in, seconds_in
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.providers._quota import Quota
+    from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
 
 __all__ = ["AttemptError", "Refusal", "read_refusal", "refusal_in", "refused", "retry_after_s"]

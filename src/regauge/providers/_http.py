@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from regauge.errors import ProviderError
+from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import OPENAI_URL
 from regauge.providers._failure import AttemptError, refused
-from regauge.providers._network import cannot_connect
-from regauge.providers._quota import quotas_in
+from regauge.providers._rate import quotas_in
 from regauge.providers._types import Completion, Usage
 from regauge.providers._wire import EmbeddedError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from regauge.providers._client import Sdk
     from regauge.providers._endpoint import Endpoint
-    from regauge.providers._quota import Quota
+    from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
     from regauge.providers._wire import Answer
 

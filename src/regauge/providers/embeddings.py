@@ -7,9 +7,9 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import Endpoint
 from regauge.providers._failure import AttemptError, retry_after_s
-from regauge.providers._network import cannot_connect
 from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:

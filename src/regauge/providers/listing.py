@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
 from regauge.project import shown_url
+from regauge.providers._client import cannot_connect, cannot_open
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._network import cannot_connect, cannot_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

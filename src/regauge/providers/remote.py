@@ -1,38 +1,266 @@
-"""Models that are asked over a network or by other packages: retries, pace, breaker and prices.
-
-`_http.py` makes one attempt over HTTP; a package may make it by other means.
-"""
+"""Models that are asked over a network or by other packages: retries, pace, breaker and prices."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
 from regauge.errors import ProviderError
-from regauge.providers._breaker import Breaker
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import Endpoint
 from regauge.providers._failure import AttemptError
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
 from regauge.providers._retry import Ledger, retried
-from regauge.providers._support import supported
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import httpx2
 
     from regauge.project import EndpointSettings
-    from regauge.providers._quota import Quota
-    from regauge.providers._rate import Permit, Window
+    from regauge.providers._rate import Permit, Quota, Window
     from regauge.providers._types import CompletionRequest, Provider
 
-__all__ = ["Calls", "RemoteProvider"]
+__all__ = ["GAPS", "Breaker", "Calls", "Gap", "RemoteProvider", "Trip", "supported"]
+
+# Failures at once are one event: every request in flight sees the same restart of a server.
+_IN_A_ROW: Final = 8
+_COLD_GRACE_S: Final = 2.0
+# These do not pass by waiting; a second request would hear the same.
+_FINAL_KINDS: Final = frozenset({"authentication", "quota"})
+# One request that always fails may be at fault itself; three of them are not.
+_GIVEN_UP: Final = 3
+_PASSING_KINDS: Final = frozenset({"connection", "timeout", "server", "rate-limit"})
+_GATEWAY: Final = frozenset({502, 503, 504})
+_TRANSPORT_KINDS: Final = frozenset({"connection", "timeout"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trip:
+    """Why the provider is given up: the kind and message of the failure that settled it."""
+
+    kind: str
+    message: str
+    status: int | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """What is known about the health of one provider; time comes in from outside, in seconds.
+
+    It trips on a refused key, on 8 failed connections in a row over 2 seconds (`patience_s` where
+    there were answers before), on three requests given up where nothing ever answered, and where
+    nothing but 429 came for `patience_s`. An answer resets it.
+
+    Attributes:
+        patience_s: How long a server that answered may be away, in seconds.
+        refused_since: When the first 429 after the last answer came; None where there is none.
+    """
+
+    patience_s: float = 120.0
+    answered: bool = False
+    failures: int = 0
+    given_up: int = 0
+    failing_since: float = 0.0
+    refused_since: float | None = None
+    trip: Trip | None = None
+
+    def after_answer(self) -> Breaker:
+        """After an answer."""
+        fresh = Breaker(patience_s=self.patience_s, answered=True)
+        return self if self == fresh else fresh
+
+    @property
+    def outage(self) -> bool:
+        """Whether a server that answered before is away, and not one request at fault."""
+        return self.answered and self.failures >= _IN_A_ROW
+
+    def after_failure(
+        self, now: float, *, kind: str, message: str, status: int | None = None, gave_up: bool
+    ) -> Breaker:
+        """After an attempt that failed.
+
+        Args:
+            now: The time, in seconds of any steady clock.
+            kind: The kind of the failure.
+            message: What to say to requests that are not even tried any more.
+            status: The HTTP status, if there was one.
+            gave_up: Whether the request used up its attempts or its deadline with this one.
+        """
+        if self.trip is not None:
+            return self
+        # A gateway that answers for a server that is away.
+        transport = kind in _TRANSPORT_KINDS or (self.answered and status in _GATEWAY)
+        failures = self.failures + 1 if transport else self.failures
+        since = now if failures == 1 else self.failing_since
+        given_up = self.given_up + 1 if gave_up and kind in _PASSING_KINDS else self.given_up
+        grace_s = self.patience_s if self.answered else _COLD_GRACE_S
+        lasting = transport and failures >= _IN_A_ROW and now - since >= grace_s
+        refused_since = self.refused_since
+        if kind == "rate-limit" and refused_since is None:
+            refused_since = now
+        stalled = refused_since is not None and now - refused_since >= self.patience_s
+        hopeless = given_up >= _GIVEN_UP and not self.answered
+        trip = None
+        if kind in _FINAL_KINDS or lasting or hopeless or stalled:
+            trip = Trip(kind=kind, message=message, status=status, failures=max(failures, 1))
+        return Breaker(
+            patience_s=self.patience_s,
+            refused_since=refused_since,
+            answered=self.answered,
+            failures=failures,
+            given_up=given_up,
+            failing_since=since,
+            trip=trip,
+        )
+
+
+_DEFAULT: Final = 1
+_SAMPLING: Final = ("frequency_penalty", "presence_penalty", "logit_bias", "min_p")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """What some endpoints do not take.
+
+    Attributes:
+        apis: The APIs it holds for.
+        url: A regular expression that is searched in the endpoint's URL.
+        model: A regular expression that is matched with the model.
+        names: Parameters, `response_format`, `json_object` (a response format) or `strict` (of a
+            tool or a schema).
+        does: Whether the endpoint drops them in silence or answers with an error.
+        instead: What to do.
+    """
+
+    apis: tuple[str, ...]
+    url: str = ""
+    model: str = ""
+    names: tuple[str, ...]
+    does: Literal["ignores", "rejects"]
+    instead: str
+
+
+GAPS: Final = (
+    # Anthropic's page on compatibility with the OpenAI SDK lists them as ignored.
+    Gap(
+        apis=("openai",),
+        url=r"//api\.anthropic\.com\b",
+        names=(
+            "response_format",
+            "strict",
+            "seed",
+            "logprobs",
+            "top_logprobs",
+            "reasoning_effort",
+            "frequency_penalty",
+            "presence_penalty",
+            "logit_bias",
+        ),
+        does="ignores",
+        instead='set api = "anthropic" for the provider',
+    ),
+    # Version 2026-10-21 of the API, as the SDK sends it, has no parameters of sampling.
+    Gap(
+        apis=("anthropic",),
+        names=(
+            "temperature",
+            "top_p",
+            "top_k",
+            "seed",
+            "logprobs",
+            "top_logprobs",
+            "verbosity",
+            "json_object",
+            *_SAMPLING,
+        ),
+        does="rejects",
+        instead="remove it; for JSON use responseFormat: json_schema",
+    ),
+    Gap(
+        apis=("responses",),
+        names=("seed", "stop", "top_k", *_SAMPLING),
+        does="rejects",
+        instead='remove it, or use a provider with api = "openai"',
+    ),
+    Gap(
+        apis=("openai", "responses"),
+        url=r"//api\.openai\.com\b",
+        model=r"(?:o\d|gpt-5(?:-mini|-nano|-pro)?)(?:-\d{4}.*)?$",
+        names=("temperature", "top_p", "logprobs", "top_logprobs", *_SAMPLING),
+        does="rejects",
+        instead="remove it; these models take reasoning_effort",
+    ),
+    Gap(
+        apis=("openai",),
+        url=r":11434\b|//ollama\.com\b",
+        names=("logit_bias",),
+        does="ignores",
+        instead="remove it",
+    ),
+)
+
+
+def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionRequest:
+    """A request without its optional parameters that the endpoint does not take.
+
+    Raises:
+        ProviderError: The request needs what the endpoint does not take.
+    """
+    needs = set(_needs(request)) - set(endpoint.settings.accepts)
+    left_out: set[str] = set()
+    for gap in GAPS:
+        lacking = [name for name in gap.names if name in needs]
+        if (
+            not lacking
+            or endpoint.settings.api not in gap.apis
+            or not re.search(gap.url, endpoint.url)
+            or not re.match(gap.model, request.model)
+        ):
+            continue
+        left_out.update(lacking)
+        name = next((name for name in lacking if name not in request.optional), None)
+        if name is None:
+            continue
+        where = f"{request.provider}:{request.model}" if gap.model else str(endpoint)
+        raise ProviderError(
+            f"{request.origin or 'the prompt'} needs `{name}`, which {where} {gap.does}; no request"
+            f" was sent\n  fix: {gap.instead}; if the endpoint takes it by now, add"
+            f" accepts = [{name!r}] to [tool.regauge.providers.{request.provider}]",
+            kind="bad-request",
+        )
+    if not left_out:
+        return request
+    kept = {name: value for name, value in request.parameters.items() if name not in left_out}
+    return replace(request, parameters=kept)
+
+
+def _needs(request: CompletionRequest) -> Iterator[str]:
+    for name, value in request.parameters.items():
+        if name in {"temperature", "top_p"} and value == _DEFAULT:
+            continue
+        if value is not None and value is not False:
+            yield name
+    wanted = request.response_format
+    if wanted is not None and wanted.get("type") != "text":
+        yield "response_format"
+        if wanted.get("type") == "json_object":
+            yield "json_object"
+        schema = wanted.get("json_schema")
+        if isinstance(schema, dict) and schema.get("strict"):
+            yield "strict"
+    for tool in request.tools:
+        function = tool.get("function")
+        if isinstance(function, dict) and function.get("strict"):
+            yield "strict"
+
 
 _TIMEOUT_S: Final = 60.0
 # Failures after which it is plain that a server is there and reads what is sent.

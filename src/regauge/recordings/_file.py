@@ -1,23 +1,300 @@
-"""Recordings that are committed: `fixtures/recordings/<prompt>.jsonl`."""
+"""Recordings that are committed: `fixtures/recordings/<prompt>.jsonl`, one line for each answer."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.atomic import write_whole
-from regauge.errors import Fault, RecordingError
-from regauge.recordings._lines import lines_of, rewriting
-from regauge.recordings._recording import Recording, RecordingKey, encode_line
+from regauge.errors import Fault, RecordingError, explain_os_error
+from regauge.providers import Completion, approximate_tokens
 from regauge.recordings._redact import Redactor
+from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["RecordingsFile"]
+    from regauge.digests import JSON
+    from regauge.project import Project
+    from regauge.providers import CompletionRequest
+
+__all__ = [
+    "Recording",
+    "RecordingKey",
+    "RecordingsFile",
+    "Replacements",
+    "encode_line",
+    "exclusive",
+    "lines_of",
+    "replacements_in",
+    "request_summary",
+    "rewriting",
+    "utc_now",
+    "warn_of_sizes",
+]
+
+
+@contextmanager
+def exclusive(directory: Path) -> Generator[None]:
+    """Hold the only lock on a directory, waiting for it; nothing is left behind in it.
+
+    The lock is `flock` on the directory itself: the system drops it when its holder dies. Where
+    there is no `flock` (Windows) writers are not kept apart; files are still written whole.
+    """
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - not on the systems tests run on
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, with their numbers from 1; none of a file that is not there.
+
+    Raises:
+        RecordingError: The file cannot be read.
+    """
+    try:
+        content = read_regular(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RecordingError([Fault.unreadable(path, error)]) from error
+    for number, ended in enumerate(content.split(b"\n"), 1):
+        line = ended.rstrip(b"\r")
+        if line.strip():
+            yield number, line
+
+
+@contextmanager
+def rewriting(path: Path, *, safe: str = "") -> Generator[None]:
+    """Keep other processes from a file, whose directory is made, while the block writes it.
+
+    Args:
+        path: The file.
+        safe: What is kept elsewhere where it cannot be written, as a clause.
+
+    Raises:
+        RecordingError: It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(path.parent):
+            yield
+    except OSError as error:
+        what, own_fix = explain_os_error(error)
+        fix = own_fix or "make room or give write permission, then run again"
+        fault = Fault(
+            path=path,
+            line=None,
+            message=f"cannot be written: {what}",
+            fix=f"{fix}; {safe}" if safe else fix,
+        )
+        raise RecordingError([fault]) from error
+
+
+_MIB: Final = 1024 * 1024
+# https://docs.github.com/en/repositories/working-with-files/managing-large-files
+_WARN_MIB: Final = 50
+_REFUSED_MIB: Final = 100
+
+
+def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list[Fault]:
+    """A warning for each file that is large for GitHub.
+
+    Args:
+        project: Whose files.
+        paths: The files, from the root of the project; by default all recordings.
+    """
+    if paths is None:
+        paths = sorted(project.recordings_dir.rglob("[!.]*.jsonl"))
+    faults = (_warn_of_size(project, project.root / path) for path in paths)
+    return [fault for fault in faults if fault is not None]
+
+
+def _warn_of_size(project: Project, path: Path) -> Fault | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None  # where it is read, it is refused
+    size = status.st_size / _MIB
+    if not stat.S_ISREG(status.st_mode) or size <= _WARN_MIB:
+        return None
+    refused = size > _REFUSED_MIB
+    words = f"GitHub {'refuses' if refused else 'will refuse'} files above {_REFUSED_MIB} MiB"
+    return Fault(
+        path=project.relative(path),
+        line=None,
+        message=f"the file has {size:,.0f} MiB, and {words}",
+        fix="remove stale recordings (regauge record --prune), record fewer trials, or limit the"
+        " outputs (max_tokens)",
+    )
+
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_ENCODE: Final = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
+).encode
+# A lone surrogate, which models do send, is no UTF-8; such a line is written with escapes.
+_ENCODE_ASCII: Final = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=dict
+).encode
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RecordingKey:
+    """The digest of a request, and which draw it is, from 0: trial k replays trial k."""
+
+    digest: str
+    trial: int
+
+    @classmethod
+    def of(cls, request: CompletionRequest) -> RecordingKey:
+        """The key under which the answer to `request` is recorded."""
+        return cls(request.digest, request.trial)
+
+    def __str__(self) -> str:
+        return self.digest[:12] + (f" trial {self.trial}" if self.trial else "")
+
+
+def utc_now() -> str:
+    """The time as recordings write it: ISO 8601 in UTC, to the second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def request_summary(request: CompletionRequest, *, prompt_digest: str) -> dict[str, JSON]:
+    """What a reader of a recordings file may want to know of the request, without its text."""
+    return {
+        "prompt_digest": prompt_digest,
+        "messages": len(request.messages),
+        "approx_tokens": approximate_tokens(request),
+        "parameters": request.parameters,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """An answer as it is kept.
+
+    Attributes:
+        key: What it is found by.
+        prompt: The name of the prompt.
+        version: The version of the prompt, or None where it has none.
+        case: The id of the case.
+        model: As `provider:model`.
+        completion: The answer.
+        recorded_at: When, as `utc_now` writes it.
+        request: See `request_summary`.
+        judge: The name of the judge whose model answered; None where the prompt's did. Prompt,
+            version and case are then those of what is judged.
+        replaced: How often another answer was recorded under its key before.
+    """
+
+    key: RecordingKey
+    prompt: str
+    version: str | None
+    case: str
+    model: str
+    completion: Completion
+    recorded_at: str
+    request: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
+    judge: str | None = None
+    replaced: int = 0
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document; the keys stand in the order in which people read them."""
+        return {
+            "case": self.case,
+            **({} if self.judge is None else {"judge": self.judge}),
+            "trial": self.key.trial,
+            "digest": self.key.digest,
+            "prompt": self.prompt,
+            "version": self.version,
+            "model": self.model,
+            "recorded_at": self.recorded_at,
+            **({"replaced": self.replaced} if self.replaced else {}),
+            "request": self.request,
+            "completion": self.completion.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, document: JSON) -> Recording:
+        """The recording that `to_json` wrote.
+
+        Raises:
+            ValueError: A key is missing or holds a value of another kind.
+        """
+        if not isinstance(document, dict):
+            raise ValueError("a recording is a JSON object")  # noqa: TRY004 - one kind for callers
+        given = cast("dict[str, Any]", document)
+        try:
+            digest, trial = given["digest"], given["trial"]
+            recording = cls(
+                key=RecordingKey(digest, trial),
+                prompt=given["prompt"],
+                version=given["version"],
+                case=given["case"],
+                model=given["model"],
+                completion=Completion.from_json(given["completion"]),
+                recorded_at=given["recorded_at"],
+                request=given["request"],
+                judge=given.get("judge"),
+                replaced=given.get("replaced", 0),
+            )
+        except KeyError as error:
+            raise ValueError(f"the recording has no {error}") from error
+        except TypeError as error:
+            raise ValueError(f"the recording cannot be read: {error}") from error
+        if type(trial) is not int or trial < 0:
+            raise ValueError(f"the trial is {trial!r}, not a number from 0")
+        if type(recording.replaced) is not int or recording.replaced < 0:
+            raise ValueError(f"replaced is {recording.replaced!r}, not a number from 0")
+        if type(digest) is not str or _DIGEST.fullmatch(digest) is None:
+            raise ValueError(f"the digest is {digest!r}, not 64 hexadecimal digits")
+        if type(recording.case) is not str or type(recording.prompt) is not str:
+            raise ValueError("the case and the prompt are names")
+        return recording
+
+    def same_answer(self, other: Recording) -> bool:
+        """Whether the model said the same; when, how fast and at what price does not count."""
+        mine, its = self.completion, other.completion
+        return (
+            mine.text == its.text
+            and mine.finish_reason == its.finish_reason
+            and mine.refusal == its.refusal
+            and mine.tool_calls == its.tool_calls
+            and mine.messages == its.messages
+            and mine.context == its.context
+            and mine.usage == its.usage
+            and mine.model == its.model
+            and mine.fingerprint == its.fingerprint
+        )
+
+
+def encode_line(recording: Recording) -> bytes:
+    """A recording as one line of UTF-8, without the line end."""
+    document = recording.to_json()
+    try:
+        return _ENCODE(document).encode()
+    except UnicodeEncodeError:
+        return _ENCODE_ASCII(document).encode()
+
 
 _SAFE: Final = "the answers are safe in the local store"
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
@@ -235,3 +512,60 @@ def _broken(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
         message=f"not a recording: {error}",
         fix="delete the line, then record it again: pytest evals --record=missing",
     )
+
+
+_NAMED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacements:
+    """Completions of one version that were replaced more often than others of it.
+
+    Attributes:
+        version: Of the prompt; None where it has none.
+        recorded: How many completions of it are recorded under the same trial number.
+        cases: How often more than the least replaced one, by case; more than 0.
+    """
+
+    version: str | None
+    recorded: int
+    cases: dict[str, int]
+
+    def __str__(self) -> str:
+        most = max(self.cases.values())
+        names = sorted(self.cases, key=lambda case: (-self.cases[case], case))
+        more = ", ..." if len(names) > _NAMED_MAX else ""
+        were = "was" if len(names) == 1 else "were"
+        return (
+            f"{len(names)} of {plural(self.recorded, 'completion')} of"
+            f" {self.version or 'this prompt'} {were} replaced more often than the others, up to"
+            f" {plural(most, 'time')} more: {', '.join(names[:_NAMED_MAX])}{more}"
+        )
+
+
+def replacements_in(
+    file: RecordingsFile, *, digests: Collection[str] | None = None
+) -> list[Replacements]:
+    """What was replaced unevenly in the recordings of a prompt, by version and trial number.
+
+    Args:
+        file: The recordings.
+        digests: Only completions of these requests.
+    """
+    if not file.any_replaced:
+        return []
+    counts: dict[tuple[str | None, int], dict[str, int]] = {}
+    for recording in file:
+        if digests is None or recording.key.digest in digests:
+            of_version = counts.setdefault((recording.version, recording.key.trial), {})
+            known = of_version.get(recording.case, 0)
+            of_version[recording.case] = max(known, recording.replaced)
+    return [
+        Replacements(
+            version=version,
+            recorded=len(cases),
+            cases={case: count - least for case, count in cases.items() if count > least},
+        )
+        for (version, _), cases in counts.items()
+        if (least := min(cases.values())) < max(cases.values())
+    ]

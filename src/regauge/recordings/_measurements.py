@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.atomic import write_whole
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._lines import lines_of, rewriting
-from regauge.recordings._recording import RecordingKey
+from regauge.recordings._file import RecordingKey, lines_of, rewriting
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Settings
-    from regauge.recordings._recording import Recording
+    from regauge.recordings._file import Recording
 
 __all__ = ["REDACTED", "Redactor", "map_texts", "redactor_for"]
 

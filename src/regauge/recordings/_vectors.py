@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._lines import lines_of, rewriting
+from regauge.recordings._file import lines_of, rewriting
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

@@ -4,27 +4,29 @@
 says which answers are wanted, and `_answers.py` finds them or has them drawn, through
 `_lookahead.py` ahead of the case that is judged. `_trials.py` makes trials of them; judges that
 ask a model are served by `_model_judging.py`. `_result.py` is what a test function receives,
-`_failure.py` the words of a failure. Options are read once into `_options.py`.
+with the words of a failure. Options are read once into `_options.py`.
 """
 
 from __future__ import annotations
 
 from regauge.runner._answers import Answers, IndependentTrials, Published
-from regauge.runner._budget import Budget
-from regauge.runner._call_totals import CallTotals
-from regauge.runner._missing import MissingAnswers
-from regauge.runner._missing_judgements import MissingJudgements
+from regauge.runner._drawing import Budget, Progress
+from regauge.runner._missing import MissingAnswers, MissingJudgements
 from regauge.runner._options import RunOptions, resolve_options
-from regauge.runner._plan import Draw, Plan, PlannedCase
-from regauge.runner._progress import Progress
+from regauge.runner._plan import Draw, Plan, PlannedCase, Question, judges_file
 from regauge.runner._providers import endpoint_of, price_for
-from regauge.runner._question import Question, judges_file
-from regauge.runner._result import CaseFailed, EvalResult
-from regauge.runner._session import EvalSession
+from regauge.runner._result import (
+    CallTotals,
+    CaseFailed,
+    EvalResult,
+    JudgedVerdict,
+    SourcedCompletion,
+    Trial,
+    TrialOutcome,
+)
+from regauge.runner._session import EvalSession, needed_keys
 from regauge.runner._spec import DeclaredEval, EvalSpec, declared_evals, golden, spec_of
-from regauge.runner._stale import needed_keys
 from regauge.runner._suite import Suite
-from regauge.runner._trial import JudgedVerdict, SourcedCompletion, Trial, TrialOutcome
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
 
 __all__ = [

@@ -1,30 +1,250 @@
-"""Gets one answer: from another process that is just fetching it, or from the model."""
+"""What a run may use, checked before every call and never exceeded by what was estimated."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from regauge.errors import BudgetError, ProviderError, RecordingError
 from regauge.providers import Usage, cost_of
-from regauge.runner._expected_usage import ExpectedUsage
+from regauge.runner._expected import ExpectedUsage
 from regauge.runner._providers import Providers, price_for
-from regauge.runner._trial import SourcedCompletion
-from regauge.runner._writes import Writes
+from regauge.runner._result import SourcedCompletion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
+    from contextlib import AbstractContextManager
 
     from regauge.project import Project
     from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
     from regauge.runner._answers import Answers
-    from regauge.runner._budget import Budget
     from regauge.runner._options import RunOptions
-    from regauge.runner._question import Question
+    from regauge.runner._plan import Question
 
-__all__ = ["Drawing"]
+__all__ = ["Budget", "Charge", "Drawing", "Progress", "Writes"]
+
+# Until a first call shows it, calls may cost so many times what is expected of them.
+_UNKNOWN_EXCESS: Final = 4.0
+
+
+@dataclass(slots=True)
+class Charge:
+    """The money and tokens of one call: what was expected, then what it took."""
+
+    expected_usd: float
+    expected_tokens: int = 0
+    actual_usd: float | None = None
+    actual_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class Budget:
+    """Keeps count of what calls cost, and of the calls themselves.
+
+    Attributes:
+        limit_usd: In US dollars, for all processes of the run together; None is no limit.
+        processes: How many processes share the run; each may spend an equal part.
+        spent_usd: What finished calls cost.
+        reserved_usd: What calls under way are expected to cost.
+        limit_tokens: Tokens in and out, for all processes; None is no limit.
+        spent_tokens: What finished calls used.
+        reserved_tokens: What calls under way are expected to use.
+        limit_calls: For all processes; None is no limit.
+        calls: How many were made or are under way; one that failed does not count.
+        excess: The most that a call cost, as a multiple of what was expected; 0 before the first.
+            Later calls are reserved at that rate, so that a limit holds whatever they cost.
+    """
+
+    limit_usd: float | None
+    spent_usd: float = 0.0
+    reserved_usd: float = field(default=0.0)
+    processes: int = 1
+    limit_tokens: int | None = None
+    spent_tokens: int = 0
+    reserved_tokens: int = 0
+    limit_calls: int | None = None
+    calls: int = 0
+    excess: float = 0.0
+
+    @property
+    def limited(self) -> bool:
+        """Whether money or tokens have a limit."""
+        return self.limit_usd is not None or self.limit_tokens is not None
+
+    @property
+    def _share_usd(self) -> float:
+        return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
+
+    def may_fit_later(self, expected_usd: float) -> bool:
+        """Whether a call does not fit now, but may once calls under way cost less than reserved."""
+        fits = self._committed(expected_usd) <= self._share_usd
+        alone = self.spent_usd + expected_usd * (self.excess or 1.0)
+        return not fits and self.reserved_usd > 0 and alone <= self._share_usd
+
+    def _committed(self, expected_usd: float) -> float:
+        """What is spent, under way and next, at what calls cost compared with what was expected."""
+        if not self.reserved_usd + expected_usd:
+            return self.spent_usd
+        excess = self.excess or (_UNKNOWN_EXCESS if self.reserved_usd else 1.0)
+        return self.spent_usd + (self.reserved_usd + expected_usd) * excess
+
+    @contextmanager
+    def charge(self, expected_usd: float, *, tokens: int = 0) -> Generator[Charge]:
+        """Reserve the expected cost and tokens of a call while it is under way.
+
+        A call that fails costs nothing here: providers do not bill what they did not answer.
+
+        Raises:
+            BudgetError: With this call the run could exceed its limit.
+        """
+        if self._committed(expected_usd) > self._share_usd:
+            committed = self.spent_usd + self.reserved_usd
+            part = f" (a part of it in each of {self.processes} processes)"
+            raise BudgetError(
+                f"the budget of ${self.limit_usd:.2f}{part if self.processes > 1 else ''}"
+                f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
+                f" to cost ${expected_usd:.4f}\n"
+                "  what has been answered is kept: the same command with a larger --budget-usd"
+                " goes on where this one stopped"
+            )
+        self._check_counts(tokens)
+        charge = Charge(expected_usd, tokens)
+        self.reserved_usd += expected_usd
+        self.reserved_tokens += tokens
+        self.calls += 1
+        try:
+            yield charge
+        except BaseException:
+            self.calls -= 1
+            raise
+        finally:
+            self.reserved_usd -= expected_usd
+            self.reserved_tokens -= tokens
+            if charge.actual_usd is not None:
+                self.spent_usd += charge.actual_usd
+                if expected_usd:
+                    self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
+            if charge.actual_tokens is not None:
+                self.spent_tokens += charge.actual_tokens
+
+    def _check_counts(self, tokens: int) -> None:
+        """Raise a BudgetError where one more call, or its tokens, would be too many."""
+        used = self.spent_tokens + self.reserved_tokens
+        counts: tuple[tuple[int | None, int, Literal["calls", "tokens"]], ...] = (
+            (self.limit_calls, self.calls + 1, "calls"),
+            (self.limit_tokens, used + tokens, "tokens"),
+        )
+        for limit, after, noun in counts:
+            if limit is not None and after > limit / self.processes:
+                raise BudgetError(
+                    f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
+                    f"  what has been answered is kept: the same command with a larger"
+                    f" --budget-{noun} goes on where this one stopped",
+                    limit=noun,
+                )
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts of draws; written by the drawing loop, read by whoever reports.
+
+    Attributes:
+        total: Draws that have no answer at the start.
+        landed: Draws that have one now.
+        failed: Draws that ended without one.
+        judge_calls: Replies that models of judges gave.
+    """
+
+    total: int = 0
+    landed: int = 0
+    failed: int = 0
+    judge_calls: int = 0
+    _started: float = field(default=0.0)
+
+    def start(self, total: int) -> None:
+        """Begin counting."""
+        self.total = total
+        self._started = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds until the end at the pace so far; None before the first answer."""
+        done = self.landed + self.failed
+        return self.elapsed_s / done * (self.total - done) if done else None
+
+
+_T = TypeVar("_T")
+
+
+class Writes:
+    """Performs writes together that the event loop asks for at once. For one event loop.
+
+    A transaction costs several times what a row in it does, and answers land in bursts.
+
+    Args:
+        together: Opens the transaction.
+    """
+
+    def __init__(self, together: Callable[[], AbstractContextManager[None]]) -> None:
+        self._together = together
+        self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    async def do(self, write: Callable[[], _T]) -> _T:
+        """What `write` returns, once it is kept.
+
+        Raises:
+            Exception: What `write` raised, or what kept the transaction from ending; then nothing
+                of it is kept.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._flush)
+        self._waiting.append((write, future))
+        return await future
+
+    def _flush(self) -> None:
+        # What was cancelled meanwhile is written all the same: an answer that landed is paid for.
+        waiting, self._waiting = self._waiting, []
+        try:
+            with self._together():
+                results = [write() for write, _ in waiting]
+        except Exception as error:  # noqa: BLE001 - it belongs to those who asked
+            if len(waiting) == 1:
+                _fail(waiting[0][1], error)
+            else:
+                self._one_by_one(waiting)
+            return
+        for (_, future), result in zip(waiting, results, strict=True):
+            if not future.done():
+                future.set_result(result)
+
+    def _one_by_one(self, waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]]) -> None:
+        """One write must not fail the others."""
+        for write, future in waiting:
+            try:
+                with self._together():
+                    result = write()
+            except Exception as error:  # noqa: BLE001 - it belongs to who asked
+                _fail(future, error)
+            else:
+                if not future.done():
+                    future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
 
 Written = TypeVar("Written")
 

@@ -1,8 +1,9 @@
-"""Lets judges that ask a model say their verdicts, and turns what goes wrong into an error."""
+"""The model calls of one judgement in a run."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -10,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from regauge.digests import digest_of
 from regauge.errors import (
     BudgetError,
     JudgeError,
@@ -18,27 +20,176 @@ from regauge.errors import (
     UnmeasuredError,
 )
 from regauge.judges import Measurement, criterion_of
-from regauge.recordings import MeasurementLine
-from regauge.runner._call_totals import CallTotals
-from regauge.runner._judge_calls import RunCalls
+from regauge.recordings import MeasurementLine, MeasurementsFile, map_texts
+from regauge.runner._answers import Opened
 from regauge.runner._judging import broken_judge, checked_verdict, passes_through
-from regauge.runner._measurements import measurement_key
-from regauge.runner._trial import JudgedVerdict
+from regauge.runner._plan import Question
+from regauge.runner._result import CallTotals, JudgedVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Container, Coroutine, Mapping
+    from pathlib import Path
     from typing import Any, TypeGuard
 
+    from regauge.datasets import GoldenCase
     from regauge.judges import MemoisedJudge, ModelJudge, Verdict
-    from regauge.providers import Completion
+    from regauge.project import Project, RecordMode
+    from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
-    from regauge.runner._measurements import Measurements
+    from regauge.runner._lookahead import Window
     from regauge.runner._plan import Draw
-    from regauge.runner._question import Question
-    from regauge.runner._trial import SourcedCompletion
-    from regauge.runner._window import Window
+    from regauge.runner._result import SourcedCompletion
 
-__all__ = ["ModelJudging", "Used"]
+__all__ = ["Measurements", "ModelJudging", "RunCalls", "Used", "measurement_key"]
+
+
+@dataclass(slots=True, kw_only=True)
+class RunCalls:
+    """What a run hands to a judge for one judgement: the protocol `JudgeCalls`.
+
+    Attributes:
+        ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
+        counted: The calls that judgements of this run have counted already.
+        asked: What was asked, in the order in which it was, each once.
+        totals: What the calls used that no other judgement counted before.
+        failure: Why the first call that failed did.
+    """
+
+    judge: ModelJudge
+    draw: Draw
+    ask: Callable[[Question, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]]
+    counted: set[RecordingKey] = field(default_factory=set["RecordingKey"])
+    asked: dict[RecordingKey, None] = field(default_factory=dict["RecordingKey", None])
+    totals: CallTotals = field(default_factory=CallTotals)
+    failure: UnmeasuredError | None = None
+
+    @property
+    def trial(self) -> int:
+        """Which draw is judged, from 0."""
+        return self.draw.trial
+
+    def check(self) -> None:
+        """Hold that every call was answered, whatever the judge made of one that was not.
+
+        Raises:
+            UnmeasuredError: The first that was not.
+        """
+        if self.failure is not None:
+            raise self.failure
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """The model's reply: recorded, from the local store, or live.
+
+        Raises:
+            UnmeasuredError: There is none.
+        """
+        question = Question.of_judge(request, draw=self.draw, judge=self.judge)
+        self.asked[question.key] = None
+        try:
+            answer = await self.ask(question, self.judge, self.draw)
+        except UnmeasuredError as error:
+            self.failure = self.failure or error
+            raise
+        if question.key not in self.counted:
+            self.counted.add(question.key)
+            self.totals = self.totals.plus(answer.completion, live=answer.source == "live")
+        return answer.completion
+
+
+class Measurements:
+    """The measurements a run may use, one file per prompt; for several threads.
+
+    Args:
+        project: Whose recordings.
+        mode: `none` only reads; `all` finds only what this run measured.
+        redact: Takes secrets out of a text.
+        unpublished: Trials whose measurements `finish` does not write.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        mode: RecordMode,
+        *,
+        redact: Callable[[str], str],
+        unpublished: Container[int] = (),
+    ) -> None:
+        self._directory = project.recordings_dir / "verdicts"
+        self._mode = mode
+        self._redact = redact
+        self._unpublished = unpublished
+        self._files = Opened(lambda name: MeasurementsFile(self._directory / f"{name}.jsonl"))
+        self._fresh: set[str] = set()
+        self._lock = threading.Lock()
+
+    def file(self, prompt: str) -> MeasurementsFile:
+        """The committed measurements of answers to a prompt.
+
+        Raises:
+            RecordingError: Lines of it cannot be read.
+        """
+        return self._files.file(prompt)
+
+    def find(self, prompt: str, key: str, *, anew: bool) -> MeasurementLine | None:
+        """What was measured, or None.
+
+        Args:
+            prompt: Whose answer.
+            key: See `measurement_key`.
+            anew: Whether only what this run measured counts.
+        """
+        if (anew or self._mode == "all") and key not in self._fresh:
+            return None
+        return self.file(prompt).get(key)
+
+    def keep(self, prompt: str, line: MeasurementLine) -> MeasurementLine:
+        """Keep a measurement for `finish` to write.
+
+        Returns:
+            The line as a replay will find it, that is without secrets.
+
+        Raises:
+            ValueError: The measurement holds what JSON has no word for.
+        """
+        clean = map_texts(line.measurement, self._redact)
+        told = replace(line, measurement=clean)
+        kept = replace(told, measurement=json.loads(told.encode())["measurement"])
+        with self._lock:
+            self._fresh.add(line.key)
+        self.file(prompt).put(kept, replace=True)
+        return kept
+
+    def finish(self) -> Mapping[Path, int]:
+        """Write new measurements; returns how many lines of each file changed.
+
+        Raises:
+            RecordingError: A file cannot be written.
+        """
+        if self._mode == "none":
+            return {}
+        for file in self._files if self._unpublished else ():
+            file.prune({x.key for x in file.unused(()) if x.trial not in self._unpublished})
+        return {file.path: changed for file in self._files if (changed := file.save())}
+
+
+def measurement_key(
+    judge: MemoisedJudge, completion: Completion, case: GoldenCase, *, trial: int
+) -> str:
+    """What a measurement is found by: judge, case, what was answered, and which draw it was.
+
+    How fast and at what price the answer came does not count.
+    """
+    return digest_of(
+        {
+            "judge": judge.measurement_digest,
+            "case": case.digest,
+            "text": completion.text,
+            "refusal": completion.refusal,
+            "finish_reason": completion.finish_reason,
+            "tool_calls": [[call.name, call.arguments] for call in completion.tool_calls],
+            "trial": trial,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

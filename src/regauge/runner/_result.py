@@ -1,24 +1,284 @@
-"""What an eval's test function receives as `result`, and the failure that `check` raises."""
+"""Trials of a case, the result that a test function receives, and the words of its failure."""
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from regauge.errors import UnmeasuredError
-from regauge.runner._failure import describe_failure, one_line
+from regauge.printable import printable
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.judges import Verdict
     from regauge.prompts import Prompt
     from regauge.providers import Completion
     from regauge.runner._suite import Suite
-    from regauge.runner._trial import Trial, TrialOutcome
 
-__all__ = ["CaseFailed", "EvalResult"]
+__all__ = [
+    "AnswerSource",
+    "CallTotals",
+    "CaseFailed",
+    "EvalResult",
+    "FailedCase",
+    "JudgedVerdict",
+    "SourcedCompletion",
+    "Trial",
+    "TrialOutcome",
+    "describe_failure",
+    "one_line",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTotals:
+    """What the model calls of a judgement, or of many, used.
+
+    Attributes:
+        calls: How many there were; one that judgements of a run share counts for the first.
+        live: Those of them that this run paid for.
+        retries: How many attempts came to nothing.
+        cost_usd: Of all of them, at what they cost when they were made; None where a price is
+            not known.
+        latency_s: Of all of them, one after the other, in seconds.
+    """
+
+    calls: int = 0
+    live: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    spent_usd: float | None = 0.0
+    latency_s: float = 0.0
+
+    def plus(self, completion: Completion, *, live: bool) -> CallTotals:
+        """With one more call; `live` when this run pays for it."""
+        cost_usd = completion.cost_usd
+        return CallTotals(
+            calls=self.calls + 1,
+            live=self.live + live,
+            retries=self.retries + (completion.attempts - 1 if live else 0),
+            input_tokens=self.input_tokens + completion.usage.input_tokens,
+            output_tokens=self.output_tokens + completion.usage.output_tokens,
+            cost_usd=_sum(self.cost_usd, cost_usd),
+            spent_usd=_sum(self.spent_usd, cost_usd) if live else self.spent_usd,
+            latency_s=round(self.latency_s + completion.latency_s, 6),
+        )
+
+    def to_json(self) -> dict[str, JSON]:
+        """What holds for a replay, too."""
+        return {
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+            "latency_s": self.latency_s,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, JSON]) -> CallTotals:
+        """The totals that `to_json` wrote; what is missing or no number counts as nothing."""
+
+        def number(name: str) -> float:
+            value = document.get(name)
+            return value if isinstance(value, (int, float)) else 0
+
+        cost_usd = document.get("cost_usd", 0.0)
+        return cls(
+            calls=int(number("calls")),
+            input_tokens=int(number("input_tokens")),
+            output_tokens=int(number("output_tokens")),
+            cost_usd=cost_usd if isinstance(cost_usd, (int, float)) else None,
+            latency_s=number("latency_s"),
+        )
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else round(one + other, 9)
+
+
+AnswerSource: TypeAlias = Literal["recording", "store", "live"]
+TrialOutcome: TypeAlias = Literal["passed", "failed", "unmeasured"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedCompletion:
+    """A completion and where it came from: a recording, the local store, or the model."""
+
+    completion: Completion
+    source: AnswerSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedVerdict:
+    """A verdict, with the judge that gave it.
+
+    Attributes:
+        gates: Whether it decides; otherwise it informs, and changes no outcome.
+        standing: Why, for a judge that asks a model.
+        criterion: What kind of quality it is about.
+        calls: What its model calls used; None for a judge that makes none.
+        labels: Whether the judge compares labels, so that what it expected and got is one.
+    """
+
+    judge: str
+    judge_digest: str
+    verdict: Verdict
+    criterion: Criterion = "correctness"
+    gates: bool = True
+    standing: str = ""
+    calls: CallTotals | None = None
+    labels: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One draw of one case.
+
+    Attributes:
+        number: Which draw, from 0.
+        request_digest: Of what was asked; empty when the case could not be rendered.
+        answer: What came back; None when nothing did.
+        verdicts: In the order of the eval's judges.
+        error: Why there is no answer or no verdict; then the trial is unmeasured.
+    """
+
+    number: int
+    request_digest: str
+    answer: SourcedCompletion | None
+    verdicts: tuple[JudgedVerdict, ...] = ()
+    error: UnmeasuredError | None = None
+
+    @property
+    def outcome(self) -> TrialOutcome:
+        """`failed` when a judge failed it; `passed` when at least one passed it and none failed.
+
+        Judges that inform have no say in it.
+        """
+        if self.error is not None or self.answer is None:
+            return "unmeasured"
+        outcomes = {judged.verdict.outcome for judged in self.verdicts if judged.gates}
+        if "fail" in outcomes:
+            return "failed"
+        return "passed" if "pass" in outcomes else "unmeasured"
+
+    @property
+    def failures(self) -> tuple[JudgedVerdict, ...]:
+        """The verdicts that failed it."""
+        return tuple(
+            judged for judged in self.verdicts if judged.gates and judged.verdict.outcome == "fail"
+        )
+
+
+_ANSWER_CHARS_MAX = 1200
+_VALUE_CHARS_MAX = 300
+
+
+class FailedCase(Protocol):
+    """What the words need of a case's result."""
+
+    case: GoldenCase
+    trials: tuple[Trial, ...]
+    where: str
+    passed: int
+
+    @property
+    def prompt(self) -> Prompt: ...
+
+    @property
+    def needed(self) -> int: ...
+
+
+def describe_failure(result: FailedCase) -> str:
+    """Everything a person needs to see why a case failed, in the order it is read."""
+    prompt = result.prompt
+    lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
+    shown: Trial | None = None
+    for judge, failed in _by_judge(result).items():
+        trial, judged = failed[0]
+        shown = shown or trial
+        times = (
+            f" in {len(failed)} of {len(result.trials)} trials" if len(result.trials) > 1 else ""
+        )
+        lines.append(f"  ✗ {judge}{times}: {one_line(judged.verdict.reason, _VALUE_CHARS_MAX)}")
+        if judged.verdict.expected is not None:
+            lines.append(f"      expected: {_value(judged.verdict.expected)}")
+        if judged.verdict.actual is not None:
+            lines.append(f"      actual:   {_value(judged.verdict.actual)}")
+    passed = {
+        judged.judge
+        for trial in result.trials
+        for judged in trial.verdicts
+        if judged.gates and judged.verdict.outcome == "pass"
+    } - set(_by_judge(result))
+    if passed:
+        lines.append(f"  ✓ {', '.join(sorted(passed))}")
+    lines.extend(_informing(result))
+    if shown is not None and shown.answer is not None:
+        completion = shown.answer.completion
+        label = f"trial {shown.number}, " if len(result.trials) > 1 else ""
+        lines.append(f"  answer ({label}{completion.model}, {shown.answer.source}):")
+        text = completion.text if completion.text is not None else completion.refusal or ""
+        lines.extend(f"    {line}" for line in _shorten(text).splitlines() or ["(empty)"])
+        if completion.finish_reason not in {"stop", "unknown"}:
+            lines.append(f"  finish reason: {completion.finish_reason}")
+    lines.append(f"  again: pytest {shlex.quote(result.where)}")
+    return printable("\n".join(lines))
+
+
+def one_line(text: str, limit: int = _VALUE_CHARS_MAX) -> str:
+    """`text` on one line, cut at `limit` characters with a mark of the cut."""
+    folded = printable(" ".join(text.split()))
+    return folded if len(folded) <= limit else f"{folded[: limit - 1]}…"
+
+
+def _count(result: FailedCase) -> str:
+    if len(result.trials) == 1:
+        return "failed"
+    return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
+
+
+def _informing(result: FailedCase) -> list[str]:
+    """What judges without a say say, one line each, on the first trial they judged."""
+    said: dict[str, JudgedVerdict] = {}
+    for trial in result.trials:
+        for judged in trial.verdicts:
+            if not judged.gates:
+                said.setdefault(judged.judge, judged)
+    return [
+        f"  · {name} (informs only) says {judged.verdict.outcome}"
+        f" ({judged.verdict.score:.2f}): {one_line(judged.verdict.reason)}"
+        for name, judged in said.items()
+    ]
+
+
+def _by_judge(result: FailedCase) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
+    failed: dict[str, list[tuple[Trial, JudgedVerdict]]] = defaultdict(list)
+    for trial in result.trials:
+        for judged in trial.failures:
+            failed[judged.judge].append((trial, judged))
+    return failed
+
+
+def _value(value: JSON) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return one_line(text)
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= _ANSWER_CHARS_MAX:
+        return text
+    return f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -2,48 +2,131 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import RegaugeError
-from regauge.runner._answers import Answers, Published
-from regauge.runner._budget import Budget
-from regauge.runner._drawing import Drawing
-from regauge.runner._embeddings import Embeddings
-from regauge.runner._expected_judging import ExpectedJudging
-from regauge.runner._expected_usage import ExpectedUsage
-from regauge.runner._lookahead import Lookahead
-from regauge.runner._measurements import Measurements
-from regauge.runner._missing import missing_answers
-from regauge.runner._missing_judgements import Misses
-from regauge.runner._one_loop import OneLoop
+from regauge.providers import parse_model_id
+from regauge.runner._answers import Answers, Embeddings, Published
+from regauge.runner._drawing import Budget, Drawing, Progress
+from regauge.runner._expected import ExpectedJudging, ExpectedUsage
+from regauge.runner._lookahead import Lookahead, Window
+from regauge.runner._missing import Misses, missing_answers
+from regauge.runner._model_judging import Measurements
 from regauge.runner._plan import Draw, Plan, plan_cases
-from regauge.runner._progress import Progress
-from regauge.runner._result import EvalResult
-from regauge.runner._stale import recorded_draws
+from regauge.runner._result import EvalResult, SourcedCompletion
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
-from regauge.runner._window import Window
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        Callable,
+        Collection,
+        Coroutine,
+        Generator,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
     from typing import Any
 
     from regauge.project import Project
+    from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._answers import IndependentTrials
-    from regauge.runner._missing import MissingAnswers
-    from regauge.runner._missing_judgements import MissingJudgements
+    from regauge.runner._missing import MissingAnswers, MissingJudgements
     from regauge.runner._model_judging import Used
     from regauge.runner._options import RunOptions
     from regauge.runner._plan import PlannedCase
+    from regauge.runner._result import Trial
     from regauge.runner._spec import EvalSpec
     from regauge.runner._suite import Suite
-    from regauge.runner._trial import Trial
 
-__all__ = ["EvalSession"]
+__all__ = ["EvalSession", "OneLoop", "needed_keys", "recorded_draws"]
+
+Done = TypeVar("Done")
+
+
+class OneLoop:
+    """Runs coroutines, one after the other; for one thread."""
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+
+    @contextmanager
+    def shared(self) -> Generator[None]:
+        """Within the block, all coroutines run on the same event loop."""
+        try:
+            # It is not the one of the thread, which tests make and close as they need it.
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as self._runner:
+                yield
+        finally:
+            self._runner = None
+
+    def run(self, work: Coroutine[Any, Any, Done]) -> Done:
+        """Run a coroutine to its end."""
+        if self._runner is None:
+            return run_stoppable(work)
+        return run_stoppable(work, self._runner)
+
+
+def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[RecordingKey]:
+    """The recordings of a file that some eval can replay.
+
+    A recording of any trial is needed while its request is one that an eval makes, with the
+    model that the recording names: answers of `--trials 5` and of `--model` stay.
+
+    Args:
+        file: The recordings of one prompt.
+        cases: The planned cases of the evals of that prompt.
+    """
+    models = {recording.model for recording in file}
+    digests = {
+        digest for planned in cases for model in models if (digest := _digest(planned, model))
+    }
+    # What a case that cannot be rendered just now will ask for is not known.
+    unclear = {planned.case.id for planned in cases if planned.error is not None}
+    return {
+        recording.key
+        for recording in file
+        if recording.key.digest in digests or recording.case in unclear
+    }
+
+
+def recorded_draws(
+    file: RecordingsFile, cases: Collection[PlannedCase]
+) -> list[tuple[Draw, SourcedCompletion]]:
+    """Every recorded answer that a planned case can have, with the draw it is of."""
+    models = {recording.model for recording in file}
+    asked: dict[str, list[PlannedCase]] = {}
+    for planned in cases:
+        for model in models:
+            if digest := _digest(planned, model):
+                asked.setdefault(digest, []).append(planned)
+    return [
+        (
+            Draw(planned, recording.key.trial),
+            SourcedCompletion(completion=recording.completion, source="recording"),
+        )
+        for recording in file
+        for planned in asked.get(recording.key.digest, ())
+    ]
+
+
+def _digest(planned: PlannedCase, model: str) -> str | None:
+    if planned.error is not None:
+        return None
+    try:
+        asked = parse_model_id(model)
+        request = planned.request(0)
+    except RegaugeError:
+        return None
+    return replace(request, provider=asked.provider, model=asked.model).digest
+
 
 _PROGRESS_EVERY_S = 10.0
 

@@ -13,23 +13,20 @@ from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
 from regauge.runner._judging import judge_trial, judge_trial_now
 from regauge.runner._model_judging import ModelJudging
-from regauge.runner._plan import Draw
-from regauge.runner._question import Question
-from regauge.runner._trial import Trial
+from regauge.runner._plan import Draw, Question
+from regauge.runner._result import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.judges import ModelJudge
     from regauge.runner._answers import Answers
-    from regauge.runner._drawing import Drawing
+    from regauge.runner._drawing import Drawing, Progress
     from regauge.runner._judging import Said
-    from regauge.runner._measurements import Measurements
-    from regauge.runner._missing_judgements import Misses
-    from regauge.runner._model_judging import Used
-    from regauge.runner._progress import Progress
-    from regauge.runner._trial import JudgedVerdict, SourcedCompletion
-    from regauge.runner._window import Window
+    from regauge.runner._lookahead import Window
+    from regauge.runner._missing import Misses
+    from regauge.runner._model_judging import Measurements, Used
+    from regauge.runner._result import JudgedVerdict, SourcedCompletion
 
 __all__ = ["AskedTrial", "Trials"]
 

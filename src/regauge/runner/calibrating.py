@@ -10,11 +10,9 @@ from regauge.errors import UnmeasuredError
 from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
 from regauge.runner._answers import Answers
-from regauge.runner._budget import Budget
-from regauge.runner._call_totals import CallTotals
-from regauge.runner._drawing import Drawing
-from regauge.runner._progress import Progress
-from regauge.runner._question import Question
+from regauge.runner._drawing import Budget, Drawing, Progress
+from regauge.runner._plan import Question
+from regauge.runner._result import CallTotals
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 
-from regauge.pytest_loggers import loggers_may_appear
+from regauge.pytest_output import loggers_may_appear
 
 
 def test_a_logger_may_come_while_somebody_goes_through_those_there_are():

@@ -10,7 +10,7 @@ import pytest
 
 from regauge.errors import PromptError, RenderError
 from regauge.prompts import Message, ToolCall, load_version, parse_prompt, prompt_at, set_contents
-from regauge.prompts._semver import Semver
+from regauge.prompts._types import Semver
 
 PATH = Path("prompts/help.prompt.yml")
 LOOKUP = """\

@@ -26,8 +26,7 @@ from regauge.providers import (
     parse_model_id,
     price_of,
 )
-from regauge.providers._support import GAPS
-from regauge.providers.remote import RemoteProvider
+from regauge.providers.remote import GAPS, RemoteProvider
 
 RUBRICS = Path(_delimited.__file__).parent / "rubrics"
 TOOL = {

@@ -18,9 +18,9 @@ from regauge.providers import (
     estimate_requests,
     price_of,
 )
-from regauge.providers._breaker import Breaker
 from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
 from regauge.providers._retry import Ledger, wait_s
+from regauge.providers.remote import Breaker
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 chances = st.floats(0, 1)

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regauge.providers._failure import AttemptError
-from regauge.providers._pace import Pace
-from regauge.providers._rate import window_for
+from regauge.providers._rate import Pace, window_for
 from regauge.providers._retry import Ledger
 
 SECONDS = st.floats(0.001, 60)

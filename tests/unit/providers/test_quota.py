@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regauge.providers._failure import retry_after_s
-from regauge.providers._pace import Pace
-from regauge.providers._quota import Quota, quotas_in
+from regauge.providers._rate import Pace, Quota, quotas_in
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SPELLINGS = {

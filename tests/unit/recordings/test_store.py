@@ -17,7 +17,7 @@ import pytest
 
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey, describe_process
-from regauge.recordings._owner import may_live
+from regauge.recordings._store import may_live
 
 HERE = str(Path(__file__).parent)
 

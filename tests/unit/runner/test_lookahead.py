@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from regauge.errors import ProviderError
 from regauge.runner import Draw
-from regauge.runner._lookahead import Lookahead
-from regauge.runner._window import Window
+from regauge.runner._lookahead import Lookahead, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from regauge.runner._one_loop import OneLoop
+from regauge.runner._session import OneLoop
 
 
 async def this_loop() -> asyncio.AbstractEventLoop:

@@ -9,7 +9,7 @@ import pytest
 
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey
-from regauge.runner._writes import Writes
+from regauge.runner._drawing import Writes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,30 +1,31 @@
-"""One gate in one pytest run: compares, draws, decides, and has reports say it."""
+"""The gate inside a pytest run: it compares, draws and decides before the items report."""
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
-from regauge.errors import RegaugeError, UsageError
+from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import (
     EVALS_COPIES,
     EXIT_CODES,
     Change,
+    PolicyOptions,
     compare,
     decide,
     operating_line_of,
     policy_of,
 )
 from regauge.printable import printable
-from regauge.pytest_gate._again import missing_trials
-from regauge.pytest_gate._request import GateRequest, request_key
-from regauge.pytest_gate._result import GatedResult, GateFailed
 from regauge.recordings import map_texts
 from regauge.reports import (
+    answer_diff,
     decision_lines,
     gate_progress_line,
     verdict_words,
@@ -37,11 +38,146 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.errors import Fault
-    from regauge.gate import Decided, GateProgress
+    from regauge.gate import Baseline, Decided, GateProgress
     from regauge.reports import CaseDocument, DecisionDocument, Line, RunWriter
     from regauge.runner import EvalSession, PlannedCase
 
-__all__ = ["PytestGate"]
+__all__ = [
+    "GateFailed",
+    "GateRequest",
+    "GatedResult",
+    "PytestGate",
+    "missing_trials",
+    "request_key",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequest:
+    """What a run is asked to gate.
+
+    Attributes:
+        ref: What to compare with.
+        options: What replaces the base's policy.
+        more_trials: Further trials of each undecided case, for a comparison that is continued.
+        baseline: Taken in place of the one that is committed.
+        accept_judge_change: Why judges may change, where no prompt does.
+        narrowed: Whether only some of the evals were asked for, beside what pytest was told.
+        dry_run: Whether to stop before anything is drawn.
+        again: The words of the command that decides again.
+        say: Shows a line while models answer; None leaves that to pytest's terminal.
+    """
+
+    ref: str
+    options: PolicyOptions = field(default_factory=PolicyOptions)
+    more_trials: int = 0
+    baseline: Baseline | None = None
+    accept_judge_change: str = ""
+    narrowed: bool = False
+    dry_run: bool = False
+    again: Sequence[str] = ()
+    say: Callable[[str], None] | None = None
+
+
+request_key: pytest.StashKey[GateRequest] = pytest.StashKey()
+
+
+class GateFailed(AssertionError):  # noqa: N818 - it says what happened; it is not an error
+    """A case that keeps a change from being accepted; the message is what a reader needs."""
+
+    regauge_words = True
+
+    def __init__(self, document: CaseDocument, *, where: str) -> None:
+        self.document = document
+        self.where = where
+        super().__init__(document.message)
+
+    def __str__(self) -> str:
+        again = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
+        diff = [f"    {line}" for line in answer_diff(self.document)]
+        return printable("\n".join([self.document.message, *diff, again]))
+
+    @property
+    def short(self) -> str:
+        """One line, for lists."""
+        return printable(self.document.message)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class GatedResult(EvalResult):
+    """The candidate's trials of one case, and what the gate says of them.
+
+    Attributes:
+        gated: The verdict; it decides in place of the single trials.
+        outcome: `failed` when the case keeps the change from being accepted.
+    """
+
+    gated: CaseDocument
+
+    def __post_init__(self) -> None:
+        outcomes = [trial.outcome for trial in self.trials]
+        self.passed = outcomes.count("passed")
+        if self.gated.verdict == "unmeasured":
+            self.outcome = "unmeasured"
+        else:
+            self.outcome = "failed" if self.breaks else "passed"
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the case is worse, and blocks."""
+        return self.gated.blocks and self.gated.verdict in {"broken", "new"}
+
+    def check(self) -> None:
+        """Apply the gate's verdict.
+
+        Raises:
+            GateFailed: The change broke the case.
+            UnmeasuredError: Trials have no answer or no verdict.
+        """
+        __tracebackhide__ = True
+        if self.gated.verdict == "unmeasured":
+            raise self.error or UnmeasuredError(self.gated.message)
+        if self.breaks:
+            raise GateFailed(self.gated, where=self.where)
+
+
+# Trials of a suspect for each step of an undecided gate.
+_MORE = 8
+
+
+def missing_trials(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
+    """The command that makes missing trials or gathers more evidence; empty when decided."""
+    if decided.decision in {"accept", "refused"}:
+        return []
+    match decided.lacks:
+        case "recordings":
+            return [*_without(again, "--record"), "--record=missing"]
+        case "budget":
+            limit = session.budget.limit_usd
+            more = f"--budget-usd={math.ceil(200 * (limit or 0)) / 100:g}"
+            return [*_without(again, "--budget-usd"), more] if limit else list(again)
+        case "answers":
+            return list(again)
+        case _:
+            if decided.decision != "undecided":
+                return []
+            return [*_without(again, "--more-trials"), f"--more-trials={_MORE}"]
+
+
+def _without(words: Sequence[str], option: str) -> list[str]:
+    """A command without one of its options.
+
+    >>> _without(["gate", "--record", "none", "--record=all", "main"], "--record")
+    ['gate', 'main']
+    """
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if not skip and word != option and not word.startswith(f"{option}="):
+            kept.append(word)
+        skip = word == option
+    return kept
+
 
 _PROGRESS_EVERY_S = 10.0
 # Outcomes that pytest has no word for: the letter of their dots, and their colour.
