@@ -6,12 +6,12 @@ import dataclasses
 import importlib
 import inspect
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
-from click.testing import CliRunner
 
 from regauge import hookspecs, judges, pytest_plugin
 from regauge.cli import COMMANDS, group
@@ -57,21 +57,57 @@ def judge_names() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+# Options that many commands have, with one text for all of them.
+_SHARED = {
+    "--json": "Print one JSON document.",
+    "--evals PATH": "Directory or file of evals; by default `evals` of the project.",
+    "--concurrency N|auto": "Requests in flight at once.",
+    "--budget-usd FLOAT RANGE": "Limit of the cost in US dollars.",
+    "-h, --help": "Print the help of a command.",
+}
+
+
 def commands() -> str:
-    """The help of every command."""
-    parts: list[str] = []
+    """Every command with its options; what several share is stated once."""
+    parts = ["\n".join(f"- `{name}`: {text}" for name, text in _SHARED.items()), ""]
     for name in sorted(COMMANDS):
-        parts.append(_help("##", [name]))
         command = group.get_command(click.Context(group), name)
+        assert command is not None
+        parts += _command("##", name, command)
+        parts += _epilog(command)
         if isinstance(command, click.Group):
-            parts += [_help("###", [name, part]) for part in sorted(command.commands)]
+            for part in sorted(command.commands):
+                # `regauge refine run NAME` is what `regauge refine NAME` means.
+                if (name, part) != ("refine", "run"):
+                    parts += _command("###", f"{name} {part}", command.commands[part])
     return "\n".join(parts)
 
 
-def _help(heading: str, words: list[str]) -> str:
-    """The help of one command, under a heading."""
-    said = CliRunner().invoke(group, [*words, "--help"], prog_name="regauge", terminal_width=100)
-    return f"{heading} regauge {' '.join(words)}\n\n```text\n{said.output.rstrip()}\n```\n"
+def _command(heading: str, words: str, command: click.Command) -> list[str]:
+    """The usage, description and own options of one command."""
+    context = click.Context(command, info_name=f"regauge {words}", terminal_width=100)
+    usage = " ".join(command.get_usage(context).removeprefix("Usage: ").split())
+    text = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.cleandoc(command.help or ""))
+    lines = [f"{heading} regauge {words}\n", f"`{usage}`\n", f"{text}\n"]
+    shared = {name.split()[0] for name in _SHARED if name != "-h, --help"}
+    options = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and parameter.opts[-1] not in shared and parameter.name != "help":
+            options.append(f"- `{record[0]}`: {' '.join(record[1].split())}")
+    return lines + (["\n".join(options) + "\n"] if options else [])
+
+
+def _epilog(command: click.Command) -> list[str]:
+    """Examples and exit codes, as the help prints them."""
+    blocks = (command.epilog or "").replace("\b\n", "").strip().split("\n\n")
+    parts: list[str] = []
+    for block in blocks:
+        if block.startswith("Examples:"):
+            parts.append(f"```text\n{textwrap.dedent(block.partition(chr(10))[2])}\n```\n")
+        elif block:
+            parts.append(f"{' '.join(block.split())}\n")
+    return parts
 
 
 def options() -> str:
