@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.place import Place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,3 +41,29 @@ def test_every_file_that_a_package_speaks_of_is_there(package: Path):
     doc = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
     named = re.findall(r"`(\w+\.py)`", doc)
     assert not [name for name in named if not (package.parent / name).exists()]
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """The functions that a replay of one recorded case enters, in the order of their first calls."""
+    place = Place(tmp_path_factory.mktemp("walk"))
+    place.regauge("init", "--yes")
+    place.evals("--record=missing")
+    golden = next((place.root / "fixtures/golden").glob("*.jsonl"))
+    case = json.loads(golden.read_text(encoding="utf-8").splitlines()[0])["id"]
+    command = ["tests.docs.call_trace", "calls.json", "evals", "--record=none", "-k", case]
+    traced = place.process(*command, PYTHONPATH=str(ROOT))
+    assert "1 passed" in traced.stdout, traced.stdout + traced.stderr
+    return [(file, name) for file, name in json.loads((place.root / "calls.json").read_text())]
+
+
+def test_a_case_passes_the_stations_of_the_page_in_their_order(calls: list[tuple[str, str]]):
+    walk = PAGE.partition("## A case to its verdict\n")[2].partition("\n## ")[0]
+    stations = re.findall(r"^\d+\. `src/regauge/([^`]+)`, `([^`]+)`:", walk, re.MULTILINE)
+    assert len(stations) == len(re.findall(r"^\d+\. ", walk, re.MULTILINE)) == 10
+    assert [call for call in calls if call in stations] == stations
+
+
+def test_a_case_goes_through_few_files_and_functions(calls: list[tuple[str, str]]):
+    assert len({file for file, _ in calls}) <= 68
+    assert len(calls) <= 411

@@ -1,0 +1,56 @@
+"""Runs pytest and lists the functions of regauge that it enters, each at its first call.
+
+    python -m tests.docs.call_trace FILE evals --record=none -k ID
+
+writes a list of `[file, function]` to FILE as JSON, and prints how many there are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_SOURCE = f"{Path(__file__).parents[2] / 'src' / 'regauge'}/"
+
+
+class CallTrace:
+    """The functions that were entered; bodies of modules and classes are no functions."""
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str], None] = {}
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(_SOURCE):
+            return
+        # Comprehensions and generator expressions have frames of their own in some Pythons.
+        if code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):
+            self.calls.setdefault((code.co_filename.removeprefix(_SOURCE), code.co_qualname))
+
+
+def main(file: str, *arguments: str) -> int:
+    trace = CallTrace()
+    threading.setprofile(trace)
+    sys.setprofile(trace)
+    try:
+        code = pytest.main([*arguments])
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    Path(file).write_text(json.dumps([*trace.calls]), encoding="utf-8")
+    files = {name for name, _ in trace.calls}
+    sys.stdout.write(f"{len(files)} files, {len(trace.calls)} functions\n")
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
