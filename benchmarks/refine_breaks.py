@@ -5,7 +5,8 @@
 
 Each break is made in a copy of the project. With `--known` the sound prompt is committed before,
 so git has it; without it the broken prompt is all there is. "Exactly" means that the messages are
-to the byte what they were before the break. The model is simulated.
+to the byte what they were before the break. "Lost" counts the statements that the break did not
+touch and that the accepted revision lacks. The model is simulated.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.refine_tasks._statements import lost_statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +136,7 @@ def tried(name: str, *, known: bool) -> dict[str, Any]:
             "calls": result["spent"]["calls"],
             "exactly": after == messages(sound),
             "changed": after != messages(broken(sound)),
+            "lost": list(lost_statements(messages(sound), messages(broken(sound)), after)),
         }
 
 
@@ -146,7 +153,10 @@ def main() -> None:
             end = (
                 "exactly" if found["exactly"] else "otherwise" if found["changed"] else "as it was"
             )
-            line = f"{name:14} lint {found['lint']}  {found['stop']:18} {found['calls']:4} calls  {end}"
+            line = (
+                f"{name:14} lint {found['lint']}  {found['stop']:18} {found['calls']:4} calls"
+                f"  {end:10} lost {len(found['lost'])}"
+            )
         print(line, flush=True)
 
 

@@ -123,8 +123,7 @@ def test_a_marked_section_comes_back_as_a_whole_and_nothing_else_changes(repo: G
     repo.edit(PROMPT, "You are the on-call engineer", "You are an engineer on call")
     repo.commit("Say it in other words")
     before = repo.read(PROMPT)
-    words = ("--proposers=model", "--strategy=model-replace-section", "--apply")
-    repo.regauge("refine", NAME, *words)
+    repo.regauge("refine", NAME, "--proposers=model", "--apply")
     result = document(repo)
     assert [change["strategy"] for change in result["changes"]] == ["model-replace-section"]
     assert result["revision"]["why_version"] == "a section was replaced"

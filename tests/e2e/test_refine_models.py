@@ -394,7 +394,7 @@ def test_a_model_that_is_never_read_ends_the_run_before_trials_are_paid(
 ) -> None:
     model.behave = lambda _: says("I'd ask for the cause.")
     said = refine(project, code=3)
-    assert "report: nothing could be proposed (no reply of the model that proposes" in said
+    assert "report: nothing could be proposed (no response of the refiner model" in said
     assert "holds not one JSON object with the key `ops`" in said
     assert "no change" not in said
     assert "--refiner-model" in said
@@ -415,5 +415,5 @@ def test_rules_go_on_where_the_model_cannot_be_read_and_the_end_says_so(
     # Without a rule that helps, nothing is said of the prompt.
     prompt = project / "prompts/report.prompt.yml"
     prompt.write_text(prompt.read_text().replace("what happened", "the incident"))
-    said = refine(project, "--strategy", "move", "--strategy", "model-add", code=3, proposers="rules,model")  # fmt: skip
+    said = refine(project, code=3, proposers="examples,model")
     assert "nothing could be proposed" in said

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN, Count
-from regauge.refine.goals import passed_all
+from regauge.refine.tally import passed_all
 from regauge.wording import plural
 
 if TYPE_CHECKING:

@@ -54,11 +54,7 @@ class Unit:
 
 
 def comparisons(before: PromptText, after: PromptText) -> tuple[Comparison, ...]:
-    """Both texts, message by message.
-
-    Raises:
-        EditError: They have other messages.
-    """
+    """Both texts, message by message."""
     if len(before.trees) != len(after.trees):
         raise EditError("messages were added or removed")
     return tuple(compare(was, now) for was, now in zip(before.trees, after.trees, strict=True))
@@ -79,11 +75,7 @@ def edit_between(edit: Edit, before: PromptText, after: PromptText) -> Edit:
 
 
 def merged(base: PromptText, one: PromptText, other: PromptText) -> PromptText:
-    """A text with the changes that two texts make to the same one.
-
-    Raises:
-        EditError: Both change the same statement.
-    """
+    """A text with the changes that two texts make to the same one."""
     try:
         for index, trees in enumerate(zip(base.trees, one.trees, other.trees, strict=True)):
             base = base.with_content(index, merge(*trees))

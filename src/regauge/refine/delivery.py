@@ -114,13 +114,7 @@ def revised(
 
 
 def apply_run(run: Run, path: Path) -> list[Path]:
-    """Write what a run proposes; both files are written, or none.
-
-    Raises:
-        UsageError: It proposes nothing, or the prompt changed since.
-        TrailError: Its trail or its files are not what it wrote.
-        PromptError: A file cannot be written; what was there is there.
-    """
+    """Write what a run proposes; both files are written, or none."""
     read_whole(run)
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
@@ -249,11 +243,6 @@ def commit_on_branch(
     """Commit what a run proposes on a branch of its own, from the current commit.
 
     Neither the working tree nor the index is touched, so what is not committed yet stays so.
-
-    Raises:
-        UsageError: The run proposes nothing, the prompt changed since, the last commit says
-            already what is proposed, or there is such a branch already.
-        GitError: git cannot do it.
     """
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
@@ -299,13 +288,7 @@ def commit_files(
 
 
 def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
-    """See that a branch of a name can be made.
-
-    Raises:
-        UsageError: git allows no such name, or there is such a branch, or one that stands in its
-            way.
-        GitError: It is in no repository.
-    """
+    """See that a branch of a name can be made."""
     root = path.resolve().parent
     git_says(root, "rev-parse", "--git-dir")
     try:
@@ -324,16 +307,7 @@ def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
 
 
 def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
-    """See that a commit of what a run proposes would not be empty.
-
-    Returns:
-        The last commit, and what the files are to be, by their paths in the repository.
-
-    Raises:
-        UsageError: The last commit says it already, or the prompt changed since the run began.
-        TrailError: The run's trail or its files are not what it wrote.
-        GitError: There is no commit.
-    """
+    """See that a commit of what a run proposes would not be empty."""
     read_whole(run)
     check_unchanged(run, path)
     repository = Repository.at(path.resolve().parent)

@@ -176,9 +176,6 @@ def op_from_json(document: JSON, *, blank: bool = False) -> Op:
         document: The operation.
         blank: Whether it may be about a blank line, or bring one in, as a rewrite does that was
             taken apart; a model that says nothing means nothing.
-
-    Raises:
-        EditError: The document is no operation.
     """
     if not isinstance(document, dict):
         raise EditError(f"an operation is a JSON object, not {type(document).__name__}")
@@ -274,11 +271,7 @@ class Edit:
 
     @classmethod
     def from_json(cls, document: Mapping[str, JSON]) -> Edit:
-        """The edit that `to_json` wrote.
-
-        Raises:
-            EditError: The document is no edit.
-        """
+        """The edit that `to_json` wrote."""
         ops = document.get("ops")
         if not isinstance(ops, list) or not ops:
             raise EditError("an edit has a list `ops` with at least one operation")
@@ -334,20 +327,12 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
 
 
 def ops_between(before: PromptText, after: PromptText) -> tuple[Op, ...]:
-    """Operations, each on one line, that make `after` of `before`.
-
-    Raises:
-        EditError: The texts have other messages.
-    """
+    """Operations, each on one line, that make `after` of `before`."""
     return tuple(op for block in blocks_between(before, after) for op in block)
 
 
 def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
-    """The same operations, those of neighbouring lines together.
-
-    Raises:
-        EditError: The texts have other messages.
-    """
+    """The same operations, those of neighbouring lines together."""
     if [m.role for m in before.messages] != [m.role for m in after.messages]:
         raise EditError("messages were added, removed or given another role")
     return [
@@ -364,10 +349,6 @@ def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
 def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
     """Whether two edits bring in and take out nearly the same words.
 
-    Args:
-        one: The texts an edit adds, and those it removes.
-        other: Of another edit.
-
     >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
     True
     """
@@ -375,11 +356,7 @@ def near_duplicates(one: Iterable[str], other: Iterable[str]) -> bool:
 
 
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, Section]:
-    """The message that holds the section which a line begins, and its place in there.
-
-    Raises:
-        SectionError: No line begins it, or several do.
-    """
+    """The message that holds the section which a line begins, and its place in there."""
     found: list[tuple[int, Section]] = []
     why = SectionError(f"no line of the prompt begins a section with {anchor.line!r}")
     for index, message in enumerate(text.messages):

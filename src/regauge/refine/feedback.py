@@ -231,14 +231,7 @@ _SUFFIXES: Final = (".prompt.yml", ".prompt.yaml")
 def heard_on_pull(
     remarks: Sequence[Remark], bots: int, *, trusted: Collection[str], prompt: str
 ) -> Heard:
-    """What people said on a pull request, as far as it counts: the newest, the oldest first.
-
-    Args:
-        remarks: All of them, the oldest first.
-        bots: How many more were of bots, or are regauge's own.
-        trusted: Whose count, by what GitHub says they are; `anyone` lets all in.
-        prompt: The name of the prompt; what is said on the file of another one is left out.
-    """
+    """What people said on a pull request, as far as it counts: the newest, the oldest first."""
     left_out = [f"{bots} of bots"] if bots else []
     known = [one for one in remarks if {one.association, "anyone"} & set(trusted)]
     if len(known) < len(remarks):

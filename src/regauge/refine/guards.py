@@ -35,13 +35,7 @@ _TELLING: Final = 3
 
 
 class Copies:
-    """Knows runs of words that people said and nobody else does.
-
-    Args:
-        said: What people said.
-        public: What anybody may say.
-        phrase: How many words in a row are a copy.
-    """
+    """Knows runs of words that people said and nobody else does."""
 
     def __init__(self, said: Sequence[str], public: Iterable[str], phrase: int) -> None:
         self._phrase = phrase
@@ -108,13 +102,7 @@ def replaces_section(edit: Edit) -> bool:
 
 
 class SectionRules:
-    """Knows which sections may be replaced, and by how much.
-
-    Args:
-        base: The prompt as it was when the run began.
-        marks: What its author marked.
-        policy: How far a section may grow and shrink.
-    """
+    """Knows which sections may be replaced, and by how much."""
 
     def __init__(self, base: PromptText, marks: Sequence[Replaceable], policy: GuardPolicy) -> None:
         self._marks = marks
@@ -198,12 +186,7 @@ def _words(text: PromptText, mark: Replaceable) -> int:
 
 
 class Scope:
-    """Knows the words of every case's input.
-
-    Args:
-        cases: Of train and holdout alike.
-        public: What is said of all cases: the prompt as it was, what checks want.
-    """
+    """Knows the words of every case's input."""
 
     def __init__(self, cases: Sequence[CaseText], public: Iterable[str]) -> None:
         self._words = {case.id: content_words("\n".join(case.texts)) for case in cases}

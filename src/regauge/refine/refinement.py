@@ -15,10 +15,8 @@ from regauge.providers import parse_model_id
 from regauge.refine.attempts import LookLedger, Memory, Tried, strategy_prior
 from regauge.refine.delivery import revised
 from regauge.refine.edits import PromptText
-from regauge.refine.feedback import Heard
-from regauge.refine.goals import least_trials
-from regauge.refine.hints import labels_for
-from regauge.refine.loop._goals import goals_digest, out_of_reach
+from regauge.refine.feedback import Heard, labels_of
+from regauge.refine.loop._goals import goals_digest
 from regauge.refine.loop._loop import advance, begin, drive
 from regauge.refine.loop._plan import calls_max, cost_of_trials, enough_calls, floor_calls
 from regauge.refine.loop._state import Interrupted, MoreCalls, Release
@@ -35,7 +33,7 @@ from regauge.refine.setting import (
     expected_trial,
     setting_of,
 )
-from regauge.refine.subject import bound_goals, subject_of
+from regauge.refine.subject import bound_goals, cases_of, subject_of
 from regauge.refine.trail import TrailError, TrailFile, cut_back, read_trail, retell, text_to_json
 from regauge.refine.trials import SuiteBench
 from regauge.runner import endpoint_of
@@ -63,7 +61,9 @@ _FEEDBACK, _RELEASES = "heard.json", "released.json"
 def heard_of(project: Project, subject: Subject, told: Heard | None, *, critics: bool) -> Heard:
     """Labels, and what else a run is told; nothing is looked for where no model would hear it."""
     if critics:
-        return labels_for(project, subject) + (told or Heard())
+        judges = [judge.name for one in subject.members.values() for judge in one.suite.judges]
+        labels = labels_of(project, dict.fromkeys(judges), cases_of(subject.members, "train"))
+        return Heard(said=labels) + (told or Heard())
     if told is not None and told.said:
         raise UsageError(
             "feedback is for a refiner model, and none of the proposers calls one\n"
@@ -204,18 +204,7 @@ BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
 
 
 class Refinement:
-    """A refinement of one prompt, ready to run.
-
-    Args:
-        evals: Makes and keeps trials.
-        planned: The cases of the prompt's evals.
-        options: How to run.
-        memory: What earlier runs found.
-        earlier: A run to tell again: the prompt, its releases and what people said are taken as
-            they were then.
-        cut_off: A run to go on with: what people said is taken as it was then.
-        heard: What people said of the prompt's answers, besides their labels.
-    """
+    """A refinement of one prompt, ready to run."""
 
     def __init__(
         self,
@@ -289,9 +278,6 @@ class Refinement:
             one_repair=enough_calls(setting),
             most=setting.policy.limits.calls,
             judged=bool(setting.judging),
-            goals=tuple((goal.name, least_trials(goal.pass_rate)) for goal in setting.goals),
-            out_of_reach=out_of_reach(setting),
-            steadying=(-(-first_look // 3), first_look) if setting.variance else None,
             call_usd=self._expected.call_usd,
         )
 
@@ -315,13 +301,7 @@ class Refinement:
     def resume(
         self, run: Run, listen: Callable[[Note], None], *, more_calls: int | None = None
     ) -> State:
-        """Go on where a run was cut off; what it paid for is not paid again.
-
-        Args:
-            run: Where everything is written.
-            listen: Told every decision.
-            more_calls: How many calls it may make from here on; None is what it may anyway.
-        """
+        """Go on where a run was cut off; what it paid for is not paid again."""
         cut_back(run.trail)
         events = read_trail(run.trail)
         state, trail = self._retold(run, events), TrailFile(run.trail, events)
@@ -334,15 +314,7 @@ class Refinement:
         return self._drive(state, trail, listen)
 
     def verify(self, run: Run) -> int:
-        """Decide everything in a trail once more, from what was observed; nobody is asked.
-
-        Returns:
-            How many decisions came out as they are written down.
-
-        Raises:
-            TrailError: One comes out differently, the run proposes another text than they lead
-                to, or cases, judges or settings are no longer what they were.
-        """
+        """Decide everything in a trail once more, from what was observed; nobody is asked."""
         events = read_whole(run)
         state = self._retold(run, events)
         if run.revision.is_file():
@@ -357,11 +329,7 @@ class Refinement:
         return sum(len(event.body.get("decisions", ())) for event in events[1:])
 
     def _retold(self, run: Run, events: Sequence[Event]) -> State:
-        """The state a trail leads to, with every decision made once more.
-
-        Raises:
-            TrailError: It cannot be told again, or not to the same end.
-        """
+        """The state a trail leads to, with every decision made once more."""
         began = events[0].body
         self.memory = Memory(tuple(Tried.from_json(entry) for entry in began["memory"]))
         looked = frozenset(map(str, began.get("holdout_looks", ())))

@@ -282,12 +282,8 @@ def _checks(found: Mapping[str, float]) -> str:
 def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
     """Edits that passed their test, where no calls were left for the gate to have its say."""
     left, aside = result.get("unverified") or {"edits": ()}, result.get("set_aside", [])
-    screened = left.get("screened", ())
-    if aside or left["edits"] or screened:
+    if aside or left["edits"]:
         yield "## Not verified"
-    if screened:
-        yield "\n".join(f"- {plain(one['said'])}{_words_of(one)}" for one in screened)
-        yield "A few trials speak for it; calls for its test are lacking."
     if aside:
         yield "\n".join(f"- {plain(text)}" for text in aside)
         yield "The suite refused them together with the others, and could not be asked about each."
@@ -306,8 +302,7 @@ def _unverified(result: Mapping[str, Any]) -> Iterator[str]:
 
 def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
     rejected, unreadable = result["rejected"], result["unreadable"]
-    by_person = result.get("rejected_before", [])
-    if not rejected and not unreadable and not by_person:
+    if not rejected and not unreadable:
         return
     yield "## Tried and rejected"
     lines = [
@@ -319,11 +314,6 @@ def _rejected(result: Mapping[str, Any]) -> Iterator[str]:
     more = len(rejected) + len(unreadable) - len(lines)
     if more > 0:
         lines.append(f"- and {more} more, in the audit trail")
-    again = f"regauge refine {result['prompt']} --forget"
-    lines += [
-        f"- rejected by a person before: `{code(strategy)}`; `{code(again)}` lets it come again"
-        for strategy in by_person
-    ]
     yield "\n".join(lines)
 
 

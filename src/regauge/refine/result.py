@@ -1,4 +1,4 @@
-"""What came of a run, as one document: everything that reports say is in it."""
+"""The result of a run as one document: everything that reports state is in it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from regauge.gate import NONE_DRAWN
 from regauge.refine.analysis import better_p, gain_of, tail
 from regauge.refine.attempts import fates_of
 from regauge.refine.changes import changed_lines
-from regauge.refine.goals import passed_all
-from regauge.refine.guards import faults_in
 from regauge.refine.loop._goals import goals_digest, standings
 from regauge.refine.loop._plan import calls_max, calls_wanted
 from regauge.refine.loop._verification import fresh_steadiness
-from regauge.refine.tally import variance_of
+from regauge.refine.tally import passed_all, variance_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,120 +27,8 @@ if TYPE_CHECKING:
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted, Setting, State
     from regauge.refine.subject import Subject
-    from regauge.refine.tally import Tally, Variance
+    from regauge.refine.tally import Tally
     from regauge.refine.trail import Event
-
-
-def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
-    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
-    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
-    evidence: dict[str, Any] = {}
-    for split, cases in (("train", setting.train), ("holdout", setting.holdout)):
-        evidence[split] = {
-            "before": _summed(state.tally.check(base, case, check) for case in cases),
-            "after": _summed(state.fresh.check(new, case, check) for case in cases),
-        }
-    cases = (*setting.train, *setting.holdout)
-    added, removed = changed_lines(before, one.text)
-    steadier = fresh_steadiness(setting, state, one) if one.cluster.unsteady else None
-    return {
-        **failing(one.cluster),
-        "strategy": one.edit.strategy,
-        "proposer": one.edit.proposer,
-        "rationale": one.edit.rationale,
-        "added": added,
-        "removed": removed,
-        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
-        "chosen_by": {
-            "before": counted(one.before),
-            "after": counted(one.after),
-            "p": one.p,
-            "effect": one.effect,
-        },
-        "fresh": evidence,
-        "redrawn": _redrawn(setting, state, check),
-        "steadier": None if steadier is None else steadier.numbers(),
-        "fresh_p": better_p(state.fresh, new, base, cases, check),
-    }
-
-
-def _redrawn(setting: Setting, state: State, check: str) -> dict[str, Any] | None:
-    """Both texts on the same cases, drawn anew: what the p-value is about."""
-    cases = (*setting.train, *setting.holdout)
-    gain = gain_of(state.fresh, state.text.digest, setting.base.digest, cases, check)
-    if gain is None:
-        return None
-    return {
-        "before": {**counted(gain.before), "cases": gain.cases},
-        "after": {**counted(gain.after), "cases": gain.cases},
-        "gain": round(gain.mean, 4),
-        "interval": [round(gain.low, 4), round(gain.high, 4)],
-    }
-
-
-def counted(count: Count) -> dict[str, int]:
-    """A count, as documents have it."""
-    return {"passed": count.passed, "trials": count.trials}
-
-
-def _summed(counts: Iterable[Count]) -> dict[str, int]:
-    """Counts of cases together, with the number of cases that have trials."""
-    known = [count for count in counts if count.trials]
-    return {**counted(sum(known, NONE_DRAWN)), "cases": len(known)}
-
-
-def failing(cluster: Cluster) -> dict[str, Any]:
-    """What fails, and in which cases."""
-    return {
-        "check": cluster.check,
-        "code": cluster.code,
-        "failures": cluster.failures,
-        "trials": cluster.trials,
-        "cases": list(cluster.failing),
-    }
-
-
-def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any] | None:
-    """Each goal, held to the prompt as it was and to what is proposed; None without goals."""
-    if not setting.goals:
-        return None
-    before = standings(setting, state, revised=False)
-    after = standings(setting, state, revised=True) if revised else ()
-    return {
-        "digest": goals_digest(setting),
-        "reached": [
-            {
-                **was.goal.to_json(),
-                "before": was.to_json(),
-                "after": now and now.to_json(),
-            }
-            for was, now in zip_longest(before, after)
-        ],
-    }
-
-
-def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
-    """How often the checks of a criterion all passed, before and with what is proposed."""
-    cases = (*setting.train, *setting.holdout)
-
-    def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
-        return _summed(passed_all(checks, tally.since(text, case, 0)) for case in cases)
-
-    by_criterion = {
-        criterion: [name for name, one in setting.checks.items() if one.criterion == criterion]
-        for criterion in CRITERIA
-    }
-    return [
-        {
-            "criterion": criterion,
-            "checks": checks,
-            "before": passed(state.tally, setting.base.digest, checks),
-            "after": passed(state.fresh, state.text.digest, checks) if revised else None,
-        }
-        for criterion, checks in by_criterion.items()
-        if checks
-    ]
-
 
 SCHEMA_VERSION = 1
 _FOUND = frozenset({"accepted", "confirmed"})
@@ -167,8 +53,24 @@ def result_of(
         for event in events[1:]
         for decision in event.body.get("decisions", [])
     ]
-    diagnosed = next((d["text"] for d in decisions if d["event"] == "diagnosed"), "")
-    earlier = len(began.get("memory", []))
+    revised = revision is not None
+    texts = (setting.base, *(one.text for one in state.accepted))
+    tried = state.memory.tried[len(began.get("memory", [])) :]
+    untested = stop is not None and state.left == "confirm" and state.look == 1
+
+    def noted(event: str) -> list[str]:
+        return [one["text"] for one in decisions if one["event"] == event]
+
+    def moved(cluster: Cluster) -> dict[str, Any]:
+        """How many edits ran for a cluster, and whether any did better in the least."""
+        own = [t for t in state.memory.lessons(cluster.key) if t.finding != "guarded"]
+        return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
+
+    def flaky(cluster: Cluster) -> dict[str, Any]:
+        own = [t for t in tried if t.cluster == cluster.key and t.finding != "guarded"]
+        return {**failing(cluster), "tried": len(own)}
+
+    still = _still_failing(setting, state) if revised else state.open
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "run": run,
@@ -178,7 +80,7 @@ def result_of(
         "models": began.get("models", []),
         "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
         "stop": {"reason": stop.reason, "text": stop.text, "proposal": stop.proposal},
-        "found": diagnosed,
+        "found": next(iter(noted("diagnosed")), ""),
         "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
         "holdout_looks": {
             "before": len(setting.looked_before),
@@ -187,73 +89,45 @@ def result_of(
         },
         "changes": [
             change_of(setting, state, one, before)
-            for one, before in zip(
-                state.accepted,
-                (setting.base, *(one.text for one in state.accepted)),
-                strict=False,
-            )
+            for one, before in zip(state.accepted, texts, strict=False)
         ],
-        "revision": _revision(subject, state, revision),
+        "revision": None if revision is None else _revision(subject, state, revision),
         "suite": _suite(setting, state, decisions) if state.accepted else None,
         "variance": _variances(setting, state),
-        "goals": goals_of(setting, state, revised=revision is not None),
-        "criteria": criteria_of(setting, state, revised=revision is not None),
+        "goals": goals_of(setting, state, revised=revised),
+        "criteria": criteria_of(setting, state, revised=revised),
         "rejected": [
             {
                 "finding": entry.finding,
                 "for": entry.cluster,
+                "detail": entry.detail,
                 "added": entry.added,
                 "removed": entry.removed,
-                "detail": entry.detail,
                 "cycle": entry.cycle,
             }
-            for entry in state.memory.tried[earlier:]
+            for entry in tried
             if entry.finding not in _FOUND
-        ],
-        "rejected_before": [
-            *dict.fromkeys(
-                str(d["numbers"].get("strategy", ""))
-                for d in decisions
-                if d["event"] == "guarded" and d["text"].endswith("rejected-by-person")
-            )
         ],
         "sentences": [
             {
                 "text": one.text,
+                "cases": one.cases,
                 "carries": dict(one.carries),
                 "may_carry": dict(one.may_carry),
                 "hinders": dict(one.hinders),
-                "cases": one.cases,
             }
             for one in state.bearings
         ],
-        "edits": fates_of(
-            decisions, [one.edit for one in state.accepted], proposes=revision is not None
-        ),
-        "unreadable": [d["text"] for d in decisions if d["event"] == "unreadable"],
+        "edits": fates_of(decisions, [one.edit for one in state.accepted], proposes=revised),
+        "unreadable": noted("unreadable"),
         "people": _people(subject, setting),
         "warnings": began.get("warnings", []),
-        "preflight": [
-            *(d["text"] for d in decisions if d["event"] == "preflight"),
-            *(_new_faults(setting, state) if revision is not None else ()),
-        ],
-        "unverified": _unverified(run, setting, state, decisions),
-        "set_aside": [d["text"] for d in decisions if d["event"] == "set-aside"],
-        "open": [
-            {**failing(one), **_moved(state, one)}
-            for one in (state.open if revision is None else _still_failing(setting, state))
-        ],
+        "preflight": noted("preflight"),
+        "unverified": _unverified(run, setting, state),
+        "set_aside": noted("set-aside"),
+        "open": [{**failing(one), **moved(one)} for one in still],
         "spared": [failing(cluster) for cluster in state.spared],
-        "flaky": [
-            {
-                **failing(cluster),
-                "tried": sum(
-                    entry.cluster == cluster.key and entry.finding != "guarded"
-                    for entry in state.memory.tried[earlier:]
-                ),
-            }
-            for cluster in state.flaky
-        ],
+        "flaky": [flaky(cluster) for cluster in state.flaky],
         "questions": [
             {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
             for cluster, critique in state.questions
@@ -267,14 +141,112 @@ def result_of(
             "model_calls": state.spent.model_calls,
             "usd": round(state.spent.usd, 6),
             "cycles": state.cycle,
-            "tested": state.tested - _begun(state),
+            "tested": state.tested - untested,
         },
     }
     return document
 
 
+def change_of(setting: Setting, state: State, one: Accepted, before: PromptText) -> dict[str, Any]:
+    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
+    check, base, new = one.cluster.check, setting.base.digest, state.text.digest
+    cases = (*setting.train, *setting.holdout)
+    gain = gain_of(state.fresh, new, base, cases, check)
+    added, removed = changed_lines(before, one.text)
+    steadier = fresh_steadiness(setting, state, one) if one.cluster.unsteady else None
+    return {
+        **failing(one.cluster),
+        "strategy": one.edit.strategy,
+        "proposer": one.edit.proposer,
+        "rationale": one.edit.rationale,
+        "added": added,
+        "removed": removed,
+        "calls": sum(state.tally.trials(one.text.digest, case) for case in cases),
+        "chosen_by": {
+            "before": counted(one.before),
+            "after": counted(one.after),
+            "p": one.p,
+            "effect": one.effect,
+        },
+        "fresh": {
+            split: {
+                "before": _summed(state.tally.check(base, case, check) for case in some),
+                "after": _summed(state.fresh.check(new, case, check) for case in some),
+            }
+            for split, some in (("train", setting.train), ("holdout", setting.holdout))
+        },
+        "redrawn": gain
+        and {
+            "before": {**counted(gain.before), "cases": gain.cases},
+            "after": {**counted(gain.after), "cases": gain.cases},
+            "gain": round(gain.mean, 4),
+            "interval": [round(gain.low, 4), round(gain.high, 4)],
+        },
+        "steadier": steadier and steadier.numbers(),
+        "fresh_p": better_p(state.fresh, new, base, cases, check),
+    }
+
+
+def counted(count: Count) -> dict[str, int]:
+    """A count, as documents have it."""
+    return {"passed": count.passed, "trials": count.trials}
+
+
+def _summed(counts: Iterable[Count]) -> dict[str, int]:
+    """Counts of cases together, with the number of cases that have trials."""
+    known = [count for count in counts if count.trials]
+    return {**counted(sum(known, NONE_DRAWN)), "cases": len(known)}
+
+
+def failing(cluster: Cluster) -> dict[str, Any]:
+    """What fails, and in which cases."""
+    return {
+        "check": cluster.check,
+        "code": cluster.code,
+        "cases": list(cluster.failing),
+        "failures": cluster.failures,
+        "trials": cluster.trials,
+    }
+
+
+def goals_of(setting: Setting, state: State, *, revised: bool) -> dict[str, Any] | None:
+    """Each goal, compared with the prompt as it was and the proposal; None without goals."""
+    if not setting.goals:
+        return None
+    before = standings(setting, state, revised=False)
+    after = standings(setting, state, revised=True) if revised else ()
+    reached = [
+        {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
+        for was, now in zip_longest(before, after)
+    ]
+    return {"digest": goals_digest(setting), "reached": reached}
+
+
+def criteria_of(setting: Setting, state: State, *, revised: bool) -> list[dict[str, Any]]:
+    """How often the checks of a criterion all passed, before and with the proposal."""
+    cases = (*setting.train, *setting.holdout)
+
+    def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
+        return _summed(passed_all(checks, tally.since(text, case, 0)) for case in cases)
+
+    by_criterion = {
+        criterion: [name for name, one in setting.checks.items() if one.criterion == criterion]
+        for criterion in CRITERIA
+    }
+    return [
+        {
+            "criterion": criterion,
+            "checks": checks,
+            "before": passed(state.tally, setting.base.digest, checks),
+            "after": passed(state.fresh, state.text.digest, checks) if revised else None,
+        }
+        for criterion, checks in by_criterion.items()
+        if checks
+    ]
+
+
 def _people(subject: Subject, setting: Setting) -> dict[str, Any] | None:
-    """What people said, for people: as they said it; labels only count."""
+    """Human feedback in its own words; labels only count."""
     if not setting.heard:
         return None
     said = [one.to_json() for one in subject.heard.said if one.kind != "label"]
@@ -287,47 +259,27 @@ def diff_of(result: Mapping[str, JSON]) -> str:
     return str(revision["diff"]) if isinstance(revision, dict) else ""
 
 
-def _new_faults(setting: Setting, state: State) -> list[str]:
-    """What the revision says twice, or says and forbids, and the prompt did not."""
-    known = faults_in(setting.base)
-    return [f"in the revision {fault}" for fault in faults_in(state.text) if fault not in known]
-
-
-def _unverified(
-    run: str, setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """What is left to do of a run that used its calls, and how it can go on."""
+def _unverified(run: str, setting: Setting, state: State) -> dict[str, Any] | None:
+    """What is left to do of a run that used its calls, and how it can continue."""
     if state.stop is None or state.stop.reason != "calls":
         return None
     calls = calls_wanted(setting, state)
     edits = state.accepted if state.stack is None else state.stack.edits
-    waiting = {one.text.digest: one for one in state.candidates if state.left == "confirm"}
-    screened = {d["subject"]: d["text"] for d in decisions if d["event"] == "screened"}
     return {
-        "screened": [
-            {"said": screened[digest], "added": one.edit.added}
-            for digest, one in waiting.items()
-            if digest in screened
-        ],
         "calls": calls,
         "command": f"regauge refine resume {run} --budget-calls {calls}",
         "edits": [
             {
                 "check": one.cluster.check,
                 "strategy": one.edit.strategy,
-                "added": one.edit.added,
+                "p": one.p,
                 "before": counted(one.before),
                 "after": counted(one.after),
-                "p": one.p,
+                "added": one.edit.added,
             }
             for one in edits
         ],
     }
-
-
-def _begun(state: State) -> bool:
-    """Whether the last test was only begun: no calls were left for its first look."""
-    return state.stop is not None and state.left == "confirm" and state.look == 1
 
 
 def _still_failing(setting: Setting, state: State) -> list[Cluster]:
@@ -346,31 +298,19 @@ def _still_failing(setting: Setting, state: State) -> list[Cluster]:
         is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
         has_edit = any(one.cluster.check == cluster.check for one in state.accepted)
         if now.failed and not (has_edit and is_chance):
-            failing_now = tuple(case for case, count in counts.items() if count.failed)
-            found.append(
-                replace(cluster, failing=failing_now, failures=now.failed, trials=now.trials)
-            )
+            failed = tuple(case for case, count in counts.items() if count.failed)
+            found.append(replace(cluster, failing=failed, failures=now.failed, trials=now.trials))
     return found
-
-
-def _moved(state: State, cluster: Cluster) -> dict[str, Any]:
-    """How many edits were drawn for a cluster, and whether any did better in the least."""
-    tried = [entry for entry in state.memory.lessons(cluster.key) if entry.finding != "guarded"]
-    return {
-        "tried": len(tried),
-        "moved": any(entry.finding != "screened-out" for entry in tried),
-    }
 
 
 def _suite(
     setting: Setting, state: State, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """How all cases did, and what the gate said last."""
+    """How all cases did, and the last decision of the gate."""
     said = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not said:
         return None
     cases = (*setting.train, *setting.holdout)
-
     return {
         "decision": str(said[-1]["event"]).removeprefix("suite-"),
         "text": said[-1]["text"],
@@ -380,35 +320,24 @@ def _suite(
 
 
 def _variances(setting: Setting, state: State) -> dict[str, Any]:
-    """How the prompt varied before, and how what is proposed varies, over the same cases."""
-    texts: tuple[tuple[str, PromptText], ...] = (("before", setting.base),)
-    if state.accepted:
-        texts = (*texts, ("after", state.text))
-    found: dict[str, Variance | None] = {}
-    for name, text in texts:
-        outcomes = [
+    """How the prompt varied before, and how the proposal varies, over the same cases."""
+    texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
+    found = {
+        name: variance_of(
             outcome
             for tally in (state.tally, state.fresh)
             for case in (*setting.train, *setting.holdout)
             for outcome in tally.since(text.digest, case, 0)
-        ]
-        found[name] = variance_of(outcomes)
+        )
+        for name, text in texts.items()
+    }
     return {name: one.to_json() for name, one in found.items() if one is not None}
 
 
-def _revision(subject: Subject, state: State, revision: Revision | None) -> dict[str, Any] | None:
-    if revision is None:
-        return None
+def _revision(subject: Subject, state: State, revision: Revision) -> dict[str, Any]:
     name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
-    diff = list(
-        difflib.unified_diff(
-            subject.source.splitlines(),
-            revision.text.splitlines(),
-            f"a/{name}",
-            f"b/{name}",
-            lineterm="",
-        )
-    )
+    old, new = subject.source.splitlines(), revision.text.splitlines()
+    diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
     body = list(difflib.ndiff(subject.text.whole.split("\n"), state.text.whole.split("\n")))
     return {
         "version": revision.version,

@@ -102,12 +102,7 @@ class Run:
         self.note(end={**_digests(self.directory / name for name in _END_FILES)})
 
     def read_end(self, path: Path) -> str:
-        """The text of a file that the run wrote at its end.
-
-        Raises:
-            UsageError: The run is not over.
-            TrailError: The file cannot be read, or is not what the run wrote.
-        """
+        """The text of a file that the run wrote at its end."""
         digests = self.facts().get("end")
         if not isinstance(digests, dict):
             raise UsageError(
@@ -183,13 +178,7 @@ def find_refinement(project: Project, name: str) -> Run:
 
 
 def recall(project: Project, prompt: str, key: str) -> Memory:
-    """What earlier runs found to speak against edits of a prompt.
-
-    Args:
-        project: Whose memory.
-        prompt: The prompt.
-        key: A digest of cases, judges and model; what was found with others is left out.
-    """
+    """What earlier runs found to speak against edits of a prompt."""
     try:
         document: Any = read_json(read_regular(_memory_path(project, prompt)))
         entries: list[Any] = document["tried"] if document["key"] == key else []
@@ -338,11 +327,7 @@ def seal(run: Run) -> None:
 
 
 def read_whole(run: Run) -> tuple[Event, ...]:
-    """The events of a run's trail, whose chain is whole and whose proposal is as it was written.
-
-    Raises:
-        TrailError: A line of the trail or a file of the proposal is not what it was.
-    """
+    """The events of a run's trail, whose chain is whole and whose proposal is as it was written."""
     fix = f"  fix: do not apply it; start a new run: regauge refine {run.facts().get('prompt', '')}"
     try:
         events = read_trail(run.trail)

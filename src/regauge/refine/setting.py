@@ -15,10 +15,11 @@ from regauge.refine.analysis import Check
 from regauge.refine.edits import PromptText
 from regauge.refine.feedback import heard_in_words
 from regauge.refine.guards import Guard
+from regauge.refine.leaks import CaseText
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._plan import calls_wanted, floor_calls
 from regauge.refine.loop._state import Release, Setting
-from regauge.refine.subject import DeclaredGoal, case_text, deciding_judges
+from regauge.refine.subject import DeclaredGoal, deciding_judges
 from regauge.runner import Draw, PlannedCase, endpoint_of
 from regauge.wording import plural
 
@@ -48,7 +49,6 @@ class RunOptions:
         proposers: Who is asked for edits, the cheapest first.
         model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
         calls: The most calls of all models; None is three times the least one repair takes.
-        strategies: Only edits thought of in these ways; all when empty.
         localise: Calls that may tell which sentence carries which check.
         variance: Whether an edit may be accepted because it makes a flaky check steady.
         goals: What is to be reached; without any, that nothing fails reproducibly.
@@ -64,7 +64,6 @@ class RunOptions:
     seed: int = 0
     frozen: tuple[str, ...] = ()
     show_goldens: bool = False
-    strategies: tuple[str, ...] = ()
     tracked: bool = False
     localise: int = 0
     variance: bool = False
@@ -85,7 +84,7 @@ class RunOptions:
     def from_json(cls, document: Mapping[str, Any]) -> RunOptions:
         """What `to_json` wrote."""
         given: dict[str, Any] = dict(document)
-        for key in ("proposers", "frozen", "strategies"):
+        for key in ("proposers", "frozen"):
             given[key] = tuple(given[key])
         given["goals"] = tuple(map(DeclaredGoal.from_json, given.get("goals", ())))
         return cls(**given)
@@ -98,12 +97,7 @@ def setting_of(
     critics: frozenset[str],
     judging: Mapping[str, float] | None = None,
 ) -> Setting:
-    """The setting of a run.
-
-    Args:
-        critics: Proposers that call a model.
-        judging: The checks of LLM judges, with the calls that one verdict takes on average.
-    """
+    """The setting of a run."""
     marked = replaceable_faults(subject.prompt)
     if marked:
         raise PromptError(marked)
@@ -129,7 +123,7 @@ def setting_of(
     )
     guard = Guard(
         base,
-        [case_text(member.case) for member in subject.members.values()],
+        [CaseText.of(member.case) for member in subject.members.values()],
         public_of(subject, checks.values()),
         policy.guard,
         frozen=options.frozen,
@@ -146,7 +140,6 @@ def setting_of(
         policy=policy,
         proposers=options.proposers,
         critics=critics,
-        strategies=options.strategies,
         variance=options.variance,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
         releases=(*subject.releases, *_without_errors(subject)),
@@ -240,10 +233,6 @@ class Estimate:
         least: Calls below which nothing is begun.
         one_repair: About how many calls find a fault, repair it and verify the repair.
         most: Calls that are never exceeded.
-        goals: What each goal takes that was set: its name, and the fewest trials that meet it.
-        out_of_reach: What to say of goals that the run cannot show to be met.
-        steadying: About how many calls looks at flaky checks take on top, from and to; None where
-            none are worked on.
     """
 
     train: int
@@ -252,18 +241,11 @@ class Estimate:
     least: int
     one_repair: int
     most: int
-    goals: tuple[tuple[str, int], ...]
-    out_of_reach: tuple[str, ...]
-    steadying: tuple[int, int] | None
     judged: bool
     call_usd: float | None
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
-        goals: dict[str, JSON] = {"goals": [{"name": n, "trials": t} for n, t in self.goals]}
-        if self.out_of_reach:
-            goals["out_of_reach"] = list(self.out_of_reach)
-        steadying: dict[str, JSON] = {"steadying_calls": list(self.steadying or ())}
         return {
             "train": self.train,
             "holdout": self.holdout,
@@ -273,8 +255,6 @@ class Estimate:
             "calls_max": self.most,
             "judged": self.judged,
             "call_usd": self.call_usd,
-            **(steadying if self.steadying else {}),
-            **(goals if self.goals else {}),
         }
 
 

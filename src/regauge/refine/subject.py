@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from regauge.judges import criterion_of
 from regauge.prompts import (
     Repository,
     find_prompt,
-    input_text,
     load_version,
     parse_prompt,
     prompt_at,
@@ -23,8 +21,7 @@ from regauge.prompts import (
 )
 from regauge.refine.edits import PromptText
 from regauge.refine.feedback import Heard
-from regauge.refine.goals import Goal
-from regauge.refine.leaks import CaseText
+from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._state import Release
 from regauge.refine.proposers import load_examples
 from regauge.wording import did_you_mean
@@ -39,13 +36,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Message, Prompt
     from regauge.refine.proposers._protocol import Example
     from regauge.runner import PlannedCase, Suite
-
-
-def case_text(case: GoldenCase) -> CaseText:
-    """What a golden case says, for the guard against leaks."""
-    expected = json.dumps(case.golden, ensure_ascii=False) if case.golden is not None else ""
-    texts = [input_text(value) for value in case.inputs.values()]
-    return CaseText(id=case.id, texts=tuple(texts), expected=expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +74,7 @@ class Subject:
         return tuple(known.text.whole for known in self.releases)
 
     def written(self, text: PromptText) -> str:
-        """The prompt's file with other messages.
-
-        Raises:
-            PromptError: The file would not be the same prompt with other words.
-        """
+        """The prompt's file with other messages."""
         contents = [message.content for message in text.messages]
         return set_contents(self.source, contents, path=self.prompt.path)
 
@@ -183,7 +169,7 @@ def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredGoal:
-    """One of `[[tool.regauge.refine.goals]]`.
+    """One of `[[tool.regauge.refine.loop._goals]]`.
 
     Attributes:
         number: Its place among all goals of the project, from 0.
@@ -227,12 +213,7 @@ def declared_goals(project: Project, prompt: str) -> tuple[DeclaredGoal, ...]:
 def bound_goals(
     declared: Sequence[DeclaredGoal], subject: Subject, project: Project
 ) -> tuple[Goal, ...]:
-    """The checks and cases that goals speak of.
-
-    Raises:
-        ConfigError: A goal of the project speaks of none; all such goals at once. The goals of an
-            earlier run may: its trail says by digests what is no longer what it was.
-    """
+    """The checks and cases that goals speak of."""
     bound = [_bound(one, subject, project) for one in declared]
     faults = [one for one in bound if isinstance(one, Fault)]
     if faults and tuple(declared) == declared_goals(project, subject.prompt.name):
@@ -244,10 +225,6 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
     """What is wrong with the goals of a project.
 
     A goal that names no prompt has to fit one of those that have evals.
-
-    Args:
-        project: Declares them.
-        planned: The cases of its evals.
     """
     goals = project.settings.refine.goals
     subjects = _subjects(project, planned if goals else ())

@@ -130,6 +130,15 @@ class Tally:
         return tuple(o for o in self.seen.get((text, case), ()) if o.trial >= first)
 
 
+def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
+    """How many trials passed all of some checks, of those that any of them says something of."""
+    said = [
+        [check.passed for check in outcome.checks if check.check in checks] for outcome in outcomes
+    ]
+    said = [verdicts for verdicts in said if verdicts]
+    return Count(passed=sum(map(all, said)), trials=len(said))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVariance:
     """How one check varies.
@@ -217,11 +226,7 @@ def shown(share: float) -> str:
 
 
 def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:
-    """How one text varies; None where no case has two trials.
-
-    Args:
-        outcomes: Of one text; a trial that comes twice counts once.
-    """
+    """How one text varies; None where no case has two trials."""
     by_case: dict[str, dict[int, Outcome]] = {}
     for outcome in outcomes:
         if outcome.checks:

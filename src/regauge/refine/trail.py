@@ -52,11 +52,7 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
-    """What `observation_to_json` wrote.
-
-    Raises:
-        ValueError: The document is none.
-    """
+    """What `observation_to_json` wrote."""
     try:
         told: dict[str, Any] = {name: _read(name, value) for name, value in document.items()}
         return _KINDS[told.pop("kind")](**told)
@@ -206,11 +202,7 @@ def read_trail(path: Path) -> tuple[Event, ...]:
 
 
 def cut_back(path: Path) -> None:
-    """Take off a last line that was cut off in the middle, so that more can be appended.
-
-    Raises:
-        TrailError: The lines before it are no trail; the file stays as it is.
-    """
+    """Take off a last line that was cut off in the middle, so that more can be appended."""
     try:
         data = read_regular(path)
     except OSError as error:

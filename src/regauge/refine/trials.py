@@ -29,7 +29,6 @@ from regauge.gate import (
 )
 from regauge.recordings import RecordingKey
 from regauge.refine.edits import EditError, apply
-from regauge.refine.hints import hints_for
 from regauge.refine.loop._state import (
     Critiqued,
     Draws,
@@ -47,9 +46,10 @@ from regauge.refine.proposers._calls import (
     looked,
     proposed,
 )
-from regauge.refine.proposers._context import problem_of
+from regauge.refine.proposers._context import hints_of, problem_of
 from regauge.refine.proposers._protocol import Looks
-from regauge.refine.subject import deciding_judges
+from regauge.refine.setting import public_of
+from regauge.refine.subject import cases_of, deciding_judges
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.runner import Draw, PlannedCase, Question
 
@@ -143,15 +143,6 @@ async def verify_by_gate(
 
     The base's trials chose what was to be repaired and not how, so they may serve as history.
     Fresh trials that are known from an earlier comparison are not drawn again.
-
-    Args:
-        setting: What the run is about.
-        state: Where it stands.
-        action: What is compared, and what it may cost.
-        drawer: Draws the trials.
-        policy: What the project holds its gate to.
-        tiers: Of cases that are not `required`. A critical one that failed in the base's trials
-            is held to what a required one is, as in the gate.
     """
     cases = [
         GateCase(
@@ -419,7 +410,15 @@ class SuiteBench:
     @cached_property
     def _hints(self) -> tuple[Evidence, ...]:
         """What people said; a run that asks no model does without it."""
-        return hints_for(self._subject, self._setting, show_goldens=self._options.show_goldens)
+        subject, setting = self._subject, self._setting
+        return hints_of(
+            subject.heard.said,
+            cases_of(subject.members, "train"),
+            cases_of(subject.members, "holdout"),
+            public=(setting.base.whole, *public_of(subject, setting.checks.values())),
+            policy=setting.policy.guard,
+            show_goldens=self._options.show_goldens,
+        )
 
     async def _ask(self, request: CompletionRequest) -> Completion:
         answer = await self._trials.answer(self._question(request))
@@ -446,9 +445,6 @@ class SuiteBench:
         kept: list[Edit] = []
         refused = list(proposed.refused)
         for edit in proposed.edits:
-            if self._options.strategies and edit.strategy not in self._options.strategies:
-                refused.append(f"{edit.strategy}: not one of the strategies that were asked for")
-                continue
             try:
                 self._subject.prompt_with(apply(text, edit.ops))
             except EditError:

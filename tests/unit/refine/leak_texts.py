@@ -17,7 +17,6 @@ from regauge.datasets import find_dataset, load_dataset
 from regauge.judges import RuleFactory, judge_kinds
 from regauge.prompts import load_prompt
 from regauge.refine.leaks import CaseText
-from regauge.refine.subject import case_text
 
 if TYPE_CHECKING:
     import random
@@ -133,7 +132,7 @@ def subject(name: str) -> Subject:
     else:
         fixtures = ROOT / "fixtures"
         dataset = load_dataset(find_dataset(name, fixtures_dir=fixtures), fixtures_dir=fixtures)
-        cases = [case_text(case) for case in dataset.cases]
+        cases = [CaseText.of(case) for case in dataset.cases]
         public = [m.content for m in load_prompt(name, root=ROOT).messages]
         answers = [case.expected for case in cases]
     telling = _telling(cases, " ".join(public))

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regauge.refine.goals import (
+from regauge.refine.loop._goals import (
     Goal,
     least_trials,
     passed_all,
     reached,
-    tolerated,
     trials_to_settle,
 )
 from regauge.refine.tally import CheckOutcome, Outcome
+from tests.unit.refine.world import HEALTHY, world
 
 Drawn = dict[str, list[tuple[bool | None, ...]]]
 
@@ -116,7 +116,7 @@ def test_the_more_trials_passed_the_fewer_settle_a_goal():
 
 def test_a_strict_goal_tolerates_fewer_failures_and_a_lax_one_no_more():
     goals = [goal(0.98, ("json",)), goal(0.5, ("short",)), goal(0.95, ("json", "utc"))]
-    rates = tolerated(goals, 0.1)
+    rates = world(HEALTHY, goals=tuple(goals)).setting.tolerated
     assert {check: round(rate, 6) for check, rate in rates.items()} == {
         "json": 0.02, "short": 0.1, "utc": 0.05,
     }  # fmt: skip

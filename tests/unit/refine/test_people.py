@@ -23,8 +23,8 @@ from regauge.refine.feedback import (
     noted_in,
 )
 from regauge.refine.guards import Guard
-from regauge.refine.hints import hints_of
 from regauge.refine.leaks import CaseText
+from regauge.refine.proposers._context import hints_of
 from tests.unit.refine.proposers.problems import CASES, RELEASED
 from tests.unit.refine.world import HEALTHY, adding
 

@@ -58,15 +58,13 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
     assert "moved it" not in said(tried=0, moved=False)
 
 
-def test_an_edit_that_could_not_be_tested_is_named():
-    waiting = {"said": "restore: json passed 6 of 6, before 0 of 9", "added": "Use JSON."}
+def test_a_run_without_calls_left_names_the_command_that_continues_it():
     left: dict[str, Any] = {
         "calls": 40,
         "command": "regauge refine resume r --budget-calls 40",
         "edits": [],
     }
-    said = markdown_of({**NOTHING, "unverified": {**left, "screened": [waiting]}})
-    assert "## Not verified\n\n- restore: json passed 6 of 6, before 0 of 9 (`Use JSON.`)" in said
+    said = markdown_of({**NOTHING, "unverified": left})
     assert "go on where it stopped: `regauge refine resume r --budget-calls 40`" in said
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from regauge.refine._policy import RefinePolicy
 from regauge.refine.analysis import Check
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
-from regauge.refine.goals import Goal
 from regauge.refine.guards import Guard
 from regauge.refine.leaks import CaseText
+from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._loop import begin, drive
 from regauge.refine.loop._state import (
     Critiqued,

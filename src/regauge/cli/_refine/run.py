@@ -24,7 +24,6 @@ from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.delivery import remote_address
 from regauge.refine.feedback import Heard, heard_in_words, heard_on_pull, noted_in
-from regauge.refine.proposers._protocol import check_strategies
 from regauge.refine.refinement import BY_SIGNAL, Refinement
 from regauge.refine.report import headline
 from regauge.refine.runs import (
@@ -259,7 +258,6 @@ Examples:
 _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
 _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
 _VARIANCE = "Also fix flaky checks, once nothing else fails."
-_STRATEGY = "Only edits of this kind, such as restore; an unknown kind lists all."
 _REFINER_CALLS = "Calls of the refiner model."
 _LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
 
@@ -275,7 +273,6 @@ _LOCALISE = "Calls for leaving out sentences, to map sentences to checks."
 @click.option("--model", metavar="ID", help="Run provider:model instead of the prompt's model.")
 @click.option("--refiner-model", metavar="ID", help="Model for critiques and edits.")
 @click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
-@click.option("--strategy", "strategies", metavar="KIND", multiple=True, help=_STRATEGY)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, help="Another seed runs other trials."
 )
@@ -319,7 +316,6 @@ def run_command(
     """Refine the prompt NAME."""
     project = Project.find()
     asked = _options(project, prompt, options)
-    check_strategies(asked.strategies, asked.proposers)
     begin = partial(_begun, project, prompt, path, options, as_json=as_json)
     if interactive:
         check_terminal()
@@ -444,7 +440,6 @@ def _options(project: Project, prompt: str, given: Mapping[str, Any]) -> RunOpti
         seed=given["seed"],
         frozen=tuple(settings.frozen),
         show_goldens=given["show_goldens"] or settings.show_goldens,
-        strategies=given["strategies"],
         tracked=given["tracked"],
         goals=declared_goals(project, prompt),
         temperature=settings.temperature,
@@ -490,13 +485,6 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
     if about.call_usd is None or not about.call_usd:
         costs = cost(about.most)
     echo(f"{calls}, at most {about.most}: {costs}", err=not alone)
-    if about.steadying is not None:
-        low, high = about.steadying
-        echo(f"looks at flaky checks: about {low} to {high} calls of those", err=not alone)
-    for goal, trials in about.goals:
-        echo(f"goal {goal}: {trials} trials meet it when all of them pass", err=not alone)
-    for said in about.out_of_reach:
-        echo(f"mind: {said}", err=not alone)
 
 
 @click.command(name="resume", epilog=EPILOG)

@@ -1,11 +1,19 @@
-"""From proposed edits to candidates: taken apart, guarded, ranked."""
+"""From proposed edits to candidates: taken apart, guarded, ranked.
+
+Where a rule is not followed, the statement that hinders it is found by leaving statements out: all
+that no check asks for together; where that helps, one half of them, and so on to a single one.
+These texts are only run, never proposed: what is proposed in the end is the prompt without that one
+statement, and it is tested as any other edit.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from regauge.gate import NONE_DRAWN
+from regauge.refine.analysis import better_p
 from regauge.refine.attempts import NO_PRIOR, Tried, named
 from regauge.refine.changes import (
     changed_statements,
@@ -21,16 +29,30 @@ from regauge.refine.changes import (
     without_losses,
 )
 from regauge.refine.edits import Edit, EditError, Insert, ReplaceSection, apply
-from regauge.refine.loop._state import Candidate, Note
-from regauge.refine.loop._suspects import INSTEAD, rule_edit, rule_to_follow
-from regauge.statements import content_words, move
+from regauge.refine.loop._plan import screen_cases, texts_for
+from regauge.refine.loop._state import Candidate
+from regauge.statements import content_words, delete, move, normalise
+from regauge.statements import replace as replace_node
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import Setting, State
+    from regauge.refine.loop._state import Place, Setting, State
+    from regauge.statements import Node, Tree
 
+# The strategy of an edit that puts a rule where something kept it from being followed.
+INSTEAD = "replace-hindering"
+
+# The pass rate has to rise by so much before a statement is looked for; less is often chance.
+_RISE_MIN = 0.15
+# A statement is taken out with a rule that is added only if it is no more likely than this that
+# the rule does as well with it; more trials than these are not drawn to see it.
+_CAUSE_P, _CAUSE_TRIALS = 0.01, 24
+# Edits of a prompt where nothing speaks against them pass more often than this.
+_FOLLOWED = 0.8
+_ENDS = frozenset(".。!")
 # Each costs a screening of `screen_cases` calls.
 _CANDIDATES_MAX = 5
 # So many of them are proposals with all of their changes, where there are as many.
@@ -43,33 +65,40 @@ _PLACES_MAX = 3
 
 def candidates_of(
     setting: Setting, state: State, edits: Sequence[Edit]
-) -> tuple[tuple[Candidate, ...], tuple[tuple[Note, Tried | None], ...]]:
-    """The candidates among proposed edits, the most promising first, and what was refused.
+) -> tuple[tuple[Candidate, ...], State]:
+    """The candidates among edits, the most promising first, and the state that notes refusals.
 
     Of an edit that makes several changes, each is tried alone as well where it stands on its own,
     so that what helps comes without what was wrapped around it.
     """
-    pool, refused = _pooled(setting, state, edits)
-    kept: list[tuple[tuple[bool, bool, bool, int, int, float, int, float], Candidate]] = []
+    pool, state = _pooled(setting, state, edits)
+    kept: list[tuple[tuple[float, ...], Candidate]] = []
+    guarded: list[Tried] = []
     for shape, (edit, after) in pool.made.items():
         known = state.memory.refuses(state.cluster.key, state.text, after)
         objection = known or setting.guard.objection(edit, state.text, after)
         if objection:
-            entry = None if known else _guarded(state, after, objection)
-            refused.append((_note(edit, objection), entry))
+            state = _refused(state, edit, objection)
+            # A refusal is remembered once; it is a lesson, and refuses nothing by itself.
+            once = not any(t.after == shape and t.finding == "guarded" for t in state.memory.tried)
+            if not known and once:
+                key, cycle = state.cluster.key, state.cycle
+                guarded.append(
+                    Tried.of(state.text, after, key, "guarded", detail=objection, cycle=cycle)
+                )
             continue
         relevance = _relevance(setting, state, edit, after)
         suspicion = setting.guard.suspicion(state.text, after)
-        prior = setting.prior.get(edit.strategy, NO_PRIOR)
+        is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
             not pool.agreement[shape],
             bool(suspicion),
-            _reach(state.text, edit, after),
+            _SECTION if is_section else len(units_of(state.text, after)),
             lost_words(state.text, after),
             -relevance,
             -pool.agreement[shape],
-            -prior,
+            -setting.prior.get(edit.strategy, NO_PRIOR),
         )
         kept.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
     kept.sort(key=lambda entry: entry[0])
@@ -77,14 +106,37 @@ def candidates_of(
     # A definition of many entries may help only as a whole, and its parts may be many.
     whole = [one for one in ranked if one.text.shape in pool.whole][:_WHOLE_MIN]
     parts = [one for one in ranked if one not in whole][: _CANDIDATES_MAX - len(whole)]
-    return tuple(one for one in ranked if one in whole or one in parts), tuple(refused)
+    novel = state.novel or bool(kept or guarded)
+    state = replace(state, memory=state.memory.with_tried(*guarded), novel=novel)
+    return tuple(one for one in ranked if one in whole or one in parts), state
 
 
-def _pooled(
-    setting: Setting, state: State, edits: Sequence[Edit]
-) -> tuple[_Pool, list[tuple[Note, Tried | None]]]:
-    """What proposals make of the prompt, as a whole and in parts, and those that do not fit it."""
-    refused: list[tuple[Note, Tried | None]] = []
+def _refused(state: State, edit: Edit, objection: str) -> State:
+    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, named(edit))
+
+
+@dataclass
+class _Pool:
+    """Candidates by what they make of the prompt.
+
+    Attributes:
+        whole: What a proposal makes of the prompt with all of its changes.
+        agreement: How many proposals lead there; none of what was only moved to another section.
+    """
+
+    made: dict[str, tuple[Edit, PromptText]] = field(
+        default_factory=dict[str, "tuple[Edit, PromptText]"]
+    )
+    whole: set[str] = field(default_factory=set[str])
+    agreement: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, edit: Edit, after: PromptText) -> None:
+        self.made.setdefault(after.shape, (edit, after))
+        self.agreement[after.shape] += 1
+
+
+def _pooled(setting: Setting, state: State, edits: Sequence[Edit]) -> tuple[_Pool, State]:
+    """What proposals make of the prompt, as a whole and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
     waiting = list(edits)
@@ -92,7 +144,7 @@ def _pooled(
         try:
             literal = apply(state.text, edit.ops)
         except EditError as error:
-            refused.append((_note(edit, str(error)), None))
+            state = _refused(state, edit, str(error))
             # What one operation gets wrong, the others may get right.
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
@@ -110,34 +162,9 @@ def _pooled(
         pool.whole.add(after.shape)
     for edit, after in list(pool.made.values()):
         if _relevance(setting, state, edit, after):
-            pool.made |= {
-                there.shape: (variant, there)
-                for variant, there in _elsewhere(state.text, edit, after)
-                if there.shape not in pool.made
-                and (not setting.strategies or variant.strategy in setting.strategies)
-            }
-    return pool, refused
-
-
-_Made: TypeAlias = "tuple[Edit, PromptText]"
-
-
-@dataclass
-class _Pool:
-    """Candidates by what they make of the prompt.
-
-    Attributes:
-        whole: What a proposal makes of the prompt with all of its changes.
-        agreement: How many proposals lead there; none of what was only moved to another section.
-    """
-
-    made: dict[str, _Made] = field(default_factory=dict[str, _Made])
-    whole: set[str] = field(default_factory=set[str])
-    agreement: Counter[str] = field(default_factory=Counter[str])
-
-    def add(self, edit: Edit, after: PromptText) -> None:
-        self.made.setdefault(after.shape, (edit, after))
-        self.agreement[after.shape] += 1
+            for variant, there in _elsewhere(state.text, edit, after):
+                pool.made.setdefault(there.shape, (variant, there))
+    return pool, state
 
 
 def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
@@ -146,9 +173,7 @@ def second_thoughts(setting: Setting, state: State) -> tuple[Edit, ...]:
     As part of a line it stays where it is.
     """
     rule = rule_to_follow(setting, state)
-    edits = _moved(state.text, rule) if rule else []
-    wanted = setting.strategies
-    return tuple(e for e in edits if e.ops and (not wanted or e.strategy in wanted))
+    return tuple(edit for edit in _moved(state.text, rule) if edit.ops) if rule else ()
 
 
 def _moved(text: PromptText, rule: str) -> list[Edit]:
@@ -176,7 +201,7 @@ def _moved(text: PromptText, rule: str) -> list[Edit]:
 
 def _elsewhere(
     text: PromptText, edit: Edit, after: PromptText
-) -> Iterable[tuple[Edit, PromptText]]:
+) -> Iterator[tuple[Edit, PromptText]]:
     """An edit that adds one statement, with the statement at the end of other sections."""
     changes = [
         (n, one) for n, found in enumerate(comparisons(text, after)) for one in found.changes
@@ -211,19 +236,177 @@ def _relevance(setting: Setting, state: State, edit: Edit, after: PromptText) ->
     return len(about & said) / len(said) if said else 0.0
 
 
-def _reach(text: PromptText, edit: Edit, after: PromptText) -> int:
-    """How much an edit may change: a section is more than any statements."""
-    return _SECTION if isinstance(edit.ops[0], ReplaceSection) else len(units_of(text, after))
+def rule_to_follow(setting: Setting, state: State) -> str:
+    """What a check asks for, where the prompt says it; empty where it does not."""
+    check = state.cluster.check
+    texts = [setting.base, *(one.text for one in state.accepted)]
+    added = [
+        one.edit.added
+        if isinstance(one.edit.ops[0], ReplaceSection)
+        else changed_statements(before, one.text)[0]
+        for before, one in zip(texts, state.accepted, strict=False)
+        if one.cluster.check == check
+    ]
+    if state.accepted and added and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
+        return ""  # it was proved as a whole, so no part of it is tried alone
+    wanted = setting.checks.get(check)
+    rules = ([wanted.advice] if wanted else []) + added[-1:]
+    return next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
 
 
-def _note(edit: Edit, objection: str) -> Note:
-    text = f"{edit.strategy}: {objection}"
-    return Note(event="guarded", subject=edit.digest, text=text, numbers=named(edit))
+def all_suspects(setting: Setting, state: State) -> Candidate | None:
+    """The prompt without all statements that may keep a rule from being followed."""
+    rule = rule_to_follow(setting, state)
+    places = _suspects(setting, state, state.text, rule) if rule else ()
+    return _without(state.text, places) if places else None
 
 
-def _guarded(state: State, after: PromptText, objection: str) -> Tried | None:
-    """What is remembered of a refusal, once; it is a lesson, and refuses nothing by itself."""
-    if any(one.after == after.shape and one.finding == "guarded" for one in state.memory.tried):
+def masked(setting: Setting, state: State) -> tuple[Candidate, ...]:
+    """Candidates that add a rule, without all that may keep it from being followed.
+
+    Only where none of them is followed well enough: where the rule is best added, and what speaks
+    against it, can then hide each other.
+    """
+    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
+    rule = setting.checks[check].advice if check in setting.checks else ""
+    if not rule.strip() or says(state.text, rule):
+        return ()
+    if any(one.edit.strategy == INSTEAD for one in state.candidates):
+        return ()
+    rates = [state.tally.over(one.text.digest, cases, check).rate for one in state.candidates]
+    if max(rates) > _FOLLOWED:
+        return ()
+    added = [one for one in state.candidates if says(one.text, rule)]
+    found = ((one.text, _suspects(setting, state, one.text, rule)) for one in added)
+    return tuple(replace(_without(text, places), within=text) for text, places in found if places)
+
+
+def narrowed(setting: Setting, state: State) -> tuple[State, tuple[Edit, ...]]:
+    """Halves of what helped when it was left out; in the end, edits that take one statement out.
+
+    Where leaving statements out does not help, the other candidates remain.
+    """
+    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
+    tally = state.tally
+    counts = (tally.over(text, cases, check) for text in texts_for(setting, state, check))
+    now = sum(counts, NONE_DRAWN)
+    tried = [one for one in state.candidates if one.suspects]
+    best = max(tried, key=lambda one: tally.over(one.text.digest, cases, check).rate)
+    if best.within is not None:
+        now = tally.over(best.within.digest, cases, check)
+    count, said = len(best.suspects), tally.over(best.text.digest, cases, check)
+    others = tuple(one for one in state.candidates if not one.suspects)
+    state = replace(state, candidates=others).note(
+        "localised",
+        f"without {plural(count, 'statement')}: {check} passes {said.passed} of {said.trials}"
+        f" (before {now.passed} of {now.trials})",
+        best.text.digest,
+        {"passed": said.passed, "trials": said.trials, "statements": count},
+    )
+    if said.rate < now.rate + _RISE_MIN:
+        return state, ()
+    if count == 1:
+        if best.within is None or _is_cause(state, best):
+            return state, tuple(edit for edit in _edits(setting, state, best) if edit.ops)
+        again = (best,) if said.trials < _CAUSE_TRIALS else ()
+        return replace(state, candidates=(*others, *again)), ()
+    middle = (count + 1) // 2
+    halves = (best.suspects[:middle], best.suspects[middle:])
+    parts = (
+        replace(_without(best.within or state.text, half), within=best.within) for half in halves
+    )
+    return replace(state, candidates=(*others, *parts)), ()
+
+
+def _is_cause(state: State, best: Candidate) -> bool:
+    """Whether failures fall without one statement, by trials of a rule with and without it."""
+    assert best.within is not None
+    cluster, text = state.cluster, best.within.digest
+    return better_p(state.tally, best.text.digest, text, cluster.cases, cluster.check) <= _CAUSE_P
+
+
+def _edits(setting: Setting, state: State, best: Candidate) -> Iterator[Edit]:
+    """What takes one statement out; of a rule that is added, also what puts it there."""
+    if best.within is None:
+        yield rule_edit("take-out", state.text, best.text)
+        return
+    yield rule_edit(INSTEAD, state.text, best.text)
+    rule = setting.checks[state.cluster.check].advice
+    there = _instead(best.within, best.suspects[0], rule)
+    if there is not None:
+        yield rule_edit(INSTEAD, state.text, there)
+
+
+def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
+    """An edit for a rule that the prompt has already."""
+    why = "where a rule is, and what may speak against it, decide how it is followed"
+    return edit_between(
+        Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, after
+    )
+
+
+def _suspects(setting: Setting, state: State, text: PromptText, rule: str) -> tuple[Place, ...]:
+    """The statements that no check asks for, those first that share most with the rule."""
+    watched = [
+        content_words(wanted)
+        for name, other in setting.checks.items()
+        if name != state.cluster.check
+        for wanted in (other.advice, other.description)
+        if wanted
+    ]
+    about = content_words(f"{rule} {state.cluster.check}")
+    found: list[tuple[int, Place]] = []
+    for index, tree in enumerate(text.trees):
+        for number, node in enumerate(tree.statements):
+            said = tree.of(node)
+            words = content_words(_label(tree, node) + said)
+            if "{{" in said or not words or normalise(said) in normalise(rule):
+                continue
+            if any(2 * len(words & other) >= len(words | other) for other in watched):
+                continue  # another check asks for it
+            place = (index, number)
+            leaner = _without(text, (place,)).text
+            if not state.memory.refuses(state.cluster.key, state.text, leaner):
+                found.append((-len(words & about), place))
+    return tuple(place for _, place in sorted(found))
+
+
+def _label(tree: Tree, node: Node) -> str:
+    """What an enumeration says of all its entries: `body:`."""
+    above = tree.parent(node)
+    if node.kind != "clause" or above is None or above.children[0].kind != "gap":
+        return ""
+    return tree.of(above.children[0])
+
+
+def _instead(text: PromptText, hindering: Place, rule: str) -> PromptText | None:
+    """The text with the rule in the place of what hinders it; None where it is several ones."""
+    said = says(text, rule)
+    if len(said) != 1:
         return None
-    key = state.cluster.key
-    return Tried.of(state.text, after, key, "guarded", detail=objection, cycle=state.cycle)
+    index, node = said[0]
+    old = next(n for n, one in enumerate(text.trees[index].statements) if one is node)
+    words = text.trees[index].of(node)
+    for place in sorted({(index, old), hindering}, reverse=True):
+        tree = text.trees[place[0]]
+        one = tree.statements[place[1]]
+        if place == hindering:
+            was = tree.of(one)
+            new = words.removeprefix(_label(tree, one))
+            new = new if was[-1:] in _ENDS else new.rstrip("".join(_ENDS))
+            new = new[:1].upper() + new[1:] if was[:1].isupper() else new[:1].lower() + new[1:]
+            content = replace_node(tree, one, new)
+        else:
+            content = delete(tree, one)
+        text = text.with_content(place[0], content)
+    return text
+
+
+def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
+    leaner = text
+    # From the end, so that the numbers of the others stay.
+    for index, number in sorted(places, reverse=True):
+        tree = leaner.trees[index]
+        leaner = leaner.with_content(index, delete(tree, tree.statements[number]))
+    edit = Edit(ops=(), strategy="take-out", proposer="rules", rationale="")
+    return Candidate(edit=edit, text=leaner, suspects=tuple(places))

@@ -1,24 +1,163 @@
-"""What a run can still show: which goals are met, and whether any edit can be confirmed."""
+"""Goals, pass rates that a prompt is to reach, and whether any edit can be confirmed."""
 
 from __future__ import annotations
 
 import math
-from statistics import fmean
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from statistics import NormalDist, fmean
+from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
-from regauge.refine.goals import least_trials, passed_all, reached, trials_to_settle
+from regauge.gate import NONE_DRAWN, Count
 from regauge.refine.loop._plan import calls_left, repair_calls, trials_for
 from regauge.refine.loop._state import Draws, Note, RunTrials
+from regauge.refine.tally import passed_all
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from regauge.digests import JSON
     from regauge.refine.analysis import Cluster
-    from regauge.refine.goals import Goal, Reached, Standing
     from regauge.refine.loop._state import Setting, State
     from regauge.refine.tally import Outcome
+
+Standing = Literal["met", "missed", "unsettled"]
+
+_ROOM = 2
+# No goal takes more trials than these: it is as good as certainty.
+_TRIALS_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A share of trials that has to pass.
+
+    Attributes:
+        checks: A trial passes when all of these do that say anything of it.
+        cases: The trials of these count.
+        pass_rate: Above 0 and below 1.
+    """
+
+    name: str
+    checks: tuple[str, ...]
+    cases: tuple[str, ...]
+    pass_rate: float
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document, with the number of cases."""
+        return {**asdict(self), "checks": list(self.checks), "cases": len(self.cases)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """How far a goal is reached.
+
+    Attributes:
+        standing: `met` when `low` reaches the goal; `missed` when `high` does not.
+    """
+
+    goal: Goal
+    count: Count
+    cases: int
+    undrawn: int
+    low: float
+    high: float
+    standing: Standing
+
+    def __str__(self) -> str:
+        drawn = f"passed {self.count.passed} of {self.count.trials}"
+        bounds = f"{100 * self.low:.1f} to {100 * self.high:.1f} %"
+        more = f", {self.undrawn} cases undrawn" if self.undrawn else ""
+        return f"{self.goal.name}: {self.standing} ({drawn}, {bounds}{more})"
+
+    def to_json(self) -> dict[str, JSON]:
+        """A plain document."""
+        return {
+            **asdict(self.count),
+            **{name: getattr(self, name) for name in ("cases", "undrawn", "standing")},
+            "low": round(self.low, 4),
+            "high": round(self.high, 4),
+        }
+
+
+def reached(
+    goal: Goal, outcomes: Callable[[str], Sequence[Outcome]], cases: Sequence[str]
+) -> Reached:
+    """Compare trials with a goal.
+
+    Cases that failed run more often than others, so a rate over all trials is rather too low, and
+    a mean over cases too high where one failed by bad luck. A goal is met when both reach it, the
+    first with its lower bound, and missed when the upper bound of the second does not. One more
+    trial that passes never makes a met goal unmet.
+    """
+    counts: list[Count] = []
+    undrawn = 0
+    for case in cases:
+        drawn = outcomes(case)
+        undrawn += not drawn
+        count = passed_all(goal.checks, drawn)
+        if count.trials:
+            counts.append(count)
+    total = sum(counts, NONE_DRAWN)
+    if not counts:
+        low, high, mean = 0.0, 1.0, 0.0
+    else:
+        from regauge.stats import wilson
+
+        mean = sum(count.rate for count in counts) / len(counts)
+        # So many trials, dealt evenly, would tell as much about the mean.
+        even = math.floor(len(counts) ** 2 / sum(1 / count.trials for count in counts) + 1e-9)
+        low = wilson(total.passed, total.trials).low
+        high = wilson(min(even, math.ceil(mean * even - 1e-9)), even).high
+    standing: Standing = "unsettled"
+    if not undrawn and counts:
+        if low >= goal.pass_rate and mean >= goal.pass_rate:
+            standing = "met"
+        elif high < goal.pass_rate:
+            standing = "missed"
+    return Reached(
+        goal=goal,
+        count=total,
+        cases=len(counts),
+        undrawn=undrawn,
+        low=min(low, high),
+        high=high,
+        standing=standing,
+    )
+
+
+def least_trials(pass_rate: float) -> int:
+    """The fewest trials that show a pass rate, when every one of them passes.
+
+    >>> least_trials(0.9), least_trials(0.98)
+    (35, 189)
+    """
+    return _trials_at(1.0, pass_rate)
+
+
+def trials_to_settle(found: Reached) -> int:
+    """How many trials of all cases may well settle a goal.
+
+    They meet it if further ones pass about as often as so far, with room for some bad luck.
+    """
+    count, wanted = found.count, found.goal.pass_rate
+    room = _ROOM * least_trials(wanted)
+    if not count.trials or count.rate <= wanted:
+        return room
+    rate = (count.passed + 1) / (count.trials + 2)
+    unlucky = _trials_at(rate, wanted) if rate > wanted else room
+    return min(unlucky, max(room, _trials_at(count.rate, wanted)))
+
+
+def _trials_at(rate: float, wanted: float) -> int:
+    """So many trials, `rate` of which pass, put the lower bound at `wanted`.
+
+    Wilson's bound L solves (rate - L)² = z² L (1 - L) / n.
+    """
+    z = NormalDist().inv_cdf(0.975)
+    return min(_TRIALS_MAX, math.ceil(z * z * wanted * (1 - wanted) / (rate - wanted) ** 2))
+
 
 # A goal that takes more trials of each case than this is left unsettled.
 _TRIALS_OF_A_CASE = 12
@@ -63,7 +202,7 @@ def counted(found: Sequence[Reached]) -> str:
 
 
 def goals_note(setting: Setting, found: Sequence[Reached]) -> Note:
-    """What is said of goals in the trail; its subject is what they were when the run began."""
+    """The note on goals; its subject is what they were when the run began."""
     text = "; ".join(map(str, found))
     return Note(event="goals", subject=goals_digest(setting), text=text, numbers=_numbers(found))
 
@@ -71,20 +210,6 @@ def goals_note(setting: Setting, found: Sequence[Reached]) -> Note:
 def goals_digest(setting: Setting) -> str:
     """Over every goal with its checks and cases: the same digest, the same question."""
     return digest_of([{**goal.to_json(), "cases": list(goal.cases)} for goal in setting.goals])
-
-
-def out_of_reach(setting: Setting) -> tuple[str, ...]:
-    """What to say of goals that no number of passing trials can settle in this run."""
-    said: list[str] = []
-    for goal in setting.goals:
-        least = least_trials(goal.pass_rate)
-        each = -(-least // max(1, len(goal.cases)))
-        if each > _TRIALS_OF_A_CASE or least > trials_for(setting, setting.policy.limits.calls):
-            said.append(
-                f"the goal {goal.name} takes {least} trials that pass, {each} of each of its"
-                f" {len(goal.cases)} cases, so this run cannot show that it is met"
-            )
-    return tuple(said)
 
 
 def can_settle(setting: Setting, state: State) -> bool:
@@ -232,15 +357,7 @@ def _ceiling(setting: Setting, state: State, cluster: Cluster) -> float:
 def _p_at(
     setting: Setting, state: State, cluster: Cluster, rate: float, times: float = 1.0
 ) -> float:
-    """The p-value of the last look at an edit that passes this share of the trials.
-
-    Args:
-        setting: With the trials of a look.
-        state: With what the cases did so far.
-        cluster: What fails.
-        rate: The share that passes with the edit.
-        times: How many times as many cases there would be.
-    """
+    """The p-value of the last look at an edit that passes this share of the trials."""
     from regauge.stats import suite_p_value
 
     test, digest = setting.policy.test, state.text.digest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from regauge.refine.analysis import better_p, diagnose, worse_p
 from regauge.refine.loop._plan import calls_left, draws, floor_calls, repair_calls, trials_for
 from regauge.refine.loop._search import baseline_drawn, diagnosed
-from regauge.refine.loop._state import Bearing, Note, RunTrials
+from regauge.refine.loop._state import Bearing, RunTrials
 from regauge.statements import content_words, delete
 
 if TYPE_CHECKING:
@@ -94,21 +94,10 @@ def after_localise(setting: Setting, state: State, told: TrialsDone) -> State:
     if _next(setting, state) is not None:
         return state
     bearings = tuple(_bearings(setting, state))
-    notes = [
-        Note(
-            event="localised",
-            subject=setting.base.digest,
-            text=_said(bearing),
-            numbers={
-                "cases": bearing.cases,
-                **bearing.carries,
-                **bearing.may_carry,
-                **bearing.hinders,
-            },
-        )
-        for bearing in bearings
-    ]
-    return diagnosed(setting, replace(state, bearings=bearings)).preceded_by(*notes)
+    for one in bearings:
+        numbers = {"cases": one.cases, **one.carries, **one.may_carry, **one.hinders}
+        state = state.note("localised", _said(one), setting.base.digest, numbers)
+    return diagnosed(setting, replace(state, bearings=bearings))
 
 
 def _budget(setting: Setting) -> int:
@@ -176,7 +165,7 @@ def _said(bearing: Bearing) -> str:
     told = [f"carries {check}" for check in bearing.carries]
     told += [f"may carry {check}" for check in bearing.may_carry]
     told += [f"stands in the way of {check}" for check in bearing.hinders]
-    return f"{short!r} {' and '.join(told) or f'is missed in none of {bearing.cases} cases'}"
+    return f"{short!r} {' and '.join(told) or f'changes nothing in {bearing.cases} cases'}"
 
 
 def _words(checks: Mapping[str, Check], name: str) -> frozenset[str]:

@@ -33,7 +33,6 @@ from regauge.refine.loop._state import (
     Look,
     Looked,
     MoreCalls,
-    Note,
     Observation,
     Proposed,
     RunSuite,
@@ -104,15 +103,10 @@ def _given(setting: Setting, state: State, told: MoreCalls) -> State:
     """Where a run goes on that stopped for want of calls, or was cut off."""
     if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
-    note = Note(
-        event="more-calls",
-        subject=state.text.digest,
-        text=f"continued by a person with {told.calls} more calls",
-        numbers={"calls": told.calls},
-    )
+    state = state.note("more-calls", f"{told.calls} more calls", numbers={"calls": told.calls})
     granted = state.spent.total + told.calls - setting.policy.limits.calls
-    phase = state.phase if state.stop is None else state.left
-    return state.noting(note, granted=granted, phase=phase, stop=None, left=None)
+    phase = state.left or state.phase
+    return replace(state, granted=granted, phase=phase, stop=None, left=None)
 
 
 def _within_limits(setting: Setting, state: State) -> State:

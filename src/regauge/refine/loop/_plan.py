@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from regauge.refine.analysis import diagnose
 from regauge.refine.changes import merged
 from regauge.refine.edits import EditError
-from regauge.refine.goals import tolerated
 from regauge.refine.loop._state import Action, AskCritique, AskProposals, Draws, Look, RunTrials
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def unclear_cases(setting: Setting, state: State) -> tuple[str, ...]:
         setting.train,
         setting.checks,
         test,
-        tolerated=tolerated(setting.goals, test.flaky_rate),
+        tolerated=setting.tolerated,
     )
     known = (c for c in found.clusters if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in found.flaky if c.p_flaky < test.unclear_p]
@@ -273,11 +272,7 @@ def calls_left(setting: Setting, state: State) -> int:
 
 
 def cost_of_trials(setting: Setting, trials: int, check: str | None = None) -> int:
-    """About how many calls some trials take, with those of LLM judges.
-
-    Args:
-        check: The only check whose LLM judge is asked; None asks all of them.
-    """
+    """About how many calls some trials take, with those of LLM judges."""
     judging = setting.judging
     rate = sum(judging.values()) if check is None else judging.get(check, 0.0)
     return math.ceil(trials * (1 + rate) - 1e-9)

@@ -15,7 +15,7 @@ from regauge.refine.edits import Delete, Edit, Insert, apply, blocks_between, op
 from regauge.refine.loop._plan import draws, screen_cases
 from regauge.refine.loop._screening import begin_test
 from regauge.refine.loop._search import enter_tier, next_cluster, tried
-from regauge.refine.loop._state import Candidate, Note, RunTrials
+from regauge.refine.loop._state import Candidate, RunTrials
 from regauge.statements import content_words
 
 if TYPE_CHECKING:
@@ -66,17 +66,16 @@ def _after_whole(setting: Setting, state: State) -> State:
     text = _text(setting, state)
     helped = [cluster for cluster in state.open if _gain(setting, state, text, cluster) > 0]
     before, after = _counts(setting, state, text, state.open[0])
-    state = state.noting(
-        Note(
-            event="released",
-            subject=text.digest,
-            text=f"all that differs from {known.name}: {state.open[0].check} passed"
-            f" {after.passed} of {after.trials}, before {before.passed} of {before.trials}",
-            numbers={"passed": after.passed, "trials": after.trials, "helped": len(helped)},
-        )
+    numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
+    state = state.note(
+        "released",
+        f"restore {known.name}: {state.open[0].check} passes {after.passed} of {after.trials}"
+        f" (before {before.passed} of {before.trials})",
+        text.digest,
+        numbers,
     )
     if not helped:
-        state = tried(state, text, f"{known.name} does no better", "screened-out")
+        state = tried(state, text, f"{known.name} is no better", "screened-out")
         return _go_on(setting, state)
     way_back = f"{known.name} passes more often: {known.command}"
     return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
@@ -120,13 +119,11 @@ def _tested(setting: Setting, state: State) -> State:
         ops=ops_between(state.text, text),
         strategy=RESTORE,
         proposer="rules",
-        rationale=f"{known.name} said this, and {state.cluster.check} passed with it",
+        rationale=f"{known.name} has this text, and {state.cluster.check} passes with it",
     )
     refused = state.memory.refuses(state.cluster.key, state.text, text)
     if refused:
-        words = f"{RESTORE}: {refused}"
-        note = Note(event="guarded", subject=edit.digest, text=words, numbers=named(edit))
-        state = state.noting(note)
+        state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, named(edit))
         more = state.helped[1:]
         return _for_one(setting, state, more) if more else _go_on(setting, state)
     state = _done(state)

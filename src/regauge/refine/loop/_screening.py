@@ -4,51 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
 
 from regauge.criteria import CRITERIA
 from regauge.gate import NONE_DRAWN
-from regauge.refine.analysis import (
-    Steadiness,
-    better_p,
-    mean_effect,
-    steadiness_of,
-    tail,
-    worse_p,
-)
+from regauge.refine.analysis import better_p, mean_effect, steadiness_of, tail, worse_p
 from regauge.refine.attempts import named
 from regauge.refine.changes import lost_words
-from regauge.refine.loop._candidates import candidates_of
+from regauge.refine.loop._candidates import candidates_of, masked, narrowed
 from regauge.refine.loop._plan import screen_cases, texts_for
 from regauge.refine.loop._search import accept, next_tier, tried
-from regauge.refine.loop._state import Candidate, Confirmed, Note, Setting, State, TrialsDone
-from regauge.refine.loop._suspects import masked, narrowed
+from regauge.refine.loop._state import Candidate, Confirmed, Setting, State, TrialsDone
 from regauge.refine.tally import Tally
 
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
-
-
-def _narrowed(setting: Setting, state: State) -> State:
-    """Look for the statement that keeps a rule from being followed, then screen edits."""
-    state, edits = narrowed(setting, state)
-    if edits:
-        kept, refused = candidates_of(setting, state, edits)
-        entries = [entry for _, entry in refused if entry is not None]
-        state = state.noting(
-            *(note for note, _ in refused),
-            memory=state.memory.with_tried(*entries),
-            candidates=kept or state.candidates,
-        )
-    if not state.candidates:
-        return next_tier(setting, state)
-    cases = screen_cases(setting, state.cluster)
-    drawn = (
-        state.tally.over(one.text.digest, cases, state.cluster.check).trials
-        for one in state.candidates
-    )
-    searching = any(one.suspects for one in state.candidates)
-    return state if searching or not all(drawn) else _ranked(setting, state)
 
 
 def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
@@ -62,132 +31,128 @@ def after_screen(setting: Setting, state: State, told: TrialsDone) -> State:
     return _ranked(setting, state)
 
 
+def _narrowed(setting: Setting, state: State) -> State:
+    """Look for the statement that keeps a rule from being followed, then screen edits."""
+    state, edits = narrowed(setting, state)
+    if edits:
+        kept, state = candidates_of(setting, state, edits)
+        state = replace(state, candidates=kept or state.candidates)
+    if not state.candidates:
+        return next_tier(setting, state)
+    cases, check = screen_cases(setting, state.cluster), state.cluster.check
+    drawn = (state.tally.over(one.text.digest, cases, check).trials for one in state.candidates)
+    searching = any(one.suspects for one in state.candidates)
+    return state if searching or not all(drawn) else _ranked(setting, state)
+
+
 def _ranked(setting: Setting, state: State) -> State:
     """Test the best of the candidates that were screened."""
-    cluster, test = state.cluster, setting.policy.test
-    cases = screen_cases(setting, cluster)
+    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
-    now = sum(
-        (
-            state.tally.over(text, cases, cluster.check)
-            for text in texts_for(setting, state, cluster.check)
-        ),
-        NONE_DRAWN,
-    )
+    texts = texts_for(setting, state, check)
+    now = sum((state.tally.over(text, cases, check) for text in texts), NONE_DRAWN)
     ranked: list[tuple[float, int, Candidate]] = []
-    for position, candidate in enumerate(state.candidates):
-        said = state.tally.over(candidate.text.digest, cases, cluster.check)
+    for position, one in enumerate(state.candidates):
+        said = state.tally.over(one.text.digest, cases, check)
         better = said.trials > 0 and said.rate > now.rate
-        note = Note(
-            event="screened",
-            subject=candidate.text.digest,
-            text=f"{candidate.edit.strategy}: {cluster.check} passed {said.passed} of"
-            f" {said.trials}, before {now.passed} of {now.trials}",
-            numbers={
-                "passed": said.passed,
-                "trials": said.trials,
-                "better": int(better),
-                **named(candidate.edit),
-            },
+        state = state.note(
+            "screened",
+            f"{one.edit.strategy}: {check} passes {said.passed} of {said.trials} (before"
+            f" {now.passed} of {now.trials})",
+            one.text.digest,
+            {**named(one.edit), "passed": said.passed, "trials": said.trials, "better": +better},
         )
-        state = state.noting(note)
         if better:
-            ranked.append((said.rate, position, candidate))
+            ranked.append((said.rate, position, one))
         else:
-            state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
+            state = tried(state, one.text, one.edit.strategy, "screened-out")
     top = max((rate for rate, *_ in ranked), default=0.0)
 
     def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
         rate, position, candidate = entry
-        behind = rate < top - _AS_GOOD
         lost = lost_words(state.text, candidate.text)
-        return behind, lost, candidate.text.size, -rate, position
+        return rate < top - _AS_GOOD, lost, candidate.text.size, -rate, position
 
-    best = tuple(candidate for *_, candidate in sorted(ranked, key=order)[: test.screened])
+    best = [one for *_, one in sorted(ranked, key=order)[: setting.policy.test.screened]]
     if not best:
         return next_tier(setting, state)
-    return begin_test(replace(state, candidates=best, confirmed=()))
+    return begin_test(replace(state, candidates=tuple(best), confirmed=()))
+
+
+def begin_test(state: State) -> State:
+    """Begin the test of the first candidate."""
+    return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
 def after_confirm(setting: Setting, state: State, told: TrialsDone) -> State:
     """Look at the evidence for the first candidate: accept it, drop it or draw more."""
-    state = replace(state, tally=state.tally.with_outcomes(told.outcomes))
-    test, cluster = setting.policy.test, state.cluster
-    candidate = state.candidates[0]
-    tally, new, old = state.tally, candidate.text.digest, state.text.digest
-    state = replace(state, paired=state.paired.with_outcomes(told.outcomes))
-    found = paired_steadiness(state) if cluster.unsteady else None
-    p = better_p(tally, new, old, cluster.cases, cluster.check)
+    tally, paired = (one.with_outcomes(told.outcomes) for one in (state.tally, state.paired))
+    state = replace(state, tally=tally, paired=paired)
+    test, cluster, candidate = setting.policy.test, state.cluster, state.candidates[0]
+    check, new, old = cluster.check, candidate.text.digest, state.text.digest
+    # Trials of a test choose neither its cases nor its candidate.
+    steady = steadiness_of(paired, new, old, cluster.cases, check) if cluster.unsteady else None
+    p = better_p(tally, new, old, cluster.cases, check)
     if cluster.unsteady:
-        p = 1.0 if found is None else found.p
+        p = 1.0 if steady is None else steady.p
     effect, error = mean_effect(tally, new, old, setting.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
     if candidate.suspicion:  # words speak against it, so trials have to say more for it
         bound /= test.looks
     harmed, surely = _harmed(setting, state, new)
-    numbers: dict[str, float | int | str] = {
+    numbers = {
         "p": p,
         "bound": bound,
         "effect": effect,
         "look": state.look,
-        **({} if found is None else found.numbers()),
+        **({} if steady is None else steady.numbers()),
         **named(candidate.edit),
     }
-
-    def said(event: Literal["confirmed", "refuted", "undecided"], text: str) -> State:
-        named_edit = text if event == "confirmed" else f"{candidate.edit.strategy}: {text}"
-        return state.noting(Note(event=event, subject=new, text=named_edit, numbers=numbers))
-
-    if harmed and (surely or state.look >= test.looks):
-        worse = f"{harmed} got worse"
-        return _drop_first(setting, tried(said("refuted", worse), candidate.text, worse))
-    confirmed = Confirmed(candidate=candidate, p=p, effect=effect)
-    if p <= bound and not harmed and effect > -error and (found is None or found.gain >= 0):
-        gained = "passes more often" if found is None else f"varies less: {found}"
-        state = said("confirmed", f"{cluster.check} {gained}")
-        return _confirmed(setting, state, confirmed)
-    known = state.paired if cluster.unsteady else tally
-    drawn = known.over(new, cluster.cases, cluster.check).trials
+    how = candidate.edit.strategy
+    last = state.look >= test.looks
+    if harmed and (surely or last):
+        state = state.note("refuted", f"{how}: {harmed} gets worse", new, numbers)
+        return _drop_first(setting, tried(state, candidate.text, f"{harmed} gets worse"))
+    if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
+        was, now = (tally.over(text, cluster.cases, check) for text in (old, new))
+        gained = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
+        gained = gained if steady is None else f"varies less: {steady}"
+        state = state.note("confirmed", f"{check} {gained}, p = {p:.1g}", new, numbers)
+        return _confirmed(setting, state, Confirmed(candidate=candidate, p=p, effect=effect))
+    known = paired if cluster.unsteady else tally
+    drawn = known.over(new, cluster.cases, check).trials
     if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
-        return _drop_first(setting, tried(said("refuted", "no gain"), candidate.text, "no gain"))
-    if state.look >= test.looks:
-        undecided = said("undecided", "the trials do not settle it")
-        return _drop_first(
-            setting, tried(undecided, candidate.text, "the trials do not settle it", "undecided")
-        )
+        state = state.note("refuted", f"{how}: no gain", new, numbers)
+        return _drop_first(setting, tried(state, candidate.text, "no gain"))
+    if last:
+        state = state.note("undecided", f"{how}: too little evidence", new, numbers)
+        state = tried(state, candidate.text, "too little evidence", "undecided")
+        return _drop_first(setting, state)
     return replace(state, look=state.look + 1)
 
 
 def _harmed(setting: Setting, state: State, new: str) -> tuple[str, bool]:
-    """What a text fails more often: a check, or a criterion; empty without one.
+    """The check or criterion that a text fails more often, and whether more trials are needless.
 
     One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
     doubt.
-
-    Returns:
-        Its name, and whether no more trials are needed.
     """
     tally, old, test = state.tally, state.text.digest, setting.policy.test
     others = [name for name in tally.checks(old, setting.train) if name != state.cluster.check]
-    found = {name: worse_p(tally, new, old, setting.train, name) for name in others}
+    groups = {name: [name] for name in others}
+    known = {name: setting.checks[name].criterion for name in others if name in setting.checks}
     for criterion in CRITERIA:
-        checks = [
-            name
-            for name in others
-            if name in setting.checks and setting.checks[name].criterion == criterion
-        ]
+        checks = [name for name, its in known.items() if its == criterion]
         if len(checks) > 1:
-            p = worse_p(tally, new, old, setting.train, *checks)
-            found[f"{criterion} as a whole"] = p
+            groups[f"{criterion} as a whole"] = checks
+    found = {
+        name: worse_p(tally, new, old, setting.train, *checks) for name, checks in groups.items()
+    }
     name = min(found, key=lambda name: found[name], default="")
     bound = test.harm_p / test.looks
     if not name or found[name] > bound:
         return "", False
     return name, found[name] <= bound / len(found)
-
-
-def begin_test(state: State) -> State:
-    return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
 
 
 def _drop_first(setting: Setting, state: State) -> State:
@@ -216,9 +181,3 @@ def accept_best(setting: Setting, state: State) -> State:
         return (said.passed + 1) / (said.trials + 2)
 
     return accept(setting, state, max(state.confirmed, key=rate))
-
-
-def paired_steadiness(state: State) -> Steadiness | None:
-    """What the trials of a test say, which chose neither its cases nor its candidate."""
-    cluster, new = state.cluster, state.candidates[0].text.digest
-    return steadiness_of(state.paired, new, state.text.digest, cluster.cases, cluster.check)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Check, Cluster
     from regauge.refine.attempts import Finding
     from regauge.refine.edits import Edit, PromptText
-    from regauge.refine.goals import Goal
     from regauge.refine.guards import Guard
+    from regauge.refine.loop._goals import Goal
     from regauge.refine.tally import Outcome
 
 Place: TypeAlias = "tuple[int, int]"
@@ -151,12 +151,11 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """Accepted edits that the gate refuses together; which one it is about is being found out.
+    """Accepted edits that the gate refuses together, while the one it refuses is searched.
 
     Attributes:
-        edits: In their order, each with the text that it and those before it make.
-        refused: The fewest of the first that the gate refuses; all of them to begin with.
-        passed: The most of the first that it accepts; 0 is the prompt as it was.
+        refused: The fewest of the first edits that the gate refuses; all of them to begin with.
+        passed: The most of the first edits that it accepts; 0 is the prompt as it was.
         finding: What the refusal says against an edit.
     """
 
@@ -205,27 +204,22 @@ class Bearing:
     cases: int
 
 
+Numbers: TypeAlias = "Mapping[str, float | int | str]"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One decision, for the audit trail.
-
-    Attributes:
-        subject: What it is about: a digest of a text, or the key of a cluster.
-    """
+    """One decision, for the audit trail; its subject is a digest of a text or a cluster's key."""
 
     event: NoteEvent
     subject: str
     text: str
-    numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, "float | int | str"])
+    numbers: Numbers = field(default_factory=dict[str, "float | int | str"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run has used.
-
-    Attributes:
-        judge_calls: Of the models of LLM judges.
-    """
+    """What a run has used: calls of the prompt's model, of LLM judges, of the refiner."""
 
     calls: int = 0
     judge_calls: int = 0
@@ -270,13 +264,13 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTrials:
-    """Draw and judge trials."""
+    """Run and judge trials; `calls` are those of the prompt's model at the most."""
 
     draws: tuple[Draws, ...]
 
     @property
     def calls(self) -> int:
-        """How many calls of the prompt's model it takes at the most."""
+        """How many trials they are."""
         return sum(len(draws.trials) for draws in self.draws)
 
 
@@ -404,14 +398,11 @@ class Setting:
     """What a run is about; it never changes during the run.
 
     Attributes:
-        train: The ids of cases that proposers may learn of.
-        proposers: Who is asked for edits, the cheapest first.
-        critics: Those of the proposers that want a critique before.
+        proposers: The cheapest first; `critics` are those that call a model.
         first_trial: The number of the first trial of a changed text. Smaller numbers are left to
             the gate, so that no trial that chose a revision also admits it.
-        prior: How often edits of a strategy were kept in earlier runs: what comes first of
-            candidates that look alike.
-        heard: How much people said of answers, in words; what they said decides nothing.
+        prior: How often edits of a strategy were kept in earlier runs.
+        heard: How much human feedback there is, in words; it decides nothing.
         judging: The checks of LLM judges, with the calls that one verdict takes on average.
         look: The proposer whose model is called once before anything else; empty for none.
     """
@@ -426,7 +417,6 @@ class Setting:
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
     prior: Mapping[str, float] = field(default_factory=dict[str, float])
-    strategies: tuple[str, ...] = ()
     variance: bool = False
     looked_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
@@ -436,40 +426,49 @@ class Setting:
     look: str = ""
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
 
+    @property
+    def tolerated(self) -> Mapping[str, float]:
+        """How often each check may fail before its failures are worth an edit.
+
+        A goal that allows fewer failures than a flaky check has wants these fixed, too.
+        """
+        rates: dict[str, float] = {}
+        for goal in self.goals:
+            for check in goal.checks:
+                known = rates.get(check, self.policy.test.flaky_rate)
+                rates[check] = min(known, 1 - goal.pass_rate)
+        return rates
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where a run stands.
+    """Where a run is.
 
     Attributes:
-        text: The incumbent: the base with all accepted edits.
-        tally: What trials said that may choose edits.
-        fresh: What trials said that chose nothing: the evidence of the last verification.
-        paired: What trials of a test said that chose neither its cases nor its edit.
+        text: The base with all accepted edits.
+        tally: Trials that may choose edits.
+        fresh: Trials that chose nothing: the evidence of the last verification.
+        paired: Trials of a test that chose neither its cases nor its edit.
         steadied: The flaky checks that were looked at again, by the keys of their clusters.
         open: Clusters of this cycle that are still to be worked on; the first is the current one.
         confirmed: Candidates that passed their test and leave failures; others may leave fewer.
-        tier: Which of the proposers is asked.
+        tier: Which of the proposers is called.
         novel: Whether any proposer came with something new in this cycle.
         look: Which look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
-        waiting: The cases that the last verification needs more trials of.
-        doubtful: The texts of accepted edits that these trials are about.
-        stack: The accepted edits of which the gate refuses some, while it is asked which.
-        left_out: The sentences that were left out in turn, and `bearings` what that told.
-        looked: The looks at the held-out cases, in earlier runs and in this one, by the texts
-            they decided about.
-        spared: Clusters that are left alone because no goal asks for more.
-        settled: What more trials were drawn for to settle goals, each of it once.
+        waiting: Cases that the last verification needs more trials of, for the accepted edits
+            with the texts in `doubtful`.
+        left_out: Sentences that were left out in turn, and `bearings` what that showed.
+        looked: The looks at the held-out cases over all runs, by the texts they decided about.
+        spared: Clusters that no goal wants repaired.
+        settled: What more trials were run for to settle goals, each of it once.
         release: Which release is tried, and `restored_from` the texts that all were tried on.
         helped: The failures that it repairs, for which parts of it are still to be tested.
         kept_units: The parts of what differs from it that are still needed; None at first.
         leaving_out: Which of them are left out next: the first, and how many.
-        parts_tried: How often parts were left out.
         way_back: What a person can do by hand; empty where no release does better.
         ending: Why no further edit is sought; what is accepted is verified all the same.
-        read: Whether any reply of a model was read as edits.
-        unread: Why the last one that could not be read was not.
+        read: Whether any reply of a model was read as edits; `unread` is why the last was not.
         granted: The calls it may make on top of the policy's limit.
         left: The phase it stopped in.
     """
@@ -524,10 +523,13 @@ class State:
         """The failures that are being worked on."""
         return self.open[0]
 
-    def preceded_by(self, *notes: Note) -> State:
-        """The state with notes before its own."""
-        return replace(self, notes=(*notes, *self.notes))
-
     def noting(self, *notes: Note, **changes: object) -> State:
         """The state with further notes and other changes."""
         return replace(self, notes=(*self.notes, *notes), **changes)  # type: ignore[arg-type]
+
+    def note(
+        self, event: NoteEvent, text: str, subject: str = "", numbers: Numbers | None = None
+    ) -> State:
+        """The state with one more note, about its text unless another subject is named."""
+        subject = subject or self.text.digest
+        return self.noting(Note(event=event, subject=subject, text=text, numbers=numbers or {}))

@@ -25,7 +25,7 @@ from regauge.refine.loop._plan import (
 )
 from regauge.refine.loop._screening import accept_best
 from regauge.refine.loop._search import diagnosed, search_again, stop, tried
-from regauge.refine.loop._state import Note, Stack
+from regauge.refine.loop._state import Stack
 from regauge.refine.tally import Tally
 from regauge.wording import plural
 
@@ -157,55 +157,50 @@ def after_simplify(setting: Setting, state: State, told: TrialsDone) -> State:
     less = state.tally.over(text.digest, cases, check)
     now = state.tally.over(state.text.digest, cases, check)
     needed = less.rate < now.rate - _NEEDED
-    note = Note(
-        event="kept" if needed else "simplified",
-        subject=text.digest,
-        text=f"without {edit.edit.strategy} for {check}: passed {less.passed} of {less.trials},"
-        f" with it {now.passed} of {now.trials}",
-        numbers=named(edit.edit),
+    state = state.note(
+        "kept" if needed else "simplified",
+        f"without {edit.edit.strategy}: {check} passes {less.passed} of {less.trials} (with it"
+        f" {now.passed} of {now.trials})",
+        text.digest,
+        named(edit.edit),
     )
     if needed:
-        state = tried(state, text, "the edit is needed", "confirmed")
-        return _resumed(setting, state.noting(note))
+        return _resumed(setting, tried(state, text, "the edit is needed", "confirmed"))
     rest = (*state.accepted[:index], *state.accepted[index + 1 :])
-    last = replace(rest[-1], text=text)
-    return _resumed(setting, state.noting(note, accepted=(*rest[:-1], last), text=text))
+    rest = (*rest[:-1], replace(rest[-1], text=text))
+    return _resumed(setting, replace(state, accepted=rest, text=text))
 
 
 def trying(state: State, stack: Stack) -> State:
     """Ask the gate about fewer of the first edits."""
     first = stack.edits[: stack.tried]
-    note = Note(
-        event="bisected",
-        subject=first[-1].text.digest,
-        text=f"the suite refuses the first {stack.refused} of {len(stack.edits)} edits together"
-        f" and accepts {stack.passed}: {len(first)} are tried",
-        numbers={
-            "edits": len(stack.edits),
-            "refused": stack.refused,
-            "passed": stack.passed,
-            "tried": len(first),
-        },
+    text = first[-1].text
+    numbers = {
+        "edits": len(stack.edits),
+        "refused": stack.refused,
+        "passed": stack.passed,
+        "tried": len(first),
+    }
+    state = state.note(
+        "bisected",
+        f"the gate rejects the first {stack.refused} of {len(stack.edits)} edits together, accepts"
+        f" the first {stack.passed}; next, the first {len(first)}",
+        text.digest,
+        numbers,
     )
-    return state.noting(note, stack=stack, accepted=first, text=first[-1].text, phase="suite")
+    return replace(state, stack=stack, accepted=first, text=text, phase="suite")
 
 
 def passed_part(state: State, reason: StopReason) -> State:
     """Go on with the most edits that the gate is known to accept; a limit forbids to ask on."""
     stack = state.stack
     assert stack is not None
+    for edit in stack.edits[stack.passed :]:
+        text = f"{edit.edit.strategy} for {edit.cluster.key}: not verified"
+        state = state.note("set-aside", text, edit.text.digest, named(edit.edit))
     first = stack.edits[: stack.passed]
-    notes = [
-        Note(
-            event="set-aside",
-            subject=edit.text.digest,
-            text=f"{edit.edit.strategy} for {edit.cluster.key}: not verified",
-            numbers=named(edit.edit),
-        )
-        for edit in stack.edits[stack.passed :]
-    ]
-    return state.noting(
-        *notes,
+    return replace(
+        state,
         stack=None,
         accepted=first,
         text=first[-1].text,
@@ -223,8 +218,8 @@ def out_of(setting: Setting, state: State, reason: StopReason, needed: int = 0) 
     """A limit is reached: verify what is accepted, or stop."""
     text, left = _LIMITS[reason], calls_left(setting, state)
     if reason == "calls" and 0 < left < needed:
-        text = f"{plural(left, 'call')} of the budget are left, and the next step needs {needed}"
-    state = state.noting(Note(event="limit", subject=state.text.digest, text=text))
+        text = f"{plural(left, 'call')} left, and the next step needs {needed}"
+    state = state.note("limit", text)
     if state.stack is not None and state.stack.passed:
         return _judge_fresh(setting, replace(passed_part(state, reason), look=1))
     if state.phase == "settle":
@@ -262,7 +257,7 @@ def _not_settled(setting: Setting, state: State, reason: StopReason, text: str) 
         wanted = calls_wanted(setting, replace(state, left=state.phase))
         text += (
             f" before {plural(len(edits), 'accepted edit')} could be verified;"
-            f" about {wanted} calls more would settle it"
+            f" about {wanted} more calls would verify it"
         )
     return stop(state, reason, text)
 
@@ -281,16 +276,12 @@ def after_suite(setting: Setting, state: State, told: SuiteSaid) -> State:
         state, fresh=state.fresh.with_outcomes(told.outcomes), looked=state.looked | look
     )
     told = _unless_worse(setting, state, told)
-    note = Note(
-        event=_SUITE_SAID[told.decision],
-        subject=state.text.digest,
-        text="; ".join(told.reasons) or told.decision,
-        numbers={
-            "holdout_looks": len(state.looked),
-            "holdout_looks_max": setting.policy.limits.holdout_looks,
-        },
-    )
-    state = state.noting(note)
+    numbers = {
+        "holdout_looks": len(state.looked),
+        "holdout_looks_max": setting.policy.limits.holdout_looks,
+    }
+    text = "; ".join(told.reasons) or told.decision
+    state = state.note(_SUITE_SAID[told.decision], text, numbers=numbers)
     match told.decision:
         case "accept":
             if state.stack is not None:
@@ -383,8 +374,9 @@ def _judge_fresh(setting: Setting, state: State) -> State:
             waiting += (*edit.cluster.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        notes = [steadier(setting, state, e) for e in state.accepted if e.cluster.unsteady]
-        return _accepted(setting, state.noting(*notes))
+        for edit in state.accepted:
+            state = _steadier(setting, state, edit) if edit.cluster.unsteady else state
+        return _accepted(setting, state)
     if state.look < FRESH_LOOKS:
         return replace(
             state,
@@ -408,9 +400,8 @@ def _accepted(setting: Setting, state: State) -> State:
         reason = "goal-met" if all_met(goals) else "improved"
         text += f"; {counted(goals)}"
     if reason == "improved" and ending not in {"improved", "goal-met"}:
-        text += f"; nothing more was sought: {_LIMITS.get(ending, ending)}"
-    note = Note(event="accepted", subject=state.text.digest, text=text)
-    return stop(state.noting(note), reason, text, proposal=True)
+        text += f"; search ended: {_LIMITS.get(ending, ending)}"
+    return stop(state.note("accepted", text), reason, text, proposal=True)
 
 
 def _roll_back(
@@ -426,14 +417,10 @@ def _roll_back(
     before = setting.base
     for edit in state.accepted:
         if edit.text.digest in texts:
-            note = Note(
-                event="rolled-back",
-                subject=edit.text.digest,
-                text=f"{edit.edit.strategy} for {edit.cluster.key}: {detail}",
-                numbers=named(edit.edit),
-            )
+            text_of = f"{edit.edit.strategy} for {edit.cluster.key}: {detail}"
             state = replace(state, text=before, open=(edit.cluster,))
-            state = tried(state, edit.text, detail, finding).noting(note)
+            state = tried(state, edit.text, detail, finding)
+            state = state.note("rolled-back", text_of, edit.text.digest, named(edit.edit))
         else:
             with suppress(EditError):  # it changes what was taken back: it goes as well
                 text = merged(before, edit.text, text)
@@ -468,15 +455,15 @@ _SUITE_SAID: dict[str, NoteEvent] = {
 }
 
 _LIMITS: dict[StopReason, str] = {
-    "calls": "the calls of the budget are used",
-    "model-calls": "the calls of the refiner model are used",
-    "usd": "the dollars of the budget are used",
-    "cycles": "all cycles are used",
-    "holdout-looks": "the held-out cases decided too often to tell what generalises",
-    "candidates": "so many edits as may be tested were tested",
-    "no-acceptable-edit": "further edits were not acceptable",
-    "only-known-edits": "proposers came with nothing new",
-    "questions": "what still fails is for a person to answer",
+    "calls": "the budget of calls is used up",
+    "model-calls": "the budget of refiner calls is used up",
+    "usd": "the budget in dollars is used up",
+    "cycles": "the limit of cycles is reached",
+    "holdout-looks": "the held-out cases decided too often to show what generalises",
+    "candidates": "the limit of tested edits is reached",
+    "no-acceptable-edit": "no further edit was acceptable",
+    "only-known-edits": "the proposers have no new edit",
+    "questions": "what still fails is a question for a person",
 }
 
 
@@ -511,12 +498,8 @@ def is_steadier(setting: Setting, state: State, edit: Accepted) -> bool:
     return found is not None and found.low > 0 and found.p <= share and found.gain >= 0
 
 
-def steadier(setting: Setting, state: State, edit: Accepted) -> Note:
-    """Say how much steadier an edit made its check."""
+def _steadier(setting: Setting, state: State, edit: Accepted) -> State:
+    """Note how much steadier an edit made its check."""
     found = fresh_steadiness(setting, state, edit)
-    return Note(
-        event="steadier",
-        subject=edit.text.digest,
-        text=f"{edit.cluster.check}: {found}",
-        numbers={} if found is None else found.numbers(),
-    )
+    numbers = {} if found is None else found.numbers()
+    return state.note("steadier", f"{edit.cluster.check}: {found}", edit.text.digest, numbers)

@@ -17,7 +17,6 @@ from regauge.refine.proposers._context import problem_of
 from regauge.refine.proposers._examples import load_examples
 from regauge.refine.proposers._model import edit_of_text
 from regauge.refine.proposers._protocol import (
-    STRATEGIES,
     Ask,
     Example,
     Ideas,
@@ -26,7 +25,6 @@ from regauge.refine.proposers._protocol import (
     Proposer,
     ProposerContext,
     Shown,
-    check_strategies,
     load_proposers,
     proposer_names,
 )
@@ -34,7 +32,6 @@ from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.tally import Outcome
 
 __all__ = [
-    "STRATEGIES",
     "Anchor",
     "Ask",
     "Critique",
@@ -56,7 +53,6 @@ __all__ = [
     "Shown",
     "TrialsDone",
     "apply",
-    "check_strategies",
     "criticised",
     "edit_of_text",
     "load_examples",

@@ -113,10 +113,6 @@ class ModelForm:
             compose: The request without its last n cases; None where it has fewer.
             parse: Reads a reply; a `ReplyFault` says what is wrong with it.
             ask: Gets one reply.
-
-        Raises:
-            NoEditError: The reply proposes nothing.
-            ReplyFault: No reply can be read, or the model refuses the request in every form.
         """
         fault: ReplyFault | None = None
         repeated = False

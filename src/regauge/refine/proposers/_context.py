@@ -6,22 +6,25 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import input_text
+from regauge.refine.leaks import CaseText, Leaks
 from regauge.refine.loop._plan import calls_max, floor_calls, trials_for
 from regauge.refine.loop._state import Draws
 from regauge.refine.proposers._model import object_in
 from regauge.refine.proposers._protocol import Problem, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.refine._policy import GuardPolicy
     from regauge.refine.analysis import Cluster
     from regauge.refine.edits import PromptText
     from regauge.refine.feedback import Evidence
@@ -147,6 +150,93 @@ def _stretches(secret: str) -> Iterator[str]:
     places = [found.span() for found in _WORD.finditer(secret)]
     for n in range(len(places) - _STRETCH_WORDS + 1):
         yield secret[places[n][0] : places[n + _STRETCH_WORDS - 1][1]]
+
+
+_RUN_WORDS = 5
+# Words of several parts, or with a digit: names of things rather than of a language.
+_THING = re.compile(r"\w+(?:[-_.:/@]\w+)+|\w*\d\w*")
+_LEFT_OUT = "(a line on a case that is held out is left out)"
+
+
+def hints_of(
+    said: Sequence[Evidence],
+    train: Mapping[str, GoldenCase],
+    holdout: Mapping[str, GoldenCase],
+    *,
+    public: Iterable[str],
+    policy: GuardPolicy,
+    show_goldens: bool = False,
+) -> tuple[Evidence, ...]:
+    """Human feedback as far as proposers may see it: nothing of the holdout, no answer.
+
+    Lines that speak of a held-out case are left out, and what is expected of train cases is
+    hidden: of a case that is named all of it, of others what only they say.
+    """
+    if not said:
+        return ()
+    inputs = (input_text(value) for case in train.values() for value in case.inputs.values())
+    texts = [*public, *inputs]
+    known = "\n".join(texts).casefold()
+    held = [CaseText.of(case) for case in holdout.values()]
+    leaks, secret = Leaks(held, texts, policy), _veils(holdout, known)
+    things = set(_THING.findall("\n".join(t for one in held for t in one.texts).casefold()))
+    things -= set(_THING.findall(known))
+    veils = {} if show_goldens else _veils(train, known)
+
+    def speaks(line: str) -> bool:
+        return (
+            not things.isdisjoint(_THING.findall(line.casefold()))
+            or any(veil.name.search(line) or veil.over(line) != line for veil in secret.values())
+            or bool(leaks.found(line))
+        )
+
+    def shown(one: Evidence) -> Evidence:
+        text = "\n".join(_LEFT_OUT if speaks(line) else line for line in one.text.split("\n"))
+        for name, veil in veils.items():
+            is_named = name == one.case or veil.name.search(text)
+            text = veil.whole.text(text) if is_named else veil.over(text)
+        answer = veils[one.case].whole.text(one.answer) if one.case in veils else one.answer
+        return replace(one, text=text, answer=answer)
+
+    return tuple(map(shown, said))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Veil:
+    """Hides what is expected of one case; `name` finds its id, `private` is what only it says."""
+
+    name: re.Pattern[str]
+    whole: Masked
+    private: tuple[tuple[str, str], ...]
+
+    def over(self, text: str) -> str:
+        """A text without what only this case says."""
+        low = text.casefold()
+        runs = _runs(low)
+        hidden = tuple(
+            pair for pair in self.private if pair[0].casefold() in low or runs & _runs(pair[0])
+        )
+        return replace(self.whole, hidden=hidden).text(text) if hidden else text
+
+
+def _veils(cases: Mapping[str, GoldenCase], known: str) -> dict[str, _Veil]:
+    wholes = {name: masked(case.golden) for name, case in cases.items()}
+    return {
+        name: _Veil(
+            name=re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE),
+            whole=whole,
+            private=tuple(pair for pair in whole.hidden if pair[0].casefold() not in known),
+        )
+        for name, whole in wholes.items()
+    }
+
+
+@lru_cache(4_096)
+def _runs(text: str) -> frozenset[str]:
+    words = re.findall(r"\w+", text.casefold())
+    return frozenset(
+        " ".join(words[n : n + _RUN_WORDS]) for n in range(len(words) - _RUN_WORDS + 1)
+    )
 
 
 _FAILING_SHOWN = 3

@@ -33,9 +33,6 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
         path: The file. Each line has an `id`, an `input` (a text, or an object of the prompt's
             inputs) and an `output` (a text, or JSON).
         golden: The ids of golden cases, none of which may be an example.
-
-    Raises:
-        UsageError: A line is no example; all faults of the file are told together.
     """
     if not path.is_file():
         return ()

@@ -85,10 +85,6 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
     """The edit that a reply proposes.
 
     A whole new prompt instead of operations is read as the operations that lead to it.
-
-    Raises:
-        NoEditError: It proposes nothing.
-        ReplyFault: It cannot be read.
     """
     try:
         said = object_in(reply, "ops", *_WHOLE_KEYS)
@@ -166,11 +162,7 @@ def _without_thoughts(reply: str) -> str:
 
 
 def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") -> Edit:
-    """The edit that leads to a new text of one message, that which is most like it.
-
-    Raises:
-        NoEditError: It is no new text, or too far from the prompt to be one.
-    """
+    """The edit that leads to a new text of one message, that which is most like it."""
     if _likeness(whole, text) < _LIKE_THE_PROMPT:
         raise NoEditError("the reply is a text that has little to do with the prompt")
     index = max(range(len(text.messages)), key=lambda n: _ratio(whole, text.messages[n].content))

@@ -66,11 +66,6 @@ def propose_by_rules(
 
     In this order: say a number as the check wants it ("about 80 words" becomes "at most 80
     words"); add the check's advice to the section it belongs to.
-
-    Args:
-        text: The prompt.
-        cluster: What fails.
-        checks: By name, with their advice.
     """
     check = checks.get(cluster.check)
     advice = check.advice.strip() if check else ""

@@ -10,10 +10,10 @@ from typing import Any
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.feedback import Evidence
+from regauge.refine.leaks import CaseText
 from regauge.refine.proposers._calls import criticised, proposed
 from regauge.refine.proposers._context import masked
 from regauge.refine.proposers._model import ModelProposer
-from regauge.refine.subject import case_text
 from regauge.sim import answer
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
 
@@ -85,4 +85,4 @@ def test_the_checks_of_a_case_are_hidden_as_its_expectation_is():
     said = "Brandenburg: contains 'Potsdam' is missing; must not match Berlin-Mitte"
     hidden = masked(case.golden).text(said)
     assert not re.search("Brandenburg|Potsdam|Berlin", hidden)
-    assert "Potsdam" in case_text(case).expected
+    assert "Potsdam" in CaseText.of(case).expected
