@@ -10,11 +10,8 @@ if TYPE_CHECKING:
 __all__ = ["table"]
 
 _HEAD = (
-    "task", "by", "runs of each", "one fault: repaired", "growth", "answers",
-    "two faults: repaired",
-    "healthy: changed", "healthy: worse",
-    "unfixable: changed", "unfixable: worse", "unfixable: leaks",
-    "leaky model: repaired", "leaky model: leaks",
+    "task", "by", "repaired", "worse", "lost", "diff", "calls", "leaks",
+    "healthy: changed", "healthy: worse", "leaky: repaired", "leaky: leaks",
 )  # fmt: skip
 _NAMES = {
     "rules": "regauge, rules",
@@ -40,25 +37,22 @@ def _row(task: str, by: str, found: Mapping[str, Mapping[str, Any]]) -> tuple[st
     def cell(scenario: str, of: str) -> str:
         if scenario not in found:
             return "-"
-        value = found[scenario][of]
+        row = found[scenario]
         match of:
-            case "growth":
-                return f"{value:+.1%}"
             case "leaks":  # counted in runs
-                return f"{value / found[scenario]['runs']:.0%}"
-            case "calls":
-                return f"{value:.0f}"
+                return f"{row['leaks'] / row['runs']:.0%}"
+            case "lossy":
+                return f"{row['lossy']} of {round(row['changed'] * row['runs'])}"
+            case "calls" | "diff_lines":
+                return f"{row[of]:g}" if of == "diff_lines" else f"{row[of]:.0f}"
             case _:
-                return f"{value:.0%}"
+                return f"{row[of]:.0%}"
 
-    runs = sorted({row["runs"] for row in found.values()})
+    single = ("repaired", "worse", "lossy", "diff_lines", "calls", "leaks")
     return (
         task,
         _NAMES.get(by, by),
-        " to ".join(str(count) for count in dict.fromkeys((runs[0], runs[-1]))),
-        *(cell("single", of) for of in ("repaired", "growth", "calls")),
-        cell("double", "repaired"),
+        *(cell("single", of) for of in single),
         *(cell("healthy", of) for of in ("changed", "worse")),
-        *(cell("unfixable-sloppy", of) for of in ("changed", "worse", "leaks")),
         *(cell("leaky", of) for of in ("repaired", "leaks")),
     )

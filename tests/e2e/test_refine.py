@@ -570,7 +570,7 @@ def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
     said = repo.regauge("refine", NAME, *words, code=3)
     assert "no change proposed (no-key: " in said
     assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
-    assert "go on: regauge refine resume" in said
+    assert "continue: regauge refine resume" in said
     assert "&#" not in said
     assert "## What failed" not in said
 
@@ -583,11 +583,11 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     (edit,) = found["unverified"]["edits"]
     assert (edit["strategy"], edit["check"]) == ("restore", "field_equals(severity)")
     command = found["unverified"]["command"]
-    assert f"  go on: {command}\n" in said
+    assert f"next: {command}\n" in said
     assert "not-verified" in repo.regauge("refine", "list")
     said = repo.regauge("refine", "diff")
     assert said.startswith(f"{NAME}: no change proposed (calls: ")
-    assert said.endswith(f"  go on: {command}\n")
+    assert said.endswith(f"next: {command}\n")
     trail = (latest(repo) / "trail.jsonl").read_bytes()
     said = repo.regauge("refine", "resume", "latest", "--budget-calls=1", code=2)
     assert "1 more call cannot finish the run" in said
@@ -686,7 +686,7 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
     assert f"{run.name}  {NAME}  running\n" in repo.regauge("refine", "list")
     kill(first)
     said = repo.regauge("refine", "list")
-    assert f"cut-off  go on: regauge refine resume {run.name}\n" in said
+    assert f"cut-off  continue: regauge refine resume {run.name}\n" in said
     assert "is not over" in repo.regauge("refine", "diff", run.name, code=2)
 
     first = start(repo, "resume", run.name)

@@ -84,7 +84,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
 
     said = repo.regauge("refine", NAME, "--feedback-pr=7", "--proposers=model")
     heard = "1 label, 1 comment; left out: 1 of bots, 1 of people who may not write here"
-    assert f"  heard: {heard}\n  diagnosed: " in said
+    assert f"    feedback   {heard}\n[1] failing    " in said
     result = document(repo)
     assert result["revision"] is not None, "what people said keeps nothing from being repaired"
     assert "praise" not in result["revision"]["diff"]

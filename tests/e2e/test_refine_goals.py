@@ -48,7 +48,7 @@ def test_a_run_stops_when_its_goals_are_met_and_can_be_told_again(repo: GateRepo
     setting(repo, GOALS)
     assert "goal field_equals at 80 %: " in repo.regauge("refine", NAME, "--estimate")
     said = repo.regauge("refine", NAME)
-    assert "goal-met: the gate accepts it; 2 of 2 goals met" in said
+    assert "; 2 of 2 goals met" in said
     assert "## Goals" in said
     found = result(repo)
     equals, form = found["goals"]["reached"]
@@ -74,7 +74,7 @@ def test_failures_that_goals_allow_are_left_alone(repo: GateRepo):
     setting(repo, '\n[[tool.regauge.refine.goals]]\njudge = "json_parses"\npass_rate = 0.8\n')
     said = repo.regauge("refine", NAME)
     assert "no change proposed (goal-met: the prompt as it is meets every goal)" in said
-    assert said.count("diagnosed: nothing fails more often than goals allow") == 1
+    assert said.count("failing    nothing fails more often than goals allow") == 1
     assert "## Left alone, for no goal asks for more\n\n- `field_equals(severity)` failed" in said
     assert result(repo)["spent"]["tested"] == 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from regauge.atomic import write_whole
 from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.git import failure_of, run_git, work_tree
-from regauge.prompts import Repository, bump, lock_of, parse_prompt, set_contents
+from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.edits import ReplaceSection, kind_of
 from regauge.refine.runs import read_whole
 
@@ -164,26 +164,19 @@ def roll_back(run: Run, path: Path) -> list[Path]:
         )
     lock = lock_of(path)
     prompt = parse_prompt(now.decode(), path=path)
-    entry = prompt.version and lock.get(prompt.name, prompt.version)
-    ours = (run.directory / "prompts.lock").is_file()
-    if ours and entry and not _committed(lock.path, str(entry)):
-        write_whole(path, run.before.read_bytes())
-        lines = [line for line in str(lock).splitlines(keepends=True) if line.strip() != str(entry)]
-        write_whole(lock.path, "".join(lines).encode())
-        applied.unlink()
-        return [path, lock.path]
-    if ours and entry:
-        old = parse_prompt(run.before.read_text(encoding="utf-8"), path=path)
-        text = set_contents(now.decode(), [m.content for m in old.messages], path=path)
-        note = f"Take back {prompt.version}"
-        back = bump(text, "patch", path=path, lock=lock, note=note, allow_unchanged=True)
-        write_whole(path, back.prompt.source.encode())
-        back.lock.save()
-        applied.unlink()
-        return [path, lock.path]
+    entry = str((prompt.version and lock.get(prompt.name, prompt.version)) or "")
+    ours = (run.directory / "prompts.lock").is_file() and bool(entry)
+    if ours and _committed(lock.path, entry):
+        raise UsageError(
+            f"{prompt.name} {prompt.version} is released and committed\n"
+            "  fix: git revert the commit; or release its old text: regauge bump"
+        )
     write_whole(path, run.before.read_bytes())
+    if ours:
+        lines = [line for line in str(lock).splitlines(keepends=True) if line.strip() != entry]
+        write_whole(lock.path, "".join(lines).encode())
     applied.unlink()
-    return [path]
+    return [path, lock.path] if ours else [path]
 
 
 def parse_name(run: Run) -> str:

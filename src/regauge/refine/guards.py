@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -102,41 +103,46 @@ def replaces_section(edit: Edit) -> bool:
 
 
 class SectionRules:
-    """Knows which sections may be replaced, and by how much."""
+    """Knows which sections may be replaced, and by how much they may grow and shrink."""
 
     def __init__(self, base: PromptText, marks: Sequence[Replaceable], policy: GuardPolicy) -> None:
         self._marks = marks
         self._policy = policy
-        self._words = {mark: _words(base, mark) for mark in marks}
+        grown = (1 + policy.section_growth, policy.section_words)
+        self._most = {
+            mark: int(grown[0] * _words(base, mark) + grown[1])
+            if mark.words is None
+            else mark.words
+            for mark in marks
+        }
 
     def open_in(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that may be replaced, in the order of their marks."""
         found: list[OpenSection] = []
         for mark in self._marks:
-            try:
+            with suppress(SectionError):
                 index, place = mark.found_in(text.messages)
-            except SectionError:
-                continue
-            found.append(
-                OpenSection(
-                    heading=mark.section,
-                    message=index,
-                    first=place.first + 1,
-                    last=place.end,
-                    words_max=self._most(mark),
+                first, most = place.first + 1, self._most[mark]
+                found.append(
+                    OpenSection(
+                        heading=mark.section,
+                        message=index,
+                        first=first,
+                        last=place.end,
+                        words_max=most,
+                    )
                 )
-            )
         return tuple(found)
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         """Why an edit is not to be tried, as far as sections go; empty where nothing speaks so."""
-        had, has = self.open_in(before), self.open_in(after)
-        gone = [one.heading for one in had if one.heading not in {other.heading for other in has}]
+        had, has = self.open_in(before), {one.heading for one in self.open_in(after)}
+        gone = next((one.heading for one in had if one.heading not in has), "")
         if gone:
-            return f"it takes away {gone[0]!r}, which begins a section that may be replaced"
-        return next(
-            (said for op in edit.ops if (said := self._of(op, before))), ""
-        ) or self._outgrown(before, after)
+            return f"it takes away {gone!r}, which begins a section that may be replaced"
+        replaced = [op for op in edit.ops if isinstance(op, ReplaceSection)]
+        said = next((said for op in replaced if (said := self._of(op, before, had))), "")
+        return said or self._outgrown(before, after)
 
     def _outgrown(self, before: PromptText, after: PromptText) -> str:
         """A section that any edit makes longer than its author lets it become."""
@@ -147,35 +153,17 @@ class SectionRules:
                 return f"{said}, more than {mark.words}"
         return ""
 
-    def _of(self, op: object, before: PromptText) -> str:
-        if not isinstance(op, ReplaceSection):
-            return ""
+    def _of(self, op: ReplaceSection, before: PromptText, marked: Sequence[OpenSection]) -> str:
         index, place = section_at(before, op.anchor)
-        heading = op.anchor.line.strip()
-        mark = next((mark for mark in self._marks if self._is(mark, heading, index, before)), None)
-        if mark is None:
+        heading, words = op.anchor.line.strip(), count_words(op.text)
+        known = next((m for m in marked if (m.heading, m.message) == (heading, index)), None)
+        if known is None:
             return f"the section {heading!r} is not marked as replaceable"
-        words, most = count_words(op.text), self._most(mark)
-        if words > most:
-            return f"the section {heading!r} would have {words} words, more than {most}"
         least = (1 - self._policy.section_shrink) * count_words(section_text(before, index, place))
-        if words < least:
-            return f"the section {heading!r} would have {words} words, fewer than {least:.0f}"
-        return ""
-
-    def _is(self, mark: Replaceable, heading: str, index: int, text: PromptText) -> bool:
-        if mark.section != heading:
-            return False
-        try:
-            return mark.found_in(text.messages)[0] == index
-        except SectionError:
-            return False
-
-    def _most(self, mark: Replaceable) -> int:
-        if mark.words is not None:
-            return mark.words
-        policy = self._policy
-        return int((1 + policy.section_growth) * self._words[mark] + policy.section_words)
+        would = f"the section {heading!r} would have {words} words"
+        if words > known.words_max:
+            return f"{would}, more than {known.words_max}"
+        return f"{would}, fewer than {least:.0f}" if words < least else ""
 
 
 def _words(text: PromptText, mark: Replaceable) -> int:
@@ -212,10 +200,7 @@ class Guard:
     """The rules that every edit must keep.
 
     Args:
-        base: The prompt as it was when the run began.
-        cases: Of train and holdout.
         public: What may be said besides the prompt itself: what checks want, older versions.
-        policy: How far an edit may go.
         frozen: Lines that must stay as they are.
         released: Texts of earlier versions: lines that stood there may come back, however many
             they are, and do not contradict each other.

@@ -139,10 +139,7 @@ def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
 
 def list_refinements(project: Project) -> list[Run]:
     """All runs, the newest first."""
-    home = _home(project)
-    if not home.is_dir():
-        return []
-    found = [path for path in home.iterdir() if (path / "run.json").is_file()]
+    found = [path.parent for path in _home(project).glob("*/run.json")]
     # Runs of one second are told apart by when they last wrote.
     found.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
     return [Run(path) for path in reversed(found)]
@@ -268,33 +265,25 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
 
 
 def cut_off(project: Project) -> frozenset[str]:
-    """The ids of runs that say they are running, and whose process is no more."""
-    if os.name == "nt":  # it has no such locks, so nobody knows
-        return frozenset()
+    """The ids of runs that are marked as running, and whose process is no more."""
+    running = [one for one in list_refinements(project) if one.facts().get("status") == "running"]
     dead: set[str] = set()
-    held: dict[str, str] = {}
-    for run in list_refinements(project):
-        facts = run.facts()
-        if facts.get("status") != "running":
-            continue
-        prompt = str(facts["prompt"])
-        if prompt not in held:
-            held[prompt] = _held(_lock_of(project, prompt))
+    holders: dict[Path, str] = {}
+    for run in running:
+        path = _lock_of(project, str(run.facts()["prompt"]))
         # The newest one that runs has the lock, unless it names another one, which was resumed.
-        if held[prompt].startswith((run.id, "a new run", "pytest")):
-            held[prompt] = ""
+        if holders.setdefault(path, _held(path)).startswith((run.id, "a new run", "pytest")):
+            holders[path] = ""
         else:
             dead.add(run.id)
-    return frozenset(dead)
+    return frozenset() if os.name == "nt" else frozenset(dead)  # nt has no such locks
 
 
 def _held(path: Path) -> str:
     """What the process says that has a lock; empty where none has it."""
-    try:
-        with path.open("r+", encoding="utf-8") as file:
-            return "" if _locked(file) else file.read() or "a new run"
-    except OSError:
-        return ""
+    with suppress(OSError), path.open("r+", encoding="utf-8") as file:
+        return "" if _locked(file) else file.read() or "a new run"
+    return ""
 
 
 def _lock_of(project: Project, prompt: str) -> Path:

@@ -23,7 +23,7 @@ from regauge.refine.edits import PromptText
 from regauge.refine.feedback import Heard
 from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._state import Release
-from regauge.refine.proposers import load_examples
+from regauge.refine.proposers._rules import load_examples
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -121,7 +121,7 @@ def test_an_edit_of_lines_comes_first_and_a_section_that_loses_a_rule_is_refuted
     here, state = run(section(f"{SHORT}\n{JSON}\n- Be kind to all readers."))
     assert not state.stop.proposal
     said = [note.text for one in here.states for note in one.notes if note.event == "refuted"]
-    assert said == ["model-replace-section: utc got worse"]
+    assert said == ["model-replace-section: utc gets worse"]
 
 
 def test_an_unmarked_section_and_one_with_other_operations_are_refused_in_words():

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,25 @@ def _repository(path: Path) -> str:
     return repo
 
 
+# What a decision is called in the lines of a run; others go by the name of their event.
+_LABELS = {
+    "heard": "feedback",
+    "preflight": "note",
+    "diagnosed": "failing",
+    "localised": "sentence",
+    "unsteady": "flaky",
+    "criticised": "critique",
+    "released": "edit",
+    "screened": "edit",
+    "guarded": "refused",
+    "simplified": "removed",
+    "bisected": "gate",
+    "accepted": "VERIFIED",
+    "suite-accept": "gate",
+    "suite-reject": "gate",
+    "suite-undecided": "gate",
+    "suite-unmeasured": "gate",
+}
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}
 
 
@@ -124,10 +144,12 @@ def conducted(
         click.echo(f"run {run.id}", err=True)
 
     told = ""
+    groups = count(1)
 
     def listen(note: Note) -> None:
         nonlocal told
-        line = f"  {note.event}: {note.text}"
+        number = f"[{next(groups)}]" if note.event == "diagnosed" else ""
+        line = f"{number:3} {_LABELS.get(note.event, note.event):10} {note.text}"
         # Trials for goals may repeat a line, and the end of the command reports a signal.
         if as_json or line == told or BY_SIGNAL in note.text:
             return
@@ -153,7 +175,7 @@ def left_at(run: Run | None) -> str:
         return "nothing was decided yet, the same command begins again"
     if run.facts()["status"] in {"running", "interrupted", "not-verified"}:
         return f"progress saved; continue: regauge refine resume {run.id}"
-    return f"the run is over; what came of it: regauge refine show {run.id}"
+    return f"the run is over; its result: regauge refine show {run.id}"
 
 
 def _so_far(evals: EvalSession) -> str:
@@ -184,9 +206,9 @@ def ended(
         if result["revision"] is not None:
             done = taking.take(run, result)
             if not (taking.anything or shown or as_json):
-                echo(f"  apply it: regauge refine apply {run.id}")
+                echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
         elif result["unverified"] and not as_json:
-            echo(f"  go on: {result['unverified']['command']}")
+            echo(f"next: {result['unverified']['command']}")
     except KeyboardInterrupt:
         end_interrupted(left_at(run))
     finally:
@@ -216,12 +238,12 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
     reason, proposed = str(result["stop"]["reason"]), result["revision"] is not None
     if reason == "holdout-looks":
         raise UsageError(
-            "the held-out cases decided too often to tell whether a further edit generalises\n"
+            "the held-out cases decided too often to show whether a further edit generalises\n"
             "  fix: reshuffle the split with a new `split_salt` in [tool.regauge], or hold others"
             " out with `split: holdout`"
         )
     if reason in CUT_OFF:
-        click.echo(f"  go on: regauge refine resume {run.id}", err=True)
+        click.echo(f"  continue: regauge refine resume {run.id}", err=True)
     elif reason == "underpowered":
         click.echo("  fix: add golden cases that exercise the check, or make it steadier", err=True)
     elif reason == "unreadable":

@@ -70,7 +70,7 @@ def list_command(*, as_json: bool) -> None:
     for facts in listed:
         words = [str(facts[name]) for name in ("run", "prompt", "status", "stop") if name in facts]
         if facts["run"] in dead:
-            words.append(f"go on: regauge refine resume {facts['run']}")
+            words.append(f"continue: regauge refine resume {facts['run']}")
         echo("  ".join(words))
 
 
@@ -105,7 +105,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
     else:
         echo(headline(result))
         if result["unverified"]:
-            echo(f"  go on: {result['unverified']['command']}")
+            echo(f"next: {result['unverified']['command']}")
 
 
 @click.command(name="apply")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from regauge.gate import NONE_DRAWN
 from regauge.refine.analysis import Steadiness, better_p, steadiness_of, worse_p
 from regauge.refine.attempts import named
 from regauge.refine.changes import merged
@@ -391,7 +392,14 @@ def _judge_fresh(setting: Setting, state: State) -> State:
 def _accepted(setting: Setting, state: State) -> State:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
-    text = "the gate accepts it"
+    text = f"the gate accepts all {len(setting.train) + len(setting.holdout)} cases"
+    if setting.holdout:
+        before, after = (
+            sum((tally.whole(one.digest, case) for case in setting.holdout), NONE_DRAWN)
+            for tally, one in ((state.tally, setting.base), (state.fresh, state.text))
+        )
+        text += f"; held-out failures {before.failed} of {before.trials}"
+        text += f" -> {after.failed} of {after.trials}"
     goals = standings(setting, state, revised=True)
     if goals:
         if not all_met(goals) and can_settle(setting, state):

@@ -12,9 +12,7 @@ from regauge.refine.edits import (
     apply,
 )
 from regauge.refine.loop._state import Critique, TrialsDone
-from regauge.refine.proposers._calls import NoEditError, criticised, looked, proposed
-from regauge.refine.proposers._context import problem_of
-from regauge.refine.proposers._examples import load_examples
+from regauge.refine.proposers._calls import NoEditError
 from regauge.refine.proposers._model import edit_of_text
 from regauge.refine.proposers._protocol import (
     Ask,
@@ -26,9 +24,7 @@ from regauge.refine.proposers._protocol import (
     ProposerContext,
     Shown,
     load_proposers,
-    proposer_names,
 )
-from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.tally import Outcome
 
 __all__ = [
@@ -53,13 +49,6 @@ __all__ = [
     "Shown",
     "TrialsDone",
     "apply",
-    "criticised",
     "edit_of_text",
-    "load_examples",
     "load_proposers",
-    "looked",
-    "problem_of",
-    "propose_by_rules",
-    "proposed",
-    "proposer_names",
 ]

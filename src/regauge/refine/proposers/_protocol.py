@@ -209,9 +209,8 @@ def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[st
 
 def _own() -> Mapping[str, MakesProposer]:
     from regauge.refine.proposers._calls import ModelForm
-    from regauge.refine.proposers._examples import ExampleProposer
     from regauge.refine.proposers._model import ModelProposer
-    from regauge.refine.proposers._rules import RuleProposer
+    from regauge.refine.proposers._rules import ExampleProposer, RuleProposer
 
     return {
         "rules": lambda _: RuleProposer(),

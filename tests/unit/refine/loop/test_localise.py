@@ -71,7 +71,7 @@ def test_each_check_is_traced_to_its_line_and_other_lines_to_none():
     assert {bearing.cases for bearing in state.bearings} == {len(TRAIN)}
     notes = [note for one in here.states for note in one.notes]
     assert [note.text for note in notes if note.event == "localised"] == [
-        "'You help.' is missed in none of 8 cases",
+        "'You help.' changes nothing in 8 cases",
         "'Be short.' carries short",
         "'Answer in JSON.' carries json",
         "'Give times in UTC.' carries utc",

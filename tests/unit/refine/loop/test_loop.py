@@ -219,7 +219,7 @@ def test_an_edit_that_breaks_another_check_is_refuted():
     state = here.run()
 
     assert not state.stop.proposal
-    assert any("got worse" in n.text for s in here.states for n in s.notes)
+    assert any("gets worse" in n.text for s in here.states for n in s.notes)
 
 
 def test_an_edit_that_helps_only_the_cases_it_was_made_for_is_taken_back():
@@ -347,7 +347,7 @@ def test_flaky_checks_are_named_and_left_alone():
     state = here.run()
 
     assert state.stop.reason == "nothing-to-refine"
-    assert state.stop.text == "no check of a train case fails reproducibly"
+    assert state.stop.text == "no check of a training case fails reproducibly"
     assert [cluster.check for cluster in state.flaky] == ["utc"]
 
 
@@ -421,7 +421,7 @@ def test_cases_that_could_not_be_measured_are_no_failures():
     state = advance(here.setting, begin(here.setting), told)
 
     assert state.stop.reason == "provider-outage"
-    assert "8 of 8 train cases have no trial" in state.stop.text
+    assert "8 of 8 training cases have no trial" in state.stop.text
 
 
 def test_the_error_rate_of_all_tested_edits_sums_to_alpha():

@@ -100,7 +100,7 @@ def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(fau
     state = short.run()
     assert state.stop is not None
     left = floor - state.spent.calls
-    assert f"{left} calls of the budget are left, and the next step needs " in state.stop.text
+    assert f"{left} calls left, and the next step needs " in state.stop.text
     more, _ = to_the_end(short, state)
     assert more.stop is not None
     assert more.stop.proposal

@@ -53,7 +53,7 @@ def test_an_edit_that_only_makes_verdicts_steady_is_proposed_with_its_variance()
     assert edit.cluster.unsteady
     assert set(edit.cluster.cases) <= UNSTEADY & set(TRAIN)
     notes = {note.event: note for state in here.states for note in state.notes}
-    assert "drawn again" in notes["unsteady"].text
+    assert "further trials" in notes["unsteady"].text
     assert notes["confirmed"].text.startswith("utc varies less: sigma 0.")
     said = notes["steadier"].numbers
     assert float(said["sigma_before"]) > 0.4

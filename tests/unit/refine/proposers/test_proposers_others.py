@@ -23,9 +23,7 @@ from regauge.refine.guards import Guard
 from regauge.refine.leaks import CaseText
 from regauge.refine.loop._candidates import candidates_of
 from regauge.refine.loop._state import Spent, TrialsDone
-from regauge.refine.proposers import load_examples
 from regauge.refine.proposers._calls import proposed
-from regauge.refine.proposers._examples import ExampleProposer
 from regauge.refine.proposers._model import ModelProposer
 from regauge.refine.proposers._protocol import (
     Example,
@@ -33,6 +31,7 @@ from regauge.refine.proposers._protocol import (
     load_proposers,
     proposer_names,
 )
+from regauge.refine.proposers._rules import ExampleProposer, load_examples
 from regauge.refine.tally import CheckOutcome, Outcome
 from regauge.sim import answer
 from tests.unit.refine.proposers.problems import (
