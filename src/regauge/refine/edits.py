@@ -81,8 +81,10 @@ class PromptText:
         return tuple(parse(message.content) for message in self.messages)
 
     def with_content(self, index: int, content: str) -> PromptText:
-        """The text with another content of one message."""
+        """The text with another content of one message; white space at its end stays as it was."""
         messages = list(self.messages)
+        old = messages[index].content
+        content = content.rstrip() + old[len(old.rstrip()) :]
         messages[index] = replace(messages[index], content=content)
         return PromptText(messages=tuple(messages))
 
@@ -318,12 +320,9 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
         contents[line.message] += before.get(place, [])
         contents[line.message] += instead.get(place, [line.text])
         contents[line.message] += after.get(place, [])
-    return PromptText(
-        messages=tuple(
-            replace(message, content="\n".join(lines))
-            for message, lines in zip(text.messages, contents, strict=True)
-        )
-    )
+    for index, lines in enumerate(contents):
+        text = text.with_content(index, "\n".join(lines))
+    return text
 
 
 def ops_between(before: PromptText, after: PromptText) -> tuple[Op, ...]:

@@ -56,7 +56,7 @@ def result_of(
     revised = revision is not None
     texts = (setting.base, *(one.text for one in state.accepted))
     tried = state.memory.tried[len(began.get("memory", [])) :]
-    untested = stop is not None and state.left == "confirm" and state.look == 1
+    untested = state.left == "confirm" and state.look == 1
 
     def noted(event: str) -> list[str]:
         return [one["text"] for one in decisions if one["event"] == event]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regauge.prompts import parse_prompt, set_contents
 from regauge.refine.edits import (
     Anchor,
     Delete,
@@ -28,7 +31,25 @@ TEXT = PromptText.of("Hello.\n- Be brief.\n- Be kind.\n- Be brief.", "{{input}}"
 
 @given(before=prompts, after=prompts)
 def test_the_operations_between_two_texts_make_one_of_the_other(before, after):
-    assert apply(before, ops_between(before, after)) == after
+    made = apply(before, ops_between(before, after))
+    for was, now, wanted in zip(before.messages, made.messages, after.messages, strict=True):
+        tail = was.content[len(was.content.rstrip()) :]
+        assert now.content == wanted.content.rstrip() + tail, "white space at the end stays"
+
+
+@pytest.mark.parametrize("gone", ["Two.", "One."])
+def test_the_header_of_a_block_stays_when_a_paragraph_goes(gone):
+    def file(*paragraphs: str) -> str:
+        body = "\n\n".join(f"      {one}" for one in paragraphs)
+        return f"model: sim:clerk-1\nmessages:\n  - role: system\n    content: |\n{body}\n"
+
+    path = Path("a.prompt.yml")
+    text = PromptText(messages=parse_prompt(file("One.", "Two."), path=path).messages)
+    after = apply(text, [Delete(Anchor(gone))])
+    written = set_contents(file("One.", "Two."), [after.messages[0].content], path=path)
+    assert "    content: |\n" in written
+    if gone == "Two.":
+        assert written == file("One.")
 
 
 @given(before=prompts, after=prompts)

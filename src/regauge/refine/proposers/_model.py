@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -166,11 +166,7 @@ def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") 
     if _likeness(whole, text) < _LIKE_THE_PROMPT:
         raise NoEditError("the reply is a text that has little to do with the prompt")
     index = max(range(len(text.messages)), key=lambda n: _ratio(whole, text.messages[n].content))
-    old = text.messages[index]
-    # White space around a text is not what anybody wanted to change.
-    tail = old.content[len(old.content.rstrip()) :]
-    new = replace(old, content=whole.strip("\n").rstrip() + tail)
-    after = PromptText(messages=(*text.messages[:index], new, *text.messages[index + 1 :]))
+    after = text.with_content(index, whole.strip("\n"))
     ops = ops_between(text, after)
     if not ops:
         raise NoEditError("the reply is the prompt as it is")
