@@ -148,12 +148,13 @@ def conducted(
 
     def listen(note: Note) -> None:
         nonlocal told
-        number = f"[{next(groups)}]" if note.event == "diagnosed" else ""
-        line = f"{number:3} {_LABELS.get(note.event, note.event):10} {note.text}"
+        line = f"{_LABELS.get(note.event, note.event):10} {note.text}"
         # Trials for goals may repeat a line, and the end of the command reports a signal.
         if as_json or line == told or BY_SIGNAL in note.text:
             return
         told = line
+        number = f"[{next(groups)}]" if note.event == "diagnosed" else ""
+        line = f"{number:3} {line}"
         with meter.aside():
             echo(line, style=_STYLES.get(note.event, ""), err=True)
 
