@@ -158,7 +158,7 @@ def headline(result: Mapping[str, Any]) -> str:
     revision = result["revision"]
     lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
     version = f" as {revision['version']}" if revision["version"] else ""
-    return f"{name}: a revision is proposed{version} ({lines}; {stop['text']})"
+    return f"{name}: a revision is proposed{version} ({lines}; {result['spent']['calls']} calls)"
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:

@@ -150,7 +150,8 @@ def conducted(
         nonlocal told
         line = f"{_LABELS.get(note.event, note.event):10} {note.text}"
         # Trials for goals may repeat a line, and the end of the command reports a signal.
-        if as_json or line == told or BY_SIGNAL in note.text:
+        repeated = line == told or (note.event == "stopped" and told.startswith("VERIFIED"))
+        if as_json or repeated or BY_SIGNAL in note.text:
             return
         told = line
         number = f"[{next(groups)}]" if note.event == "diagnosed" else ""
