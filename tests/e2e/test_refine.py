@@ -400,7 +400,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     assert "is not what the decisions of trail.jsonl lead to" in said
 
     trail = run / "trail.jsonl"
-    trail.write_text(trail.read_text().replace(" fails 0 of ", " fails 1 of ", 1))
+    trail.write_text(trail.read_text().replace('"event":"confirmed"', '"event":"refuted"', 1))
     for command in ("verify", "apply"):
         said = repo.regauge("refine", command, run.name, code=2)
         assert f"{trail.name}:" in said
